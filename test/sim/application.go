@@ -14,20 +14,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// rejectedValue is in the values that the target refuses to hold.
+// rejectedValue marks values that the target refuses.
 const rejectedValue = "rejected "
 
-// longName is an attribute's name that no Bigtable qualifier can be: DynamoDB allows 64 KiB,
+// longName is an attribute name that cannot be a Bigtable qualifier. DynamoDB allows 64 KiB,
 // Bigtable 16 KiB.
 var longName = strings.Repeat("n", 17<<10)
 
-// rejects is the target's refusal of such values.
+// rejects reports whether the target refuses such values.
 func rejects(_, _ string, writes []model.Mutation) bool {
 	return slices.ContainsFunc(writes, func(w model.Mutation) bool { return strings.Contains(w.Value, rejectedValue) })
 }
 
-// fill makes the items that the table holds when the first worker comes. Some are older than the
-// stream: they are in the load alone, and nothing mends what it leaves out.
+// fill creates the items that the table holds when the first worker starts. Some are older than the
+// stream: only the load can bring them, and nothing repairs what it omits.
 func (s *simulation) fill() {
 	stream := s.Source.Stream()
 	stream.Ended = true
@@ -40,8 +40,7 @@ func (s *simulation) fill() {
 	}
 }
 
-// burst is what the application does at once: most often a few changes, sometimes many of one item
-// within a second.
+// burst makes several changes at once: usually a few, sometimes many of one item within a second.
 func (s *simulation) burst(e event) {
 	n := 1 + int(e.long*e.long*12)
 	for range n {
@@ -67,7 +66,7 @@ func (s *simulation) write() {
 	s.written++
 	value := fmt.Sprintf("v%d", s.written)
 	if s.plan.moving && rng.IntN(2) == 0 {
-		value = fmt.Sprintf("place%d", rng.IntN(3)) // back where it was once
+		value = fmt.Sprintf("place%d", rng.IntN(3)) // back to an earlier place
 	}
 	attributes := append(key, attribute.Attribute{Name: "value", Value: attribute.String(value)}, attribute.Attribute{Name: "n", Value: attribute.String(fmt.Sprint(s.written))})
 	if rng.IntN(3) == 0 {
@@ -79,7 +78,7 @@ func (s *simulation) write() {
 		attributes = append(attributes, attribute.Attribute{Name: longName, Value: attribute.String("x")})
 	case s.World.Chance(s.rejected):
 		attributes = append(attributes, attribute.Attribute{Name: "bad", Value: attribute.String(rejectedValue + value)})
-	case rng.IntN(3) == 0: // an attribute that comes and goes
+	case rng.IntN(3) == 0: // an attribute that is sometimes absent
 		attributes = append(attributes, attribute.Attribute{Name: fmt.Sprintf("extra%d", rng.IntN(3)), Value: attribute.String(value)})
 	}
 	s.Source.Put(attribute.NewItem(attributes))
@@ -105,14 +104,14 @@ func (s *simulation) writeByRules() {
 	s.Source.Put(item)
 }
 
-// with is an item with another value of an attribute.
+// with returns an item with another value of an attribute.
 func with(item attribute.Item, name string, v attribute.Value) attribute.Item {
 	list := slices.DeleteFunc(slices.Clone(item.Attributes()), func(a attribute.Attribute) bool { return a.Name == name })
 	return attribute.NewItem(append(list, attribute.Attribute{Name: name, Value: v}))
 }
 
-// samples are what an attribute of the application may hold besides short text: values of every
-// kind that DynamoDB has.
+// samples returns values that the application's attributes may hold besides short text: every kind
+// of DynamoDB value.
 var samples = func() []attribute.Value {
 	numbers, err := attribute.NumberSet([]string{"10", "9", "-1", "1.50"})
 	if err != nil {
@@ -131,22 +130,22 @@ var samples = func() []attribute.Value {
 	}
 }()
 
-// sampled is an attribute with one of the samples.
+// sampled returns an attribute with one of the samples.
 func sampled(rng *rand.Rand) attribute.Attribute {
 	n := rng.IntN(len(samples))
 	return attribute.Attribute{Name: fmt.Sprintf("sample %d", n), Value: samples[n]}
 }
 
-// awkward are primary keys that a careless row key would take for each other.
+// awkward lists primary keys that a careless row key would confuse.
 var awkward = [][2]string{
 	{"a", "b#c"}, {"a#b", "c"}, {"a%23b", "c"}, {"a%", "23b#c"}, {"a%25", "c"}, {"a#", "#c"}, {"a", "##c"}, {"a%2523b", "c"}, {"日", "本 "}, {"日 ", "本"},
 	{"\x00", "\x00\x01"}, {"\x00\x01", "\x00"}, {"%", "#"}, {"#", "%"}, {"a/b", "c"}, {"a", "b/c"}, {"<", "\""},
 }
 
-// longKey makes a key longer than what anybody may think is enough to tell it from others.
+// longKey makes keys longer than a program might assume to be sufficient.
 var longKey = strings.Repeat("-0123456789abcdef", 16)
 
-// keyOf is the primary key of one of the application's items.
+// keyOf returns the primary key of one of the application's items.
 func (p *plan) keyOf(i int) []attribute.Attribute {
 	key := [2]string{fmt.Sprintf("k%d", i), fmt.Sprintf("k%d", i)}
 	if p.awkward {

@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// piped is a scene whose workers publish, and whose appliers write.
+// piped is a scene with workers that publish and appliers that write.
 type piped struct {
 	*scene
 	topic        *model.Topic
@@ -20,8 +20,8 @@ type piped struct {
 	hired        int
 }
 
-// pipe gives a scene a topic with faults, whose messages are kept for so long, a worker that
-// publishes to it, and so many appliers.
+// pipe gives a scene a topic with faults, whose messages are kept for the time kept, a worker that
+// publishes to it, and appliers.
 func pipe(s *scene, appliers int, kept time.Duration) (p *piped, relayer *Worker, all []*Worker) {
 	p = lay(s, kept)
 	p.topic.Stored = func(m relay.Message) { p.subscription.Take(m) }
@@ -34,7 +34,7 @@ func pipe(s *scene, appliers int, kept time.Duration) (p *piped, relayer *Worker
 	return p, relayer, all
 }
 
-// lay gives a scene the topic alone.
+// lay gives a scene only the topic.
 func lay(s *scene, kept time.Duration) *piped {
 	s.Lease, s.FromTopic = 10*time.Minute, true
 	s.Timing = engine.Timing{Poll: 5 * time.Minute, Pass: 5 * time.Minute, List: 10 * time.Minute}
@@ -55,7 +55,7 @@ func (p *piped) applies() *Worker {
 	return p.StartApplier(fmt.Sprint("applier", p.hired), "h1", p.subscription, time.Minute)
 }
 
-// changes writes to some items until so much time has passed.
+// changes writes to some items until the time has passed.
 func (p *piped) changes(during time.Duration) {
 	for until := p.World.Elapsed() + during; p.World.Elapsed() < until; p.sleep(time.Hour) {
 		key := fmt.Sprint("k", p.World.Rand().IntN(6))
@@ -66,8 +66,8 @@ func (p *piped) changes(during time.Duration) {
 	}
 }
 
-// I11: nobody applies for two days, nobody publishes for twenty hours, and both at once: nothing is
-// lost, and no gap is declared.
+// I11: no applier runs for two days, no relay for twenty hours, and then neither. Nothing is lost,
+// and no gap is declared.
 func TestLongAbsencesLoseNothing(t *testing.T) {
 	const appliersAway, relayAway = 48 * time.Hour, 20 * time.Hour
 	for name, away := range map[string]struct{ appliers, relay bool }{
@@ -105,7 +105,7 @@ func TestLongAbsencesLoseNothing(t *testing.T) {
 	}
 }
 
-// unapplied is how many shards have messages that are not known to be applied.
+// unapplied returns how many shards have messages that are not confirmed as applied.
 func (p *piped) unapplied() int {
 	ledger, err := p.Ledger(p.ctx)
 	if err != nil {
@@ -118,8 +118,8 @@ func (p *piped) unapplied() int {
 	return len(checkpoint.Unapplied(p.State(), p.Shards(), merged))
 }
 
-// I5, I11: what nobody applied within the time for which messages are kept is a gap, and the table
-// is loaded again.
+// I5, I11: messages that expire before an applier applies them are a gap, and the table is loaded
+// again.
 func TestExpiredMessagesAreAGap(t *testing.T) {
 	t.Parallel()
 	play(t, 3, 2, func(s *scene) {

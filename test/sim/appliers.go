@@ -18,19 +18,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// appliers are the processes of a run in mode topic that write what the topic brings. They are
-// killed, stopped, and stand still for hours with messages in their hands, one by one and all at
-// once; now and then for longer than the subscription keeps messages.
+// appliers are the processes of a run in mode topic that write the messages of the topic. They are
+// killed, stopped, and paused for hours with messages in flight, singly and all at the same time.
+// Sometimes they are away for longer than the subscription keeps messages.
 type appliers struct {
 	r            *relaying
 	subscription *model.Subscription
 	all          []*Worker
 	hired        int
-	away         time.Duration // until when none is started in the place of one that ended
+	away         time.Duration // until then, no ended applier is replaced
 }
 
-// drawAppliers is how many appliers write in a run that publishes: none in some, where who reads
-// writes, a few in most, and up to fifty in a few.
+// drawAppliers returns how many appliers a publishing run has: in some none, where the readers
+// write, in most a few, and in a few up to fifty.
 func drawAppliers(seed uint64) int {
 	rng := stream(seed, "how many appliers")
 	switch rng.IntN(25) {
@@ -60,7 +60,7 @@ func newAppliers(r *relaying, number int) *appliers {
 	return a
 }
 
-// begin starts the processes, and what happens to them until the faults are over.
+// begin starts the processes and their faults, until the faults are over.
 func (a *appliers) begin() {
 	s := a.r.s
 	for i := range a.all {
@@ -107,7 +107,7 @@ func (a *appliers) still(w *Worker, long time.Duration) {
 	a.r.s.begun = max(a.r.s.begun, a.r.s.World.Elapsed()+long)
 }
 
-// allAway takes all away for so long: killed, stopped, or standing still with what they hold.
+// allAway takes all appliers away for a time: killed, stopped, or paused with their messages.
 func (a *appliers) allAway(how int, long time.Duration) {
 	s := a.r.s
 	s.World.Inject("all appliers away")
@@ -126,7 +126,7 @@ func (a *appliers) allAway(how int, long time.Duration) {
 	}
 }
 
-// replace starts others in the places of those that ended.
+// replace starts new appliers for those that ended.
 func (a *appliers) replace() {
 	s := a.r.s
 	for i, w := range a.all {
@@ -139,14 +139,15 @@ func (a *appliers) replace() {
 	}
 }
 
-// hire starts one. Many settle what they applied less often: idle ones cost the most.
+// hire starts an applier. In a large crew each records its progress less often, because idle
+// appliers cost the most.
 func (a *appliers) hire(i int) {
 	s := a.r.s
 	a.hired++
 	a.all[i] = s.StartApplier(fmt.Sprintf("applier%d", a.hired), s.hash, a.subscription, time.Duration(len(a.all))*time.Second)
 }
 
-// StartApplier runs a process that writes what a subscription brings, under a mapping's hash.
+// StartApplier starts a process that writes the messages of a subscription, under a mapping's hash.
 func (m *Migration) StartApplier(name, hash string, from *model.Subscription, commit time.Duration) *Worker {
 	return startProcess(m.World, name, func(stop, _ context.Context) error {
 		return m.applyTopic(stop, name, from, commit, engine.Spec{Mapping: m.Mapping, MappingHash: hash, Late: m.Late})
@@ -184,11 +185,11 @@ func (a *appliers) peace() {
 	a.subscription.Twice, a.subscription.Forget, a.subscription.Fail = 0, 0, 0
 }
 
-// noted: what an applier notes as applied is, or is parked (I3).
+// noted checks that everything an applier records as applied is applied or parked (I3).
 func (a *appliers) noted(key string, after *model.Row) {
 	s := a.r.s
 	if s.isSetBack() || !strings.HasPrefix(key, "default/applied/"+s.Source.Name+"/") {
-		return // two ledgers may have numbered a generation
+		return // two ledgers may have used the same generation
 	}
 	is := recordOf[struct {
 		Tracks []checkpoint.Applied `json:"tracks"`
@@ -213,20 +214,20 @@ func (a *appliers) noted(key string, after *model.Row) {
 	}
 }
 
-// expiry is how long it takes at the most until expired messages are found to be missing; 0 if none
-// have expired.
+// expiry returns the longest time until expired messages are found to be missing; 0 if none have
+// expired.
 func (s *simulation) expiry() time.Duration {
 	if s.relay == nil || s.relay.appliers == nil {
 		return 0
 	}
-	s.relay.appliers.subscription.Backlog() // counts what has expired by now, though nobody pulls
+	s.relay.appliers.subscription.Backlog() // this counts what has expired, even if no applier pulls
 	if s.relay.appliers.subscription.Expired == 0 {
 		return 0
 	}
 	return s.relay.appliers.subscription.Kept + checkpoint.Slack + s.patience()
 }
 
-// unsettled says what of the topic is not known to be applied; "" if all is.
+// unsettled describes the messages that are not confirmed as applied, or returns "".
 func (a *appliers) unsettled() string {
 	s := a.r.s
 	ledger, err := s.Ledger(s.ctx)
@@ -244,7 +245,7 @@ func (a *appliers) unsettled() string {
 	return ""
 }
 
-// checkWritten: the rows of a message's image hold its version, or a higher one.
+// checkWritten checks that the rows of a message's image hold its version or a higher one.
 func (a *appliers) checkWritten(c relay.Change) {
 	s := a.r.s
 	image := c.New

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// counts are how many of the open shards each worker named holds.
+// counts returns how many open shards each named worker holds.
 func (s *scene) counts(workers ...*Worker) (counts []int, all int) {
 	held := s.held()
 	for _, w := range workers {
@@ -19,8 +19,9 @@ func (s *scene) counts(workers ...*Worker) (counts []int, all int) {
 	return counts, all
 }
 
-// TestWorkersShareTheShards: the first worker takes all shards; those that come later take theirs over until all hold about as many, and again
-// after one was killed and another came. Nothing is lost or applied twice on the way, and then no shard changes hands any more.
+// TestWorkersShareTheShards: the first worker takes all shards. Later workers take shards over
+// until all hold about the same number, and again after one was killed and another started. No
+// change is lost or applied twice, and then no shard changes its holder again.
 func TestWorkersShareTheShards(t *testing.T) {
 	play(t, 4, 9, func(s *scene) {
 		even := func(workers ...*Worker) {

@@ -13,20 +13,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// sorted are the registers that ever were, in order.
+// sorted returns all registers that ever existed, in order.
 func (t *recorder) sorted() []register {
 	return slices.SortedFunc(maps.Keys(t.images), func(a, b register) int {
 		return cmp.Or(a.compare(b.rowID), strings.Compare(a.owner, b.owner))
 	})
 }
 
-// unequal is how the target differs from the source as they are now, as far as the last change of
-// an item was made after since.
+// unequal returns the current differences between target and source, for items whose last change
+// was made after since.
 func (t *recorder) unequal(since time.Time) []string {
 	return t.unequalOf(since, func(change) bool { return true })
 }
 
-// unequalOf is unequal for the items whose last change is one of these.
+// unequalOf is unequal for the items whose last change satisfies of.
 func (t *recorder) unequalOf(since time.Time, of func(change) bool) []string {
 	var diff []string
 	ids := slices.Collect(maps.Keys(t.rows))
@@ -41,7 +41,7 @@ func (t *recorder) unequalOf(since time.Time, of func(change) bool) []string {
 	for _, id := range slices.Compact(ids) {
 		diff = append(diff, t.differences(id, since, of)...)
 	}
-	var lost []string // items that cannot be held anywhere, and are neither ignored nor parked
+	var lost []string // items that cannot be stored anywhere, and are neither ignored nor parked
 	for id, c := range t.latest {
 		if c.New.Exists() && len(c.is.spots) == 0 && !c.is.ignored && c.At.After(since) && of(c) && !t.isParked(c.New, c) {
 			lost = append(lost, fmt.Sprintf("item %q cannot be held, and is not parked", id))
@@ -51,8 +51,8 @@ func (t *recorder) unequalOf(since time.Time, of func(change) bool) []string {
 	return append(diff, lost...)
 }
 
-// differences are those of one row: what each of its items should hold there and nothing else, ours
-// included.
+// differences returns the differences of one row. It must hold what each of its items should have
+// there and nothing else, including replicator's own cells.
 func (t *recorder) differences(id rowID, since time.Time, of func(change) bool) []string {
 	key, row := id.row, t.m.Target.Row(id.table, id.row)
 	have := t.contents(id, row)
@@ -79,8 +79,8 @@ func (t *recorder) differences(id rowID, since time.Time, of func(change) bool) 
 	return diff
 }
 
-// differs compares what a register holds with the last image of its item there. After changes were
-// lost, a row of several rules may hold what another rule made: a sweep removes that.
+// differs compares a register's content with the last image of its item there. After lost changes,
+// a row of several rules may hold cells of another rule, which a sweep removes.
 func (t *recorder) differs(w rowWrite, since time.Time) string {
 	list := t.images[w.register]
 	im := list[len(list)-1]
@@ -89,12 +89,12 @@ func (t *recorder) differs(w rowWrite, since time.Time) string {
 		changed, s = im.to, nil
 	}
 	if im.outlived && im.to.IsZero() && len(w.content) == 0 && !live {
-		return "" // it was never copied, or went with the target
+		return "" // it was never copied, or was lost with the target
 	}
 	if s != nil {
 		switch parked := t.isParked(im.item, t.latest[im.id]); {
 		case s.held && parked && t.matches(w, s):
-			return "" // parked is what the item was earlier in the second in which a load read it
+			return "" // the parked record is an earlier image of the second in which a load read the item
 		case !s.held && !parked && changed.After(since):
 			return fmt.Sprintf("row %q cannot be held, and is not parked", w.row)
 		case !s.held || parked:
@@ -118,8 +118,8 @@ func (t *recorder) differs(w rowWrite, since time.Time) string {
 	return ""
 }
 
-// originDiffers: a live item has its origin where the row does not give its key back. That may be
-// there from a former rule too.
+// originDiffers checks the stored origin: a live item has one if the row key does not determine its
+// key. A former rule may have left one too.
 func (t *recorder) originDiffers(w rowWrite, im image, live bool) string {
 	origin, _ := w.after.Value(sink.LiveFamily, ownColumn(sink.OriginColumn, w.owner))
 	its, want := t.m.Mapping.Source+"/"+t.m.Mapping.ItemKey(im.item), ""
@@ -137,8 +137,8 @@ func (t *recorder) originDiffers(w rowWrite, im image, live bool) string {
 	return ""
 }
 
-// keepsOutlived reports whether a row holds an item that the time to live removed from the source:
-// nothing can give its content again.
+// keepsOutlived reports whether a row holds an item that the time to live removed from the source.
+// No later change can restore its content.
 func (t *recorder) keepsOutlived(id rowID) bool {
 	known := t.rows[id]
 	return known != nil && slices.ContainsFunc(known.registers, func(owner string) bool {
@@ -152,8 +152,8 @@ func hasLive(row *model.Row, r register) bool {
 	return isLive
 }
 
-// Unequal compares the items of a table with the rows of its target, both as they are now, and
-// returns what differs, with item data: it is for tests alone.
+// Unequal compares the current items of a table with the current rows of its target, and returns
+// the differences. They contain item data, so only tests may use it.
 func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping) []string {
 	var diff []string
 	want := map[string]map[string]string{}
@@ -162,14 +162,14 @@ func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping) []string {
 		if err != nil {
 			continue
 		}
-		for _, row := range placed.Rows { // which other items may share
+		for _, row := range placed.Rows { // other items may share them
 			key := row.Table + "/" + row.Row
 			if want[key] == nil {
 				want[key] = map[string]string{}
 			}
 			for _, c := range row.Cells {
 				at := c.Family + ":" + c.Qualifier
-				want[key][at] = string(c.Value) + "\x00" + want[key][at] // lists come from the oldest to the newest
+				want[key][at] = string(c.Value) + "\x00" + want[key][at] // lists are ordered from oldest to newest
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping) []string {
 				continue
 			}
 			cells := c.Cells
-			if m.KeepsVersions() { // what it was before is judged by those who know
+			if m.KeepsVersions() { // other checkers judge older values
 				cells = cells[:1]
 			}
 			for _, cell := range cells {

@@ -9,21 +9,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// crew are the processes of one kind that a run keeps going: who is gone is replaced.
+// crew is a set of processes of one kind. Those that end are replaced.
 type crew struct {
 	world  *virtual.World
-	kind   string // their names begin with it
+	kind   string // prefix of their names
 	start  func(name string) *Worker
 	all    []*Worker
 	hired  int
-	asleep map[*Worker]time.Duration // until when
+	asleep map[*Worker]time.Duration // until then
 }
 
 func newCrew(w *virtual.World, kind string, start func(name string) *Worker) *crew {
 	return &crew{world: w, kind: kind, start: start, asleep: map[*Worker]time.Duration{}}
 }
 
-// hire starts so many more.
+// hire starts n more.
 func (c *crew) hire(n int) {
 	for range n {
 		c.hired++
@@ -31,39 +31,39 @@ func (c *crew) hire(n int) {
 	}
 }
 
-// one is any of them.
+// one returns a random one.
 func (c *crew) one() *Worker { return c.all[c.world.Rand().IntN(len(c.all))] }
 
-// leave takes one away and starts another in its place.
+// leave removes one and starts another in its place.
 func (c *crew) leave(w *Worker) {
 	c.all = slices.DeleteFunc(c.all, func(o *Worker) bool { return o == w })
 	c.hire(1)
 }
 
-// kill ends one at once.
+// kill ends one immediately.
 func (c *crew) kill(w *Worker) {
 	w.Kill()
 	c.leave(w)
 }
 
-// stop asks one to end, and does not wait for that.
+// stop asks one to end, without waiting.
 func (c *crew) stop(w *Worker) {
 	c.world.Go("stop", func(ctx context.Context) { _ = w.Stop(ctx) })
 	c.leave(w)
 }
 
-// pause lets one stand still.
+// pause freezes one.
 func (c *crew) pause(w *Worker, long time.Duration) {
 	w.Pause(long)
 	c.asleep[w] = c.world.Elapsed() + long
 }
 
-// awake reports whether one of them works.
+// awake reports whether at least one works.
 func (c *crew) awake() bool {
 	return slices.ContainsFunc(c.all, func(w *Worker) bool { return !w.Dead() && !w.Over && c.asleep[w] <= c.world.Elapsed() })
 }
 
-// gone ends all at once, and nobody comes in their place.
+// gone ends all immediately, without replacement.
 func (c *crew) gone() {
 	for _, w := range c.all {
 		w.Kill()
@@ -71,7 +71,7 @@ func (c *crew) gone() {
 	c.all = nil
 }
 
-// rested is when all are awake.
+// rested returns when all are awake.
 func (c *crew) rested() time.Duration {
 	at := c.world.Elapsed()
 	for _, w := range c.all {
@@ -80,7 +80,7 @@ func (c *crew) rested() time.Duration {
 	return at
 }
 
-// replace starts others in the place of those that are gone, but of those that ended for good.
+// replace starts new processes for those that ended, except those that ended for good.
 func (c *crew) replace(forGood func(w *Worker) bool) {
 	for _, w := range slices.Clone(c.all) {
 		if w.Dead() || w.Over && !forGood(w) {
@@ -89,8 +89,8 @@ func (c *crew) replace(forGood func(w *Worker) bool) {
 	}
 }
 
-// disturb does to one of them what happens to processes: it is killed, stopped, or stands still for
-// up to so long. Beside one that sleeps another is started, as far as there are fewer than most.
+// disturb injects a fault into one process: it is killed, stopped, or paused for up to long. While
+// one is paused, another is started, if there are fewer than most.
 func (c *crew) disturb(long time.Duration, most int) {
 	switch w := c.one(); c.world.Rand().IntN(3) {
 	case 0:
@@ -104,7 +104,7 @@ func (c *crew) disturb(long time.Duration, most int) {
 	}
 }
 
-// startProcess runs a process that ends with what run returns.
+// startProcess starts a process that ends with run's result.
 func startProcess(world *virtual.World, name string, run func(stop, ctx context.Context) error) *Worker {
 	w := &Worker{Process: world.NewProcess(name), done: world.NewEvent()}
 	stop, cancel := context.WithCancelCause(w.Context())

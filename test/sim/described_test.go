@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// mistaken answers DescribeTable as another would, as long as that is set.
+// mistaken answers DescribeTable with another table's description while that is set.
 type mistaken struct {
 	engine.Database
 	as *backfill.Description
@@ -33,8 +33,8 @@ func (s *scene) mistaken() (*mistaken, func(*engine.Options)) {
 	return m, func(o *engine.Options) { m.Database, o.Database = o.Database, m }
 }
 
-// TestH24_OldDescription: DescribeTable is eventually consistent. An answer of before the stream that is followed leads back to none that is over, and
-// ends none that goes on.
+// TestH24_OldDescription: DescribeTable is eventually consistent. An answer from before the current
+// stream must not lead workers back to an ended stream, nor end the current one.
 func TestH24_OldDescription(t *testing.T) {
 	play(t, 4, 2, func(s *scene) {
 		m, option := s.mistaken()
@@ -58,7 +58,7 @@ func TestH24_OldDescription(t *testing.T) {
 			s.failf("gaps %q, followed %s, ended %v", s.Gaps, state.Label, state.StreamEnded)
 		}
 		s.readsOn(time.Minute, "1", "2", "3")
-		m.as = &old // when the newer one is over as well
+		m.as = &old // when the newer one has ended as well
 		s.Source.DisableStream()
 		s.sleep(8 * time.Minute)
 		m.as = nil
@@ -69,7 +69,8 @@ func TestH24_OldDescription(t *testing.T) {
 	})
 }
 
-// TestH24_DescriptionAgainstStream: what the table says for long is believed, though its stream says nothing of it.
+// TestH24_DescriptionAgainstStream: if the table's description shows a change for long enough, it
+// is trusted, although the stream does not show it.
 func TestH24_DescriptionAgainstStream(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		m, option := s.mistaken()
@@ -80,7 +81,8 @@ func TestH24_DescriptionAgainstStream(t *testing.T) {
 	})
 }
 
-// TestH24_CalledGoneByMistake: a stream that is listed after it was not found is followed again. What the answer cost is a load.
+// TestH24_CalledGoneByMistake: a stream that is listed again after a "not found" is followed again.
+// The wrong answer costs a load.
 func TestH24_CalledGoneByMistake(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.running("a")
@@ -99,8 +101,9 @@ func TestH24_CalledGoneByMistake(t *testing.T) {
 	})
 }
 
-// TestH24_GoneBeforeTheNextIsSeen: a stream was replaced while nobody looked, and is gone when its table cannot be described. That is told as what it is,
-// and what replaced it when the table can be.
+// TestH24_GoneBeforeTheNextIsSeen: a stream was replaced while no worker ran, and no longer exists
+// when its table cannot be described. The workers report its end, and its successor once the table
+// can be described.
 func TestH24_GoneBeforeTheNextIsSeen(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.stop(s.running("a"))
@@ -116,7 +119,8 @@ func TestH24_GoneBeforeTheNextIsSeen(t *testing.T) {
 	})
 }
 
-// TestAnotherAccount: a worker that finds a table of the same name elsewhere ends, at its start or as soon as it sees it, and changes nothing.
+// TestAnotherAccount: a worker that finds a table of the same name in another account ends, at its
+// start or as soon as it notices, and changes nothing.
 func TestAnotherAccount(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		a := s.running("a")
@@ -155,8 +159,9 @@ func TestAnotherAccount(t *testing.T) {
 	})
 }
 
-// TestH18_OnceBesideOthers: what another worker reads is drained when the ledger shows it so. Beside a worker that goes on, and beside another that ends,
-// a run ends, and what was written before is applied.
+// TestH18_OnceBesideOthers: another worker's shards count as drained when the ledger shows it. So a
+// run with --once ends beside a worker that continues and beside one that also ends, and all
+// earlier writes are applied.
 func TestH18_OnceBesideOthers(t *testing.T) {
 	t.Parallel()
 	once := func(o *engine.Options) { o.Once = true }
@@ -181,7 +186,8 @@ func TestH18_OnceBesideOthers(t *testing.T) {
 	})
 }
 
-// TestH18_OnceBesideAnotherThatStands: a shard whose reader tells of nothing any more is not drained.
+// TestH18_OnceBesideAnotherThatStands: a shard is not drained if its reader no longer reports
+// anything.
 func TestH18_OnceBesideAnotherThatStands(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		a := s.running("a")

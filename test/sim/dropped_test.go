@@ -15,8 +15,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// TestNamedTableIsDropped: the stream of a dropped table can be read for a day still. What it holds is applied, though the last shard was rolled just
-// before, and nobody had listed its child; and that the table is gone is told until it is there again.
+// TestNamedTableIsDropped: the stream of a dropped table stays readable for a day. Its changes are
+// applied, even if the last shard was rolled just before and its child was never listed. The drop
+// is reported until the table exists again.
 func TestNamedTableIsDropped(t *testing.T) { play(t, 10, 1, namedTableIsDropped) }
 
 func namedTableIsDropped(s *scene) {
@@ -51,8 +52,9 @@ func namedTableIsDropped(s *scene) {
 	s.until(time.Minute, "readmitted, now that it is there again", func() bool { return s.State().Suspended.Reason == "" })
 }
 
-// TestNamedTableIsDroppedWhileARunEnds: a run that is to end by itself waits for what the stream of a dropped table still holds, and for what may not be listed yet; but
-// not for the day after which the stream is gone. A table whose copy was not complete by then is copied no further.
+// TestNamedTableIsDroppedWhileARunEnds: a run with --once waits for the remaining changes of a
+// dropped table's stream, and for shards that may not be listed yet. It does not wait the day until
+// the stream disappears. If the copy was incomplete at the drop, it stays so.
 func TestNamedTableIsDroppedWhileARunEnds(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		db, hidden := &moody{database: database{s.Source}}, 5*time.Minute
@@ -79,7 +81,7 @@ func TestNamedTableIsDroppedWhileARunEnds(t *testing.T) {
 	})
 }
 
-// dropping is a database whose table is dropped when it is scanned.
+// dropping is a database whose table is dropped during its scan.
 type dropping struct {
 	*moody
 	drop func()
@@ -93,7 +95,7 @@ func (d *dropping) Scan(context.Context, string, int, int, attribute.Item, int) 
 	return backfill.ScanPage{}, &cdc.Error{Op: "Scan", Reason: cdc.NotFound, Err: errors.New("dropped")}
 }
 
-// TestNamedTableIsDroppedAmidItsCopy: nothing is left to copy, and its stream is read all the same.
+// TestNamedTableIsDroppedAmidItsCopy: nothing is left to copy, but the stream is still read.
 func TestNamedTableIsDroppedAmidItsCopy(t *testing.T) { play(t, 10, 1, namedTableIsDroppedAmidItsCopy) }
 
 func namedTableIsDroppedAmidItsCopy(s *scene) {

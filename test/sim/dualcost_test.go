@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// dualCost is what five hours of changes took under dual writes.
+// dualCost is the cost of five hours of changes under dual writes.
 type dualCost struct {
 	requests int
 	changes  int
@@ -23,8 +23,8 @@ type dualCost struct {
 	pending  uint64        // the most changes that waited
 }
 
-// costOf plays five hours: a change every so often, of an item of its own, while every shard rolls every
-// four hours, and measures when each is in the target for the first time.
+// costOf plays five hours. At regular times another item changes, while every shard rolls every
+// four hours. It measures when each change first reaches the target.
 func costOf(t *testing.T, late, every time.Duration, room int64) (c dualCost) {
 	t.Helper()
 	w := virtual.NewWorld(1, simEpoch, false)
@@ -92,9 +92,9 @@ func costOf(t *testing.T, late, every time.Duration, room int64) (c dualCost) {
 	return c
 }
 
-// Settling costs at most 2.1 times the requests of the guarded path, and holds no lineage up: with a
-// delay of ten minutes and shards that roll every four hours a change is in the target within
-// seconds, also where nothing of what waits is kept, and all of it is read again.
+// Settling costs at most 2.1 times the requests of the guarded path, and delays no lineage. With a
+// settle time of ten minutes and shards that roll every four hours, a change reaches the target
+// within seconds, even if no waiting change fits into memory and all are read again.
 func TestSettlingCostsTwiceAndHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	const every = 20 * time.Second

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// dualRelay is a run with dual writes whose workers publish, with the processes that apply what the
-// topic brings. They are killed, stopped and paused with messages in their hands.
+// dualRelay is a run with dual writes whose workers publish, and the processes that apply the
+// topic. They are killed, stopped and paused with messages in flight.
 type dualRelay struct {
 	d            *dualRun
 	rng          *rand.Rand
@@ -29,13 +29,13 @@ func newDualRelay(seed uint64, d *dualRun) *dualRelay {
 	r.topic.Stored = func(m relay.Message) { r.subscription.Take(m) }
 	r.appliers = newCrew(d.World, "applier", func(name string) *Worker { return d.StartApplier(name, "h1", r.subscription, time.Second) })
 	d.FromTopic, d.Late = true, d.late
-	if d.room > 0 { // a topic cannot be read again from a place: what does not find room waits in it
+	if d.room > 0 { // a topic cannot be read again from a position: changes without room wait in it
 		d.SettleBytes = 300_000 + 20*d.room
 	}
 	return r
 }
 
-// play starts the processes, and does to them what happens to processes.
+// play starts the processes and injects their faults.
 func (r *dualRelay) play(ctx context.Context) {
 	r.appliers.hire(1 + r.rng.IntN(2))
 	for task.Sleep(ctx, r.d.World.UpTo(20*time.Minute)) == nil && r.d.World.Elapsed() < r.d.length {
@@ -53,7 +53,7 @@ func (r *dualRelay) play(ctx context.Context) {
 	}
 }
 
-// quiet: all messages are known to be applied.
+// quiet waits until all messages are confirmed as applied.
 func (r *dualRelay) quiet(ctx context.Context) error {
 	ledger, err := r.d.Ledger(ctx)
 	if err != nil {

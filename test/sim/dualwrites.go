@@ -21,25 +21,27 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// DualOptions change a run with an application that writes both stores.
+// DualOptions configure a run with an application that writes both stores.
 type DualOptions struct {
 	Trace bool
-	// Settle overrides the delay that workers are given: 0 is that of the seed, which is longer
-	// than the application's deadline.
+	// Settle overrides the workers' settle time. 0 means the seed's, which exceeds the
+	// application's deadline.
 	Settle time.Duration
-	// Exact takes the delay away: the workers do not know that the application writes the target.
+	// Exact removes the settle time: the workers do not know that the application writes the
+	// target.
 	Exact bool
-	// Ranked has the application rank its writes by a number, whatever the seed says.
+	// Ranked makes the application rank its writes by a number, whatever the seed says.
 	Ranked bool
-	// Relayed has the workers publish, and other processes apply what the topic brings.
+	// Relayed makes the workers publish, and other processes apply the topic.
 	Relayed bool
 }
 
-// SimulateDualWrites plays an application of several servers that write DynamoDB first and Bigtable
-// second, with clocks of their own, in any order and up to their deadline late, now and then not at
-// all, while workers are killed, paused and stopped, shards roll and split, and requests are late.
-// When the application has been quiet for the delay, every row must equal its item. Phantoms, which
-// were written to the target alone, are left out: no record of a stream tells of them.
+// SimulateDualWrites plays an application of several servers. They write DynamoDB first and
+// Bigtable second, with their own clocks, in any order, up to their deadline late, and sometimes
+// not at all. Meanwhile workers are killed, paused and stopped, shards roll and split, and requests
+// are late. Once the application has been quiet for the settle time, every row must equal its item.
+// Phantoms are excluded: they were written only to the target, so no record of the stream shows
+// them.
 func SimulateDualWrites(seed uint64, o DualOptions) Report {
 	d := newDualRun(seed, o)
 	return d.report(seed, d.play, &d.failures)
@@ -48,14 +50,14 @@ func SimulateDualWrites(seed uint64, o DualOptions) Report {
 // dualRun is one run.
 type dualRun struct {
 	*Migration
-	rng      *rand.Rand // of the plan; what happens draws from the world
+	rng      *rand.Rand // of the plan; events draw from the world
 	deadline time.Duration
 	late     time.Duration
 	moving   bool
-	lossAt   time.Duration       // when the stream loses what was not read; 0: never
-	ranked   bool                // the application ranks its writes by a number of the item's
-	servers  []*dualwrite.Writer // of such a run
-	relayed  *dualRelay          // nil: who reads writes
+	lossAt   time.Duration       // when the stream loses unread changes; 0: never
+	ranked   bool                // the application ranks its writes by a number in the item
+	servers  []*dualwrite.Writer // the servers of a ranked run
+	relayed  *dualRelay          // nil if the readers write
 	length   time.Duration
 	every    time.Duration // between two changes
 	skews    []time.Duration
@@ -63,9 +65,9 @@ type dualRun struct {
 	workers  *crew
 	items    map[string]attribute.Item // as the application's servers know them
 	written  int
-	pending  int             // writes to the target that are under way
+	pending  int             // in-flight writes to the target
 	phantoms map[string]bool // keys of the primary key
-	cured    bool            // what was parked was written once more
+	cured    bool            // parked items were written again
 	lost     bool            // the stream lost changes
 	failures []string
 }
@@ -88,7 +90,7 @@ func newDualRun(seed uint64, o DualOptions) *dualRun {
 	for range 2 + rng.IntN(3) {
 		skew := time.Duration(rng.Int64N(int64(10*time.Second))) - 5*time.Second
 		switch rng.IntN(6) {
-		case 0: // whose cells hide everything that is dated rightly (H42)
+		case 0: // its cells hide all correctly dated ones (H42)
 			skew = time.Duration(rng.Int64N(int64(48 * time.Hour)))
 		case 1:
 			skew = -time.Duration(rng.Int64N(int64(48 * time.Hour)))
@@ -137,7 +139,7 @@ func newDualRun(seed uint64, o DualOptions) *dualRun {
 func (d *dualRun) work(name string) *Worker {
 	return d.Start(name, func(o *engine.Options) {
 		o.Tables[0].Late, o.Tables[0].AdoptRows, o.SettleBytes = d.late, true, d.room
-		// After a loss: what the application alone wrote for a change that was lost has no version.
+		// After a loss, rows that the application wrote for lost changes have no version.
 		o.Tables[0].LoadAgain, o.Tables[0].Owned = true, true
 		if d.relayed != nil {
 			o.Mode, o.Topic, o.Kept = checkpoint.Topic, d.relayed.topic, d.relayed.subscription.Kept
@@ -159,7 +161,7 @@ func (d *dualRun) play(ctx context.Context) {
 	for d.World.Elapsed() < d.length {
 		n := 1
 		if d.rng.IntN(5) == 0 {
-			n = 1 + d.rng.IntN(8) // racing: one item, or a few
+			n = 1 + d.rng.IntN(8) // a race on one item, or on a few
 		}
 		for range n {
 			d.change(ctx)
@@ -168,14 +170,14 @@ func (d *dualRun) play(ctx context.Context) {
 			return
 		}
 		if d.ranked && len(d.failures) == 0 && d.World.Elapsed() > time.Duration(rests+1)*d.length/3 {
-			rests++ // the application rests, and the faults go on
+			rests++ // the application rests while the faults continue
 			d.World.Inject("application at rest")
 			d.await(ctx, d.World.Elapsed()+time.Hour)
 		}
 	}
 	limit := d.World.Elapsed() + d.late + 40*time.Minute
 	if d.relayed != nil {
-		limit += 4 * time.Hour // for what found no room
+		limit += 4 * time.Hour // for changes without room
 	}
 	d.await(ctx, limit)
 	if d.ranked && len(d.failures) == 0 {
@@ -185,15 +187,15 @@ func (d *dualRun) play(ctx context.Context) {
 	}
 }
 
-// await waits until no write of the application is under way and everything is equal, and notes a
-// failure if it is not by then.
+// await waits until no write of the application is in flight and everything is equal. It records a
+// failure if that takes too long.
 func (d *dualRun) await(ctx context.Context, limit time.Duration) {
 	for d.pending > 0 && task.Sleep(ctx, time.Second) == nil {
 		limit += time.Second
 	}
 	err := d.quiet(ctx)
 	for ; err != nil && d.World.Elapsed() < limit; err = d.quiet(ctx) {
-		if d.State().Load.Sweep.Waiting { // of few items it would remove many
+		if d.State().Load.Sweep.Waiting { // it would remove a large share of the few items
 			d.World.Inject("sweep approved")
 			if ledger, err := d.Ledger(ctx); err == nil {
 				_, _ = ledger.ApproveSweep(ctx, d.Mapping.Source)
@@ -206,7 +208,7 @@ func (d *dualRun) await(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// quiet tells that nothing is left to settle, and then what differs.
+// quiet returns an error while changes must still settle, and then while rows differ.
 func (d *dualRun) quiet(ctx context.Context) error {
 	if state := d.State(); !state.Loaded() {
 		return fmt.Errorf("the table is not loaded: %v, paused %q", checkpoint.Admissible(state, d.Shards(), d.World.Now(), d.late), state.Load.Paused)
@@ -229,13 +231,13 @@ func (d *dualRun) quiet(ctx context.Context) error {
 		if len(parked) > 0 && !d.moving {
 			return fmt.Errorf("parked: %s", parked)
 		}
-		parked = nil // which an operator retries where the item has another row
+		parked = nil // an operator retries where the item has another row
 	}
 	diff := slices.DeleteFunc(d.Unequal(), func(line string) bool {
 		if d.ranked && d.lost && (!d.cured || d.moving) && (strings.Contains(line, "/r") || strings.Contains(line, "#r")) {
-			// An item that began anew while its changes were lost has the number of the application's
-			// last write in its row, which no record follows: a comparison finds it, as a phantom. In a
-			// row that the item has left, no later write mends it.
+			// If an item was recreated during the loss, its row has the number of the application's
+			// last write, and no record follows it. A comparison finds it as a phantom. If the item
+			// has left the row, no later write repairs it.
 			return true
 		}
 		for _, key := range parked {
@@ -256,7 +258,7 @@ func (d *dualRun) quiet(ctx context.Context) error {
 	return nil
 }
 
-// trouble does to workers and shards what happens to them.
+// trouble injects the faults of workers and shards.
 func (d *dualRun) trouble(ctx context.Context) {
 	rng := d.World.Rand()
 	for d.World.Elapsed() < d.length {
@@ -286,8 +288,8 @@ func (d *dualRun) trouble(ctx context.Context) {
 	}
 }
 
-// lose has nobody read for a while, and then the stream lose what it holds: the table is loaded anew,
-// while what the application wrote to the target for changes before is still under way.
+// lose stops all readers for some time, and then makes the stream lose its records. The table is
+// loaded again while the application's earlier writes to the target are still in flight.
 func (d *dualRun) lose(ctx context.Context) {
 	d.lossAt = 0
 	d.workers.gone()
@@ -300,7 +302,7 @@ func (d *dualRun) lose(ctx context.Context) {
 	d.workers.hire(1)
 }
 
-// change is one change that a server makes: DynamoDB first, the target later.
+// change is one change by a server: DynamoDB first, the target later.
 func (d *dualRun) change(ctx context.Context) {
 	if d.ranked {
 		d.changeRanked()
@@ -330,13 +332,13 @@ func (d *dualRun) change(ctx context.Context) {
 		image = attribute.NewItem(list)
 	}
 	switch {
-	case phantom: // the target was written, and DynamoDB refused the condition (H41)
+	case phantom: // the target was written, but DynamoDB refused the condition (H41)
 		d.World.Inject("phantom write")
 		d.phantoms[pk] = true
 		old = attribute.Item{}
 	case rng.IntN(8) == 0:
 		d.World.Inject("condition failed")
-		return // nothing is written anywhere
+		return // no store is written
 	default:
 		d.items[pk] = image
 		if image.Exists() {
@@ -361,8 +363,8 @@ func (d *dualRun) change(ctx context.Context) {
 	})
 }
 
-// writeTarget is the second of an application's two writes: cells by its own clock, old columns and
-// rows deleted as it knows them, or not.
+// writeTarget is the application's second write. It sets cells by its own clock, and may or may not
+// delete old columns and rows as it knows them.
 func (d *dualRun) writeTarget(old, image attribute.Item, now time.Time, how int) {
 	cells := map[string][]sink.Op{}
 	remove := map[string]bool{}
@@ -383,7 +385,7 @@ func (d *dualRun) writeTarget(old, image attribute.Item, now time.Time, how int)
 		}
 		for _, row := range p.Rows {
 			remove[row.Row] = false
-			if how == 0 { // it does not care for former columns
+			if how == 0 { // it ignores former columns
 				cells[row.Row] = nil
 			}
 			for _, c := range row.Cells {
@@ -392,7 +394,7 @@ func (d *dualRun) writeTarget(old, image attribute.Item, now time.Time, how int)
 		}
 	}
 	for _, row := range slices.Sorted(maps.Keys(cells)) {
-		whole := remove[row] && how < 3 // DeleteRow takes our versions with it (H79)
+		whole := remove[row] && how < 3 // DeleteRow also deletes replicator's versions (H79)
 		ops := cells[row]
 		if whole {
 			d.World.Inject("row deleted by the application")

@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// dualSeeds is how many runs with an application that writes both stores are played; SIM_SEEDS sets
-// another number, SIM_FROM the first of them.
+// dualSeeds is the number of dual-write runs. SIM_SEEDS sets another number, SIM_FROM the first
+// seed.
 const dualSeeds = 12
 
-// dualKept are seeds that failed once.
+// dualKept lists seeds that failed once.
 var dualKept = []uint64{
-	72,    // a sweep passed over a removal that was never settled
-	95,    // a load began at the floored second, which was before the delay was over
-	20058, // of two parked records of an item that of the higher number was taken for the later one
+	72,    // a sweep skipped a removal that was never settled
+	95,    // a load began at a floored second, before the settle time had passed
+	20058, // of two parked records of an item, the one with the higher number counted as the later one
 }
 
 // H39, H40, H41, H42, H61, H79, H111: whatever an application of several servers writes to the
-// target beside us, when it has been quiet for the delay every row equals its item.
+// target beside replicator, every row equals its item once the application has been quiet for the
+// settle time.
 func TestH39_H40_H41_H42_H79_H111_DualWritesConverge(t *testing.T) {
 	t.Parallel()
 	from := fromEnvironment(t, "SIM_FROM", 0)
@@ -38,7 +39,7 @@ func TestH39_H40_H41_H42_H79_H111_DualWritesConverge(t *testing.T) {
 	seen.demand(t, "phantom write", "condition failed", "row deleted by the application", "application gone between its two writes", "process killed", "shard rolled", "stream trimmed unread")
 }
 
-// H39, H40: the same where the workers publish and other processes apply. A message is acknowledged
+// H39, H40: the same if the workers publish and other processes apply. A message is acknowledged
 // when its second application is durable.
 func TestH39_H40_DualWritesConvergeBehindATopic(t *testing.T) {
 	t.Parallel()
@@ -53,8 +54,8 @@ func TestH39_H40_DualWritesConvergeBehindATopic(t *testing.T) {
 	seen.demand(t, "applier killed", "applier stopped", "applier paused", "phantom write")
 }
 
-// Without a second assertion, or with one that comes before the application's deadline, some rows
-// stay different for ever: the runs above can fail.
+// Without a second assertion, or with one before the application's deadline, some rows stay
+// different. So the runs above can fail.
 func TestDualWritesNeedTheDelay(t *testing.T) {
 	t.Parallel()
 	for _, o := range partOf([]DualOptions{{Exact: true}, {Settle: time.Second}, {Exact: true, Relayed: true}}) {

@@ -12,10 +12,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// ending is what some runs do when everything is applied and compared.
+// ending describes the end of some runs, when everything is applied and compared.
 type ending struct {
-	once  bool // the workers are stopped, and one goes on that ends by itself when everything is drained
-	retry bool // all that is parked is retried
+	once  bool // the workers are stopped, except one that ends by itself when everything is drained
+	retry bool // all parked items are retried
 }
 
 func drawEnding(seed uint64) ending {
@@ -23,7 +23,7 @@ func drawEnding(seed uint64) ending {
 	return ending{once: rng.IntN(6) == 0, retry: rng.IntN(2) == 0}
 }
 
-// finish does what the run ends with.
+// finish plays the ending.
 func (s *simulation) finish() {
 	if s.Source.Stream().Ended || s.bad() {
 		return
@@ -36,11 +36,11 @@ func (s *simulation) finish() {
 	}
 }
 
-// drain stops everybody, changes some items, and lets one worker go on until it ends by itself:
-// then everything is applied (H18).
+// drain stops all workers, changes some items, and lets one worker continue until it ends by
+// itself. Then everything must be applied (H18).
 func (s *simulation) drain() {
 	if quiet := 12 * s.plan.poll; time.Duration(len(s.Source.Stream().Open()))*quiet > s.plan.shardLife {
-		return // one of the shards always is too young to have been quiet for so long
+		return // one of the shards is always too young to have been quiet for that long
 	}
 	for _, m := range s.crew {
 		s.ask(m)
@@ -75,11 +75,11 @@ func (s *simulation) drain() {
 			s.hire(m, once) // under another policy
 		}
 	}
-	// A shard that is rolled just now is no matter: it gave nothing for a while, and its child
-	// holds nothing yet.
+	// A shard that is rolled just now does not matter: it was empty for some time, and its child is
+	// still empty.
 	missing := strings.Join(s.rec.unequal(s.since(s.State())), "\n")
 	if s.disturbed > 0 && s.World.Elapsed()-s.disturbed < s.plan.poll+s.plan.pass+3*time.Minute {
-		missing = "" // it may have come after the last page
+		missing = "" // it may have arrived after the last page
 	}
 	switch {
 	case !m.worker.Over:
@@ -93,9 +93,9 @@ func (s *simulation) drain() {
 	}
 }
 
-// disturb lets the application go on for a while, and then the one that drains stand still, or one
-// of the shards, or all, not be readable, or the target and with it the ledger, while items change:
-// what was quiet before says nothing of that.
+// disturb lets the application continue for some time. Then it freezes the draining worker, or
+// makes a shard, all shards, or the target with its ledger unreadable, while items change. An
+// earlier quiet time must not count then.
 func (s *simulation) disturb(m *member) {
 	rng := stream(s.plan.seed, "drained")
 	how := rng.IntN(4)

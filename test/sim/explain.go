@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Faults names every kind of fault that a run may have and SimOptions.Without may leave out.
+// Faults names every kind of fault that a run may have and that SimOptions.Without may exclude.
 func Faults() []string {
 	var names []string
 	for _, r := range rates {
@@ -19,8 +19,9 @@ func Faults() []string {
 	return names
 }
 
-// Explain makes a failing seed's run smaller, as long as the same checker fails, and says what is left: the system, the faults that are
-// needed, the failure, and its story. It is "" for a seed that does not fail.
+// Explain reduces the run of a failing seed as long as the same checker fails. It describes the
+// rest: the system, the required faults, the failure, and its history. It returns "" for a seed
+// that does not fail.
 func Explain(seed uint64, o SimOptions) string {
 	first := Simulate(seed, o)
 	checker := first.Checker()
@@ -47,7 +48,7 @@ func Explain(seed uint64, o SimOptions) string {
 	return b.String()
 }
 
-// Named is how make is told what is not drawn from the seed.
+// Named returns the arguments of make for options that the seed does not choose.
 func (o SimOptions) Named() (text string) {
 	if o.Mapping != "" {
 		text += " MAPPING=" + o.Mapping
@@ -82,7 +83,8 @@ func (o SimOptions) Named() (text string) {
 	return text
 }
 
-// minimise leaves out one kind of fault after the other, then single faults, then writes, while the same checker fails.
+// minimise removes kinds of faults one by one, then single faults, then writes, while the same
+// checker fails.
 func minimise(seed uint64, o SimOptions, checker string) SimOptions {
 	without := func(names []string) bool {
 		fewer := o
@@ -109,10 +111,11 @@ func eventNames(events []event) []string {
 	return names
 }
 
-// mostTries bounds how often leaveOut asks.
+// mostTries bounds the number of tries in leaveOut.
 const mostTries = 100
 
-// leaveOut asks whether parts of what there is can be left out: all of it, halves, quarters, and so on down to single ones.
+// leaveOut tries to leave out parts of a list: all of it, halves, quarters, and so on down to
+// single entries.
 func leaveOut(names []string, without func([]string) bool) {
 	tries := 0
 	for size := len(names); size > 0; size /= 2 {
@@ -127,7 +130,7 @@ func leaveOut(names []string, without func([]string) bool) {
 	}
 }
 
-// shownLines is how much of a story a person reads.
+// shownLines is how many lines of a history a person reads.
 const shownLines = 120
 
 var (
@@ -135,8 +138,8 @@ var (
 	idle    = regexp.MustCompile(` goes on$| gives 0 records of .*, end false$| (Swap|CheckAndMutateRow) \S+ ".*" (takes place|refused)$`)
 )
 
-// story is the part of a trace that has to do with a failure, up to the first violation: the rows and shards that the
-// failure names, and what happened to the system as a whole.
+// story returns the part of a trace up to the first violation that concerns a failure: the rows and
+// shards that it names, and the events of the whole system.
 func story(trace, failure string) string {
 	subjects := subject.FindAllString(failure, -1)
 	var lines []string

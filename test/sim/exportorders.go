@@ -9,26 +9,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
 )
 
-// offer is what one load may be copied from: a full export, that and the windows behind it, or
-// windows alone.
+// offer is a possible source of one load: a full export, a full export with later windows, or only
+// windows.
 type offer struct {
 	folders []string
-	fit     bool // it is of the table, and whole
-	used    bool // it was asked for, or refused
+	fit     bool // it is complete and of this table
+	used    bool // it was requested or refused
 }
 
-// order is what the service is asked for at once: a full export of the first edge, windows between
-// edges, or both.
+// order is a request for several exports: a full export of the first edge, windows between edges,
+// or both.
 type order struct {
 	of      exportstest.Table
 	full    bool
 	edges   []time.Time
 	view    exports.View
-	spoiled bool // windows leave a second out, overlap by one, or one of them is forgotten
+	spoiled bool // windows leave a second out, overlap by one, or one of them is missing
 	quick   bool
 }
 
-// request has exports made, which are complete after minutes or most of a day.
+// request starts exports, which complete after minutes or most of a day.
 func (x *exporting) request(r order) {
 	takes := x.span(3*time.Minute, 20*time.Hour)
 	if r.quick || x.peaceful {
@@ -43,7 +43,7 @@ func (x *exporting) request(r order) {
 	})
 }
 
-// make makes the exports of an order.
+// make writes the exports of an order.
 func (x *exporting) make(r order) *offer {
 	o := &offer{fit: r.of == x.service.table && !r.spoiled}
 	if r.full {
@@ -52,7 +52,7 @@ func (x *exporting) make(r order) *offer {
 	last := len(r.edges) - 1
 	wrong, how := 1, x.rng.IntN(3)
 	if !r.full {
-		wrong = 2 // what comes before the first window is no business of the chain's
+		wrong = 2 // changes before the first window do not affect the chain
 	}
 	if last > wrong {
 		wrong += x.rng.IntN(last - wrong + 1)
@@ -69,7 +69,7 @@ func (x *exporting) make(r order) *offer {
 					o.fit = r.of == x.service.table
 				}
 			case i < last:
-				continue // forgotten
+				continue // missing
 			default:
 				from = from.Add(time.Second)
 			}
@@ -79,8 +79,8 @@ func (x *exporting) make(r order) *offer {
 	return o
 }
 
-// order asks for exports: of now or, which are of no use perhaps, of some time before, or of the table
-// of this name that was there before.
+// order requests exports of the present, of some earlier time (which may be unusable), or of an
+// earlier table of this name.
 func (x *exporting) order(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState, chance float64) error {
 	now := x.World.Now()
 	r := order{of: x.service.table, full: true, view: exports.ViewNewAndOld, quick: x.rng.IntN(2) == 0}
@@ -92,7 +92,7 @@ func (x *exporting) order(ctx context.Context, ledger *checkpoint.Ledger, state 
 	if !useful && x.rng.IntN(3) == 0 {
 		at = later(x.service.begun, at.Add(-time.Duration(x.rng.Float64()*float64(36*time.Hour))))
 	}
-	if useful { // when it is
+	if useful { // if it is
 		shards, err := ledger.Shards(ctx, x.Source.Name)
 		if err == nil {
 			err = checkpoint.AdmissibleExport(state, shards, at, now, 0)
@@ -109,8 +109,8 @@ func (x *exporting) order(ctx context.Context, ledger *checkpoint.Ledger, state 
 	return nil
 }
 
-// windows makes the order one that ends with windows: behind a full export of some time before, or
-// alone from where a gap begins.
+// windows turns the order into one that ends with windows, after an earlier full export, or alone
+// from the start of a gap.
 func (x *exporting) windows(r *order, state checkpoint.TableState, end time.Time) {
 	end = end.Truncate(time.Second)
 	from := later(x.service.begun, end.Add(-time.Duration(x.rng.Float64()*x.rng.Float64()*float64(30*time.Hour))))
@@ -118,11 +118,11 @@ func (x *exporting) windows(r *order, state checkpoint.TableState, end time.Time
 		r.full = false
 		from = state.WindowsBy().Add(-time.Duration(x.rng.IntN(2) * x.rng.IntN(3600) * int(time.Second)))
 		if !x.peaceful && x.rng.IntN(8) == 0 {
-			from = from.Add(time.Duration(1+x.rng.IntN(3600)) * time.Second) // too late, though it may be that nothing is lost by then
+			from = from.Add(time.Duration(1+x.rng.IntN(3600)) * time.Second) // too late, although perhaps no change is lost yet
 		}
 	}
 	from = from.Truncate(time.Second)
-	const shortest = 15 * time.Minute // that the service makes
+	const shortest = 15 * time.Minute // the shortest window of the service
 	if from.Before(x.service.begun) || end.Sub(from) < shortest {
 		r.full = true
 		return

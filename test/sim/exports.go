@@ -15,27 +15,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// exporting is an operator who has the table exported, now and then, and loaded from an export: in
-// place of the first copy, after gaps, and because he wants it loaded again. Some of what he asks
-// for is inadmissible.
+// exporting is an operator who sometimes requests exports of the table and loads it from one:
+// instead of the first copy, after gaps, and to load it again. Some requests are inadmissible.
 type exporting struct {
 	*loads
 	service *exportService
 	rng     *rand.Rand
 	ready   []*offer
-	under   int           // exports that are being made
-	holds   bool          // what is asked for is paused until there is an export
-	wanted  bool          // a load from an export is to come, in peace
-	askedAt time.Duration // when a load was last asked for from one
+	under   int           // exports in progress
+	holds   bool          // a requested load is paused until its export exists
+	wanted  bool          // a load from an export is due, after the faults
+	askedAt time.Duration // when a load from an export was last requested
 	ended   int           // loads from exports
 }
 
-// byExports makes the plan one of a run in which the table is loaded from exports. In half of them
-// nobody copies by himself.
+// byExports turns the plan into a run in which the table is loaded from exports. In half of these
+// runs nothing is copied without an export.
 func (p *plan) byExports() {
 	p.unloaded = false
 	p.byHand = stream(p.seed, "by hand").IntN(2) == 0
-	if p.tombstoneAge > 0 { // a day of a copy and hours of its margin have to fit in
+	if p.tombstoneAge > 0 { // a day of copying and hours of margin must fit
 		p.tombstoneAge = 16*time.Hour + 4*p.tombstoneAge
 	}
 }
@@ -48,17 +47,17 @@ func newExporting(s *simulation) *exporting {
 	return x
 }
 
-// holding reports whether a load is paused because its export is still to come.
+// holding reports whether a load is paused because its export does not exist yet.
 func (x *exporting) holding() bool { return x != nil && x.holds }
 
-// span draws how long something lasts: most often a small part of the longest.
+// span draws a duration, usually a small part of the longest.
 func (x *exporting) span(least, most time.Duration) time.Duration {
 	u := x.rng.Float64()
 	return least + x.limit(time.Duration(u*u*u*float64(most-least)))
 }
 
-// prelude lets some runs begin with an export that is asked for before anybody follows the table:
-// for hours, or for longer than the stream keeps changes.
+// prelude lets some runs begin with an export that is requested before any worker follows the
+// table, by hours or by more than the stream's retention.
 func (x *exporting) prelude() {
 	if x.rng.IntN(3) > 0 {
 		return
@@ -76,7 +75,7 @@ func (x *exporting) prelude() {
 	}
 }
 
-// begin lets the operator, and who spoils the bucket, do their work.
+// begin starts the operator, and the process that damages the bucket.
 func (x *exporting) begin() {
 	x.World.Go("operator of exports", func(ctx context.Context) {
 		for task.Sleep(ctx, time.Duration((3+20*x.rng.Float64())*float64(time.Minute))) == nil {
@@ -100,12 +99,12 @@ func (x *exporting) begin() {
 	})
 }
 
-// decide does what the operator finds necessary, by the table's record.
+// decide acts as the operator would, given the table's record.
 func (x *exporting) decide(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState, chance float64) (err error) {
 	stage, source := state.Stage(), x.Source.Name
 	from := state.Load.Export.Address
 	switch {
-	case x.holds && (stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping || stage == checkpoint.StageOver): // it was faster
+	case x.holds && (stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping || stage == checkpoint.StageOver): // the load was faster
 		x.holds = false
 		return x.resume(ctx, ledger, state)
 	case stage == checkpoint.StageCopying && from != "" && x.hopeless(state):
@@ -121,7 +120,7 @@ func (x *exporting) decide(ctx context.Context, ledger *checkpoint.Ledger, state
 			folders = append(folders, e.Address)
 		}
 		all, err := x.open(ctx, folders)
-		if err != nil { // it may be put right
+		if err != nil { // the fault may be healed
 			err = nil
 		} else {
 			_, err = x.refusal(ctx, ledger, state, all, state.Load.MendsGap())
@@ -153,7 +152,7 @@ func (x *exporting) decide(ctx context.Context, ledger *checkpoint.Ledger, state
 	return x.load(ctx, ledger, state, chance)
 }
 
-// resume ends a pause of his own.
+// resume ends the operator's own pause.
 func (x *exporting) resume(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) error {
 	if state.Load.Paused != checkpoint.PausedByOperator {
 		return nil
@@ -162,13 +161,13 @@ func (x *exporting) resume(ctx context.Context, ledger *checkpoint.Ledger, state
 	return err
 }
 
-// hopeless tells of a load whose export has become too old while it was copied.
+// hopeless reports whether the load's export became too old during the copy.
 func (x *exporting) hopeless(state checkpoint.TableState) bool {
 	const margin = 6 * time.Hour
 	return x.MaxImageAge > 0 && x.World.Now().Sub(checkpoint.Aged(state.Load.Export.At, state.AdoptedAt)) > x.MaxImageAge-margin
 }
 
-// load asks for the load from an export that is complete, or for an export.
+// load requests the load from a complete export, or requests an export.
 func (x *exporting) load(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState, chance float64) error {
 	var chosen *offer
 	for _, o := range x.ready {
@@ -223,7 +222,8 @@ func (x *exporting) open(ctx context.Context, folders []string) (all []*exports.
 	return all, nil
 }
 
-// named are exports as the ledger knows them: in the order in which they make a load, if they do.
+// named returns exports as the ledger stores them, in the order in which they form a load, if they
+// do.
 func (x *exporting) named(all []*exports.Export, steps []exports.Step, folders []string) (out []checkpoint.Export) {
 	for i, e := range all {
 		out = append(out, checkpoint.Export{Address: folders[i], ARN: e.ARN, From: e.From, At: e.At})
@@ -234,7 +234,7 @@ func (x *exporting) named(all []*exports.Export, steps []exports.Step, folders [
 	return out
 }
 
-// refusal is why the command refuses exports.
+// refusal returns the reason why the command refuses exports.
 func (x *exporting) refusal(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState, all []*exports.Export, alone bool) ([]exports.Step, error) {
 	d, err := x.Source.Describe(ctx, x.Source.Name)
 	if err != nil {
@@ -266,7 +266,7 @@ func (x *exporting) refusal(ctx context.Context, ledger *checkpoint.Ledger, stat
 	return steps, nil
 }
 
-// noted sees every write of the table's record.
+// noted observes every write of the table's record.
 func (x *exporting) noted(before, after *model.Row) {
 	was, is := recordOf[checkpoint.TableState](before), recordOf[checkpoint.TableState](after)
 	if is.Load.Source != "export" {
@@ -290,7 +290,7 @@ func (x *exporting) noted(before, after *model.Row) {
 	}
 }
 
-// noteKind counts what loads from exports are for.
+// noteKind counts the purposes of loads from exports.
 func (x *exporting) noteKind(was, is *checkpoint.TableState) {
 	switch n := len(is.Load.Exports()); {
 	case is.Load.MendsGap():
@@ -308,8 +308,8 @@ func (x *exporting) noteKind(was, is *checkpoint.TableState) {
 	}
 }
 
-// last sees to it, when the faults are over, that a load from an export has begun and ended in each
-// run in which the table can be loaded at all.
+// last ensures, after the faults, that a load from an export begins and ends in each run in which
+// the table can be loaded.
 func (x *exporting) last() {
 	x.service.heal()
 	if x.bad() || x.Source.Stream().Ended || x.ended > 0 && x.rng.IntN(4) > 0 {

@@ -2,10 +2,10 @@ package sim
 
 import "testing"
 
-// H33, H36, H81, H90, H91, H104, H105: whole systems in which operators have the table exported and load it from
-// that: in place of the first copy, after gaps and again, beside everything else that goes wrong. What
-// an export shows is of a minute before or after its time, and the bucket holds what is not whole. In
-// each system a load from an export ends.
+// H33, H36, H81, H90, H91, H104, H105: whole systems whose operators request exports of the table
+// and load it from them: instead of the first copy, after gaps, and again, beside all other faults.
+// An export's content is up to a minute before or after its time, and the bucket holds incomplete
+// exports. In each system a load from an export ends.
 func TestH33_H36_H81_H90_H91_H104_H105_ExportsAreLoaded(t *testing.T) {
 	t.Parallel()
 	seen := happened{}

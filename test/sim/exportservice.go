@@ -21,38 +21,38 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// exportService exports the source table to a bucket, as weakly as the service may: an export is of
-// about the time that it names, each item of its own; and the bucket fails, and holds what is not
-// whole, or another export's, until somebody puts it right.
+// exportService exports the source table to a bucket, with the weakest guarantees that the service
+// may give. Each item in an export has its own time, near the named one. The bucket fails, and
+// holds incomplete objects or another export's, until it is healed.
 type exportService struct {
 	world   *virtual.World
 	rng     *rand.Rand
 	source  *model.Table
 	table   exportstest.Table
 	keys    map[string]attribute.Item
-	fuzz    time.Duration // by how much what an export shows is earlier or later than its time
+	fuzz    time.Duration // how much earlier or later an export's content is than its time
 	history map[string][]pastImage
 	objects exportstest.Objects
 	names   []string       // of all objects
-	seconds map[int64]bool // of which exports are
-	ends    map[int64]bool // those at which windows end
+	seconds map[int64]bool // seconds for which exports exist
+	ends    map[int64]bool // seconds at which windows end
 	number  int            // of exports
-	// begun is since when point-in-time recovery is on without a break.
+	// begun is since when point-in-time recovery is on without interruption.
 	begun time.Time
 
-	spoiled map[string]spoiling // by the name of an object
-	moved   map[string]string   // by the folder that is asked for, the one that lies there
-	failing float64             // the part of the calls that fail
-	down    time.Duration       // until when all do
+	spoiled map[string]spoiling // by object name
+	moved   map[string]string   // by requested folder: the folder that is there instead
+	failing float64             // share of calls that fail
+	down    time.Duration       // until then all calls fail
 }
 
-// pastImage is what an item was from a time on, as point-in-time recovery keeps it.
+// pastImage is an item's image from a time on, as point-in-time recovery stores it.
 type pastImage struct {
 	at   time.Time
 	item attribute.Item
 }
 
-// spoiling is how an object is given until a time.
+// spoiling is how an object is damaged until a time.
 type spoiling struct {
 	until time.Duration
 	how   func(content []byte) ([]byte, error)
@@ -76,7 +76,7 @@ func (x *exportService) written(w model.Write) {
 	x.keys[w.ID], _ = x.source.KeyOf(some)
 }
 
-// heldAt is an item as it was at a time; it does not exist if there was none.
+// heldAt returns an item at an earlier time; it does not exist if there was none.
 func (x *exportService) heldAt(id string, at time.Time) attribute.Item {
 	list := x.history[id]
 	n := sort.Search(len(list), func(i int) bool { return list[i].at.After(at) })
@@ -86,21 +86,21 @@ func (x *exportService) heldAt(id string, at time.Time) attribute.Item {
 	return list[n-1].item
 }
 
-// about is a moment as near to a time as what an export shows is to its own.
+// about returns a moment as near to a time as an export's content may be.
 func (x *exportService) about(at time.Time) time.Time {
 	return at.Add(time.Duration((2*x.rng.Float64() - 1) * float64(x.fuzz)))
 }
 
-// edge is where a window that ends, or begins, at a time ends or begins for an item: the same for
-// both, so that windows that follow one another leave nothing out.
+// edge returns when a window that begins or ends at a time does so for one item. It is the same for
+// both, so consecutive windows omit nothing.
 func (x *exportService) edge(id string, at time.Time) time.Time {
 	u := stream(uint64(at.Unix()), id).Float64()
 	return at.Add(time.Duration((2*u - 1) * float64(x.fuzz)))
 }
 
-// cutOf is the moment of which a full export of a time has an item. Where windows are to follow, what
-// was inserted between that moment and the edge of the first window is in one of both: else nothing
-// could show it.
+// cutOf returns the moment at which a full export of a time reads an item. If windows follow, an
+// item inserted between that moment and the edge of the first window must be in one of them.
+// Otherwise no export would contain it.
 func (x *exportService) cutOf(id string, at, moment time.Time, followed bool) time.Time {
 	if edge := x.edge(id, at); followed && !x.heldAt(id, moment).Exists() && x.heldAt(id, edge).Exists() {
 		return edge
@@ -108,8 +108,8 @@ func (x *exportService) cutOf(id string, at, moment time.Time, followed bool) ti
 	return moment
 }
 
-// full makes a full export of a time, which lies in a folder of its own; windows are to follow it or
-// not. A file is a partition, of which all is of one moment, or nothing.
+// full writes a full export of a time into its own folder. Windows may follow it. A file is a
+// partition, whose items are all of one moment, or it is empty.
 func (x *exportService) full(of exportstest.Table, at time.Time, followed bool) (folder string) {
 	folder = x.next()
 	files, cuts := make([][]attribute.Item, 1+x.rng.IntN(5)), []time.Time{}
@@ -139,8 +139,8 @@ func (x *exportService) full(of exportstest.Table, at time.Time, followed bool) 
 	return folder
 }
 
-// window makes an incremental export: a line for each item that was written in it, but for those that
-// were there neither before nor at its end.
+// window writes an incremental export: a line for each item written in it, except items that
+// existed neither before it nor at its end.
 func (x *exportService) window(of exportstest.Table, from, to time.Time, view exports.View) (folder string) {
 	folder = x.next()
 	files := make([][]exportstest.Change, 1+x.rng.IntN(4))
@@ -170,13 +170,13 @@ func (x *exportService) window(of exportstest.Table, from, to time.Time, view ex
 	return folder
 }
 
-// next is the name of the next export, and of its folder.
+// next returns the name of the next export and of its folder.
 func (x *exportService) next() string {
 	x.number++
 	return fmt.Sprintf("export%d", x.number)
 }
 
-// lies notes which objects an export has.
+// lies records the objects of an export.
 func (x *exportService) lies(folder, data string, at time.Time, files int, err error) {
 	if err != nil {
 		panic(err)
@@ -188,7 +188,7 @@ func (x *exportService) lies(folder, data string, at time.Time, files int, err e
 	}
 }
 
-// fuzzOf is by how much an image is earlier or later than the second that its load names.
+// fuzzOf returns how much earlier or later an image is than the second that its load names.
 func (x *exportService) fuzzOf(second int64) time.Duration {
 	if x == nil || !x.seconds[second] {
 		return 0
@@ -196,7 +196,7 @@ func (x *exportService) fuzzOf(second int64) time.Duration {
 	return x.fuzz
 }
 
-// isWindow reports whether a window ends at a second, of which its images are.
+// isWindow reports whether a window ends at a second.
 func (x *exportService) isWindow(second int64) bool { return x != nil && x.ends[second] }
 
 // folder opens a folder of the bucket as a worker does.
@@ -211,7 +211,7 @@ func (x *exportService) openExport(ctx context.Context, folder string) (*exports
 
 var errBucket = errors.New("sim: the bucket does not answer")
 
-// bucketView is the bucket as its readers see it.
+// bucketView is the readers' view of the bucket.
 type bucketView struct{ *exportService }
 
 // Open implements exports.Store.
@@ -251,12 +251,12 @@ func (x *exportService) content(ctx context.Context, name string) ([]byte, error
 	return io.ReadAll(in)
 }
 
-// brokenReader fails at once.
+// brokenReader fails immediately.
 type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errBucket }
 
-// spoil lets something be wrong with the bucket until a time.
+// spoil damages the bucket until a time.
 func (x *exportService) spoil(folder string, until time.Duration) {
 	own := slices.DeleteFunc(slices.Clone(x.names), func(name string) bool {
 		return !strings.HasPrefix(name, folder+"/") && !strings.Contains(name, "/"+folder+"-")
@@ -290,7 +290,7 @@ func (x *exportService) spoil(folder string, until time.Duration) {
 	}}
 }
 
-// heal puts everything right.
+// heal repairs everything.
 func (x *exportService) heal() {
 	x.failing, x.down, x.spoiled, x.moved = 0, 0, map[string]spoiling{}, map[string]string{}
 }

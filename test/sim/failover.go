@@ -13,18 +13,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// A run may have its target in an instance of two clusters, and be led to the other one (H46). What
-// is in each is not played side by side: when the app profile is led elsewhere, every row is there
-// as it is, or as it was up to a while ago, each by itself and those of the ledger too.
+// A run may have its target in an instance with two clusters, and be routed to the other one (H46).
+// The clusters are not simulated side by side. When the app profile is routed to the other one,
+// each row is there in its current or an earlier state, independently of all others. This includes
+// the ledger's rows.
 
 // leading is a failover from its cause to its end.
 type leading struct {
 	*simulation
-	planned bool // everybody stops first, and everything is copied
-	gone    bool // the former cluster does not exist any more
+	planned bool // all processes stop first, and everything is replicated
+	gone    bool // the former cluster no longer exists
 }
 
-// byFailovers makes the plan one of a run that is led to another cluster, once or twice.
+// byFailovers turns the plan into a run that is routed to another cluster, once or twice.
 func (p *plan) byFailovers(without map[string]bool) {
 	p.clustered = true
 	rng := stream(p.seed, "failovers")
@@ -32,7 +33,7 @@ func (p *plan) byFailovers(without map[string]bool) {
 		e := event{name: fmt.Sprintf("led to another cluster #%d", i+1), at: time.Duration(rng.Float64() * float64(p.length)), long: rng.Float64() * rng.Float64(), pick: rng.Uint64(),
 			kind: &kind{name: "led to another cluster", gap: true, does: (*simulation).leadElsewhere}}
 		if e.pick>>32%4 == 0 {
-			e.at /= 16 // while the table is copied
+			e.at /= 16 // during the copy
 		}
 		if !without[e.name] && !without[e.kind.name] {
 			p.events = append(p.events, e)
@@ -40,11 +41,11 @@ func (p *plan) byFailovers(without map[string]bool) {
 	}
 }
 
-// leadElsewhere stops everybody, leads the app profile to a cluster that may lack some of what was
-// written last, and lets an operator decide.
+// leadElsewhere stops all processes, routes the app profile to a cluster that may lack some of the
+// last writes, and lets an operator decide.
 func (s *simulation) leadElsewhere(e event) {
 	if s.knownCluster() == "" || s.led {
-		return // nobody knows yet where it is, or does any more
+		return // no process knows the cluster, yet or any more
 	}
 	s.led = true
 	l := &leading{simulation: s, planned: e.pick%3 == 0, gone: e.pick%3 == 1}
@@ -55,7 +56,7 @@ func (s *simulation) leadElsewhere(e event) {
 	generation := s.State().Generation
 	s.later(s.span(e, 40*time.Minute), func() {
 		const quiet = time.Minute
-		arrives := s.Target.LateBy + 2*quiet // what was sent before
+		arrives := s.Target.LateBy + 2*quiet // earlier requests
 		for _, m := range s.crew {
 			m.away = max(m.away, s.World.Elapsed()+2*arrives)
 			if l.planned {
@@ -69,7 +70,7 @@ func (s *simulation) leadElsewhere(e event) {
 		s.later(arrives, func() {
 			s.World.Inject("led to another cluster")
 			s.failedOver = true
-			// Where a generation began meanwhile, nothing but clocks would tell the next above which to
+			// If a generation began meanwhile, only clocks would tell the next generation where to
 			// begin, and here they may be wrong.
 			if !l.planned && s.State().Generation == generation && s.witnessed() {
 				l.setBack(behind)
@@ -81,7 +82,7 @@ func (s *simulation) leadElsewhere(e event) {
 	})
 }
 
-// setBack lets each row be there as it was, or as it is.
+// setBack gives each row its earlier or its current state.
 func (l *leading) setBack(behind map[string]map[string]*model.Row) {
 	for table, then := range inOrder(behind) {
 		rows := l.Target.Snapshot(table)
@@ -107,7 +108,7 @@ func (l *leading) setBack(behind map[string]map[string]*model.Row) {
 	l.World.Inject("rows missing in another cluster")
 }
 
-// decide gives the command until it is carried out.
+// decide repeats the command until it succeeds.
 func (l *leading) decide(ctx context.Context) {
 	plan := failover.Plan{State: model.StateTable, Still: l.Lease + l.Timing.List, StoppedFirst: l.planned}
 	for task.Sleep(ctx, l.World.UpTo(30*time.Minute)) == nil {
@@ -146,11 +147,11 @@ func (l *leading) decide(ctx context.Context) {
 // Cluster is the cluster to which the app profile routes.
 func (l *leading) Cluster(ctx context.Context) (string, error) { return l.whichCluster(ctx) }
 
-// Exists reports whether the former cluster is still there.
+// Exists reports whether the former cluster still exists.
 func (l *leading) Exists(context.Context, string) (bool, error) { return !l.gone, nil }
 
-// Replicate returns at once: what had not arrived before is lost with the cluster that had it, or
-// was overtaken by what came after it.
+// Replicate returns immediately. Writes that had not arrived before are lost with their cluster, or
+// are older than later ones.
 func (l *leading) Replicate(context.Context, string) error {
 	return l.targetFault("CheckConsistency", "", "")
 }

@@ -2,8 +2,8 @@ package sim
 
 import "testing"
 
-// TestH46_MigrationsGoOnInAnotherCluster: rows and positions arrive there each by itself, and
-// whatever is missing is loaded again.
+// TestH46_MigrationsGoOnInAnotherCluster: rows and positions arrive there independently, and all
+// missing rows are loaded again.
 func TestH46_MigrationsGoOnInAnotherCluster(t *testing.T) {
 	seen := happened{}
 	for seed := range seedsOf(t, 5) {

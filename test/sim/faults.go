@@ -15,11 +15,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// kinds are the faults that happen at planned instants. Those marked as gaps lose changes for good; so does, whatever it consists of,
-// everything that keeps a shard unread for about a day (see checkStarved).
+// kinds lists the faults that happen at planned instants. Those marked as gaps lose changes
+// permanently. So does any fault that keeps a shard unread for about a day (see checkStarved).
 var kinds []kind
 
-func init() { // not an initialiser: the kinds' functions lead back to the list
+func init() { // not an initialiser, because the kinds' functions refer to the list
 	kinds = []kind{
 		{"shard rolls", 12, 0.95, false, (*simulation).roll},
 		{"shard splits", 3, 0.5, false, (*simulation).split},
@@ -51,7 +51,7 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 		}},
 		{"worker clock stands still", 2, 0.2, false, (*simulation).standStill},
 		{"server clock jumps", 6, 0.3, false, func(s *simulation, e event) {
-			if s.TombstoneAge == 0 { // else its age would be judged by a wrong clock, which no replicator can mend
+			if s.TombstoneAge == 0 { // otherwise a wrong clock would judge its age, which no replicator can repair
 				s.Target.ServerSkew = time.Duration((2*e.long - 1) * 3 * float64(time.Hour))
 			}
 		}},
@@ -74,7 +74,7 @@ func init() { // not an initialiser: the kinds' functions lead back to the list
 	kinds = append(kinds, losses()...)
 }
 
-// losses are the kinds that lose changes.
+// losses returns the kinds that lose changes.
 func losses() []kind {
 	return []kind{
 		{"new stream", 0, 0.3, true, (*simulation).newStream},
@@ -111,7 +111,7 @@ func (s *simulation) span(e event, longest time.Duration) time.Duration {
 	return time.Second + s.limit(time.Duration(e.long*float64(longest)))
 }
 
-// openShard is one that takes writes, or, when the stream has ended, one that did.
+// openShard returns a shard that accepts writes or, after the stream's end, one that did.
 func (s *simulation) openShard(e event) *model.Shard {
 	open := s.Source.Stream().Open()
 	if len(open) == 0 {
@@ -135,7 +135,7 @@ func (s *simulation) split(e event) {
 	}
 }
 
-// hide leaves a shard that the ledger knows out of listings for a while.
+// hide omits a known shard from listings for some time.
 func (s *simulation) hide(e event) {
 	shards := s.Source.Stream().Shards
 	sh := shards[int(e.pick%uint64(len(shards)))]
@@ -154,7 +154,8 @@ func (s *simulation) staysListed() {
 	}
 }
 
-// childFirst lets a shard be listed while its parent is not: what the parent held cannot be known to be read.
+// childFirst lists a shard before its parent, so the parent's changes cannot be known to be
+// applied.
 func (s *simulation) childFirst(e event) {
 	parent := s.rolled(e)
 	if parent == nil {
@@ -163,23 +164,23 @@ func (s *simulation) childFirst(e event) {
 	s.World.Inject("child listed before its parent")
 	parent.ListedFrom = s.World.Now().Add(s.span(e, 2*time.Hour))
 	for range 5 {
-		s.write() // what the child's parent holds is lost, unless it is read after all
+		s.write() // the parent's changes are lost, unless they are read later
 	}
 	s.Source.Stream().Roll(parent).ListedFrom = time.Time{}
 }
 
 func (s *simulation) pause(m *member, d time.Duration) {
 	m.worker.Pause(d)
-	m.paused = s.World.Elapsed() + d // a later pause takes the place of one before
+	m.paused = s.World.Elapsed() + d // a later pause replaces an earlier one
 	m.healthy = max(m.healthy, s.World.Elapsed()+d)
 }
 
-// allDown takes every worker away, one half of the time by a clean stop, and brings them back later.
+// allDown takes every worker away, in half of the cases by a clean stop, and restarts them later.
 func (s *simulation) allDown(e event, d time.Duration) {
 	s.World.Inject("all workers down")
 	s.World.Tracef("all workers are down for %s", d)
 	for _, m := range s.crew {
-		m.away = max(m.away, s.World.Elapsed()+d) // nobody comes back to a ledger that is about to be exchanged
+		m.away = max(m.away, s.World.Elapsed()+d) // no worker returns to a ledger that is about to be replaced
 		if e.pick%2 == 0 {
 			s.ask(m)
 		} else {
@@ -193,13 +194,13 @@ func (s *simulation) newStream(e event) {
 	s.Source.EnableStream(1 + int(e.pick%3))
 }
 
-// later lets something happen that the end of the faults waits for.
+// later schedules an event that must happen before the faults end.
 func (s *simulation) later(d time.Duration, does func()) {
 	s.begun = max(s.begun, s.World.Elapsed()+d+time.Second)
 	s.World.After(d, does)
 }
 
-// interrupt takes a worker away in the first hour, while the table is copied.
+// interrupt takes a worker away in the first hour, during the copy.
 func (s *simulation) interrupt() {
 	m := s.crew[s.World.Rand().IntN(len(s.crew))]
 	if s.World.Rand().IntN(3) == 0 {
@@ -238,13 +239,13 @@ func (s *simulation) cutOff(e event, source, target bool) {
 	m.healthy = max(m.healthy, until)
 }
 
-// failingShard is one of which nothing can be read.
+// failingShard is a shard whose reads all fail.
 type failingShard struct {
 	shard string
 	until time.Duration
 }
 
-// failing is a service that answers nobody.
+// failing is a service whose calls all fail.
 type failing struct {
 	until  time.Duration
 	reason cdc.Reason
@@ -264,7 +265,8 @@ func (s *simulation) standStill(e event) {
 	s.World.After(s.span(e, 4*time.Hour), func() { w.Skew(0) })
 }
 
-// exchangeTarget puts a table in place of the target that another pipeline, with a ledger of its own, has filled up to now.
+// exchangeTarget replaces the target by a table that another pipeline, with its own ledger, has
+// filled.
 func (s *simulation) exchangeTarget(e event) {
 	snapshot := s.backUpTarget()
 	for _, w := range s.witnesses() {
@@ -272,7 +274,8 @@ func (s *simulation) exchangeTarget(e event) {
 		if !replaceText(rows, w.key, sink.LiveFamily, `"ledger":"`, `"ledger":"other-`) {
 			return
 		}
-		// The other pipeline has counted from where its own ledger begins (checkpoint.Witness), and each is another.
+		// The other pipeline has its own counter, which begins at a value of its ledger
+		// (checkpoint.Witness).
 		rows[w.key].Column(sink.LiveFamily, model.CounterColumn).Cells[0].Value = strconv.FormatUint(1+e.pick>>2, 10)
 	}
 	s.later(s.span(e, 10*time.Hour), func() {
@@ -282,7 +285,7 @@ func (s *simulation) exchangeTarget(e event) {
 	})
 }
 
-// replaceText changes a stored record of a snapshot; false if it is not there.
+// replaceText changes a stored record of a snapshot. It returns false if the record is missing.
 func replaceText(snapshot map[string]*model.Row, key, family, was, is string) bool {
 	text, ok := snapshot[key].Value(family, model.RecordColumn)
 	if !ok {
@@ -300,7 +303,7 @@ func (s *simulation) restoreTarget(e event) {
 		for _, w := range s.witnesses() {
 			rows := snapshot[w.table]
 			if rows != nil && (s.Target.Row(w.table, w.key) == rows[w.key] || s.isPresent(rows[w.key], w.beat)) {
-				return // nothing could tell it. No backup is restored so soon.
+				return // nothing could detect this, and no backup is restored that soon
 			}
 			if rows != nil && rows[w.key] == nil && s.canBeRemade() {
 				return // it is lost as by loseTarget
@@ -312,7 +315,7 @@ func (s *simulation) restoreTarget(e event) {
 	})
 }
 
-// witnessed reports whether the witness of every target table says which generation the ledger is in.
+// witnessed reports whether the witness of every target table shows the ledger's generation.
 func (s *simulation) witnessed() bool {
 	for _, at := range s.witnesses() {
 		if w, _ := s.witness(s.Target.Row(at.table, at.key)); w.Generation < at.generation {
@@ -322,17 +325,17 @@ func (s *simulation) witnessed() bool {
 	return true
 }
 
-// witnessRow is where a source table's witness is in a target table, and what the ledger knows of it.
+// witnessRow locates a source table's witness in a target table, with the ledger's mirror of it.
 type witnessRow struct {
 	table, key string
 	beat       uint64
 	generation uint32
 }
 
-// witnesses are all that there should be.
+// witnesses returns all witnesses that should exist.
 func (s *simulation) witnesses() []witnessRow { return s.witnessesBy((*Migration).State) }
 
-// witnessesBy are those that there should be by the record of each table.
+// witnessesBy returns the witnesses that should exist according to each table's record.
 func (s *simulation) witnessesBy(record func(m *Migration) checkpoint.TableState) (all []witnessRow) {
 	state := record(s.Migration)
 	for _, table := range s.Mapping.Tables() {
@@ -345,14 +348,15 @@ func (s *simulation) witnessesBy(record func(m *Migration) checkpoint.TableState
 	return all
 }
 
-// witness is what a witness's row says; false if it is not there.
+// witness decodes a witness's row, or returns false if it is missing.
 func (s *simulation) witness(row *model.Row) (w checkpoint.Witness, found bool) {
 	text, ok := row.Value(sink.LiveFamily, model.RecordColumn)
 	return w, ok && json.Unmarshal([]byte(text), &w) == nil
 }
 
-// isPresent reports whether a witness is as new as the ledger knows it to be, or so little older that the last beats make up for it if they are executed
-// again, each in its turn. The ledger's mirror is a beat behind until it was written, and a worker may go, or be kept from it by others, before that.
+// isPresent reports whether a witness is as new as the ledger's mirror. It may be slightly older if
+// the last updates, executed again in order, would make up for it. The mirror lags by one update
+// until it is written, and a worker may end or be blocked before that.
 func (s *simulation) isPresent(witness *model.Row, known uint64) bool {
 	w, found := s.witness(witness)
 	if !found {
@@ -362,7 +366,8 @@ func (s *simulation) isPresent(witness *model.Row, known uint64) bool {
 	return ok && strings.Contains(pipeline, `"`+w.Ledger+`"`) && w.Beat+3 >= known
 }
 
-// changeMapping starts workers with another configuration of the same rows, which they are told to accept; the others then have to go.
+// changeMapping starts workers with another configuration of the same rows and with permission to
+// accept it. The others must then end.
 func (s *simulation) changeMapping(e event) {
 	s.World.Inject("mapping changed")
 	s.Entry.Drop = append(slices.Clone(s.Entry.Drop), fmt.Sprint("never there ", len(s.Entry.Drop)))
@@ -370,7 +375,7 @@ func (s *simulation) changeMapping(e event) {
 	s.ask(s.crew[int(e.pick%uint64(len(s.crew)))])
 }
 
-// sourceFault and targetFault fail the calls of those who cannot reach a service.
+// sourceFault and targetFault fail the calls of workers that cannot reach a service.
 func (s *simulation) sourceFault(op, shard string) error {
 	now := s.World.Elapsed()
 	if s.oneCall.strikes(op, "", now) {
@@ -411,7 +416,7 @@ func (s *simulation) targetFault(op, table, row string) error {
 	return nil
 }
 
-// caller is the member of the crew whose task goes on; nil for the world's own.
+// caller returns the member whose task is running, or nil for the world's own tasks.
 func (s *simulation) caller() *member {
 	name := s.World.Running()
 	for _, m := range s.crew {

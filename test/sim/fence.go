@@ -14,13 +14,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// fences is what the checkers of the fence (H35) know of all target tables.
+// fences holds the state of the fence's checkers (H35) for all target tables.
 type fences struct {
-	named     string                       // the family that the write which takes place names first
+	named     string                       // the family that the current write names first
 	published map[string]map[string]uint32 // by family: the generation that each source table had adopted by then
 	open      map[string]bool              // tables with a published number
-	withheld  map[string]bool              // tables that ever were without one
-	gone      map[string]bool              // table/family whose drop is in force
+	withheld  map[string]bool              // tables that were ever without one
+	gone      map[string]bool              // table/family whose drop has taken effect
 }
 
 func newFences(target *model.Bigtable) *fences {
@@ -31,7 +31,7 @@ func newFences(target *model.Bigtable) *fences {
 	return f
 }
 
-// noted sees a record of a target table as it is written.
+// noted observes each write of a target table's record.
 func (f *fences) noted(m *Migration, after *model.Row) {
 	target, ok := decoded[checkpoint.Target](after)
 	if !ok {
@@ -53,7 +53,7 @@ func (f *fences) noted(m *Migration, after *model.Row) {
 		if s, ok := decoded[checkpoint.TableState](m.Target.Row(model.StateTable, key)); ok {
 			name := strings.TrimPrefix(key, tables)
 			adopted[name] = s.Adopted
-			if m.FromTopic { // appliers write what earlier generations published until the load begins
+			if m.FromTopic { // appliers write changes of earlier generations until the load begins
 				adopted[name] = min(s.Adopted, s.Load.Begun())
 			}
 		}
@@ -61,15 +61,15 @@ func (f *fences) noted(m *Migration, after *model.Row) {
 	f.published[target.Table+"/"+family] = adopted
 }
 
-// written: no write takes place without a stamp once there is a number, none under a number whose
-// drop is in force, and none under a number whose writer had lost the right to write before that
-// was published.
+// written checks each write. Once there is a number, every write has a stamp. No write has a number
+// whose drop has taken effect, or a number that was published after its writer lost the right to
+// write.
 func (f *fences) written(m *Migration, table, key string, before, after *model.Row) {
 	if strings.HasPrefix(key, transform.WitnessPrefix) {
 		return
 	}
 	if transform.Version(heldIn(after, sink.VersionColumn)).ByApplication() {
-		return // the application's, which has no generation
+		return // the application's write, which has no generation
 	}
 	family := table + "/" + f.named
 	switch {
@@ -95,8 +95,8 @@ func (f *fences) written(m *Migration, table, key string, before, after *model.R
 	})
 }
 
-// sweeps: a sweep begins when every number of its ledger is dropped that was published before its
-// generation.
+// sweeps checks that a sweep begins only when all numbers of its ledger that were published before
+// its generation are dropped.
 func (f *fences) sweeps(m *Migration, is *checkpoint.TableState) {
 	pipeline := recordOf[pipelineRecord](m.Target.Row(model.StateTable, "default/pipeline"))
 	for _, table := range m.Mapping.Tables() {
@@ -113,8 +113,8 @@ func (f *fences) sweeps(m *Migration, is *checkpoint.TableState) {
 	}
 }
 
-// raiseFence does to the fence what a cutover does: a new number for each target, and then the drop
-// of those before.
+// raiseFence raises the fence as a cutover does: a new number for each target, then the drop of
+// earlier ones.
 func (s *simulation) raiseFence(event) {
 	name := fmt.Sprintf("driver%d", s.World.Steps())
 	driver := s.World.NewProcess(name)
@@ -148,7 +148,7 @@ func (m *Migration) drive(ctx context.Context, name string) error {
 	return nil
 }
 
-// protect takes the permission to change families away for a while.
+// protect removes the permission to change families for some time.
 func (s *simulation) protect(e event) {
 	s.Target.Protected = true
 	s.World.After(s.span(e, 10*time.Hour), func() { s.Target.Protected = false })

@@ -10,8 +10,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// TestH21_H64_AClockThatIsADayOff: what follows the position is gone, and the clock of the worker that finds it is right, behind the service's, or ahead of it.
-// One gap is declared, and what is left is read on: coverage is the service's, and no clock of a worker makes it trimmed again (I5).
+// TestH21_H64_AClockThatIsADayOff: the change at the position was trimmed. The clock of the worker
+// that finds this is right, behind, or ahead of the service's. Exactly one gap is declared, and the
+// remaining changes are read. Coverage uses the service's clock, so a worker's clock cannot cause a
+// second gap (I5).
 func TestH21_H64_AClockThatIsADayOff(t *testing.T) {
 	for _, off := range []time.Duration{0, -48 * time.Hour, -24 * time.Hour, 24 * time.Hour, 48 * time.Hour} {
 		play(t, 5, 1, func(s *scene) {
@@ -35,7 +37,8 @@ func TestH21_H64_AClockThatIsADayOff(t *testing.T) {
 	}
 }
 
-// TestH64_OnceEndsWithAClockThatIsADayOff: a run that is to end when nothing is left ends, though its clock is a day behind and its shard was trimmed.
+// TestH64_OnceEndsWithAClockThatIsADayOff: a run with --once ends although its clock is a day
+// behind and its shard was trimmed.
 func TestH64_OnceEndsWithAClockThatIsADayOff(t *testing.T) {
 	play(t, 5, 1, func(s *scene) {
 		a := s.running("a")
@@ -53,8 +56,9 @@ func TestH64_OnceEndsWithAClockThatIsADayOff(t *testing.T) {
 	})
 }
 
-// TestH21_IdleShardIsNoGap: the last change of an idle shard is a day old and trimmed, and the shard was found empty for three hours after it. Nothing is
-// lost, whether its reader stopped 21 hours ago, or reads all the time and its iterator expires (I5).
+// TestH21_IdleShardIsNoGap: the last change of an idle shard is a day old and trimmed, and the
+// shard was found empty for three hours after it. Nothing is lost, whether its reader stopped 21
+// hours ago, or reads continuously and its iterator expires (I5).
 func TestH21_IdleShardIsNoGap(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
 		play(t, 2, 1, func(s *scene) {
@@ -85,7 +89,7 @@ func TestH21_IdleShardIsNoGap(t *testing.T) {
 	}
 }
 
-// positionTime is that of the only shard, as the ledger has it.
+// positionTime returns the time of the only shard's position in the ledger.
 func positionTime(s *scene) time.Time {
 	for _, row := range s.Shards() {
 		if row.State == checkpoint.Reading {
@@ -95,7 +99,7 @@ func positionTime(s *scene) time.Time {
 	return time.Time{}
 }
 
-// expire makes the next read fail as one does whose iterator is too old.
+// expire makes the next read fail as if its iterator were too old.
 func expire(s *scene) {
 	over := false
 	s.Source.Fault = func(op, _ string) error {

@@ -11,13 +11,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// The hazards of this file are about one item: crashes, pauses and networks that repeat, delay and reorder its writes.
+// The hazards of this file concern one item: crashes, pauses, and networks that repeat, delay and
+// reorder its writes.
 
-// after is a fate of being executed that much later, while the sender hears nothing and repeats.
+// after returns the fate of a write that is executed later, while its sender gets no answer and
+// retries.
 func after(d time.Duration) *model.Fate { return &model.Fate{Delay: d, Lose: true} }
 
-// TestH01_H09_CrashBetweenApplyAndCheckpoint: the successor applies again what the ledger does not show, older images over newer
-// ones if nothing refused them, and what orders the changes of one second is not the memory of a process (I2, I7).
+// TestH01_H09_CrashBetweenApplyAndCheckpoint: the successor applies again what the ledger does not
+// show. Without the guard, older images would replace newer ones. The order of changes within one
+// second must not depend on a process's memory (I2, I7).
 func TestH01_H09_CrashBetweenApplyAndCheckpoint(t *testing.T) {
 	play(t, 30, 1, func(s *scene) {
 		s.Source.PageSize = 1
@@ -36,7 +39,8 @@ func TestH01_H09_CrashBetweenApplyAndCheckpoint(t *testing.T) {
 	})
 }
 
-// TestH02_CheckpointWaitsForTheSlowestRow: one row of a page hangs while all others are written; then the worker dies (I3).
+// TestH02_CheckpointWaitsForTheSlowestRow: one row of a page hangs while all others are written.
+// Then the worker dies (I3).
 func TestH02_CheckpointWaitsForTheSlowestRow(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		a := s.running("a")
@@ -52,8 +56,9 @@ func TestH02_CheckpointWaitsForTheSlowestRow(t *testing.T) {
 	})
 }
 
-// pausedOwner is a worker that stands still for a minute with a page in its hands, written in part, while another takes its shard
-// and applies newer changes; then it wakes up. It returns once both stores are equal.
+// pausedOwner pauses a worker for a minute when part of its page is written. Another worker takes
+// its shard and applies newer changes. Then the first one resumes. pausedOwner returns once both
+// stores are equal.
 func pausedOwner(s *scene) {
 	a := s.running("a")
 	s.Start("b")
@@ -80,13 +85,14 @@ func pausedOwner(s *scene) {
 	s.inSync(2 * time.Minute)
 }
 
-// TestH03_PausedOwnerWakesUpWithQueuedWrites: they are older than what the rows hold by then (I2, I8).
+// TestH03_PausedOwnerWakesUpWithQueuedWrites: the queued writes are older than the rows by then
+// (I2, I8).
 func TestH03_PausedOwnerWakesUpWithQueuedWrites(t *testing.T) {
 	play(t, 30, 1, pausedOwner)
 }
 
-// TestH04_H29_FirstAttemptExecutesLast: a request without an answer is repeated, acknowledged, and followed by a newer change, which
-// removes an attribute; then the first attempt is executed (I2).
+// TestH04_H29_FirstAttemptExecutesLast: a request without an answer is retried and acknowledged. A
+// newer change, which removes an attribute, follows. Then the first attempt is executed (I2).
 func TestH04_H29_FirstAttemptExecutesLast(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.running("a")
@@ -100,7 +106,8 @@ func TestH04_H29_FirstAttemptExecutesLast(t *testing.T) {
 	})
 }
 
-// burst writes an item many times within one second, so that times order nothing, in pages of random size.
+// burst writes an item many times within one second, so that times do not order the writes, in
+// pages of random size.
 func burst(s *scene, n int) {
 	s.Source.PageSize = 1 + s.World.Rand().IntN(4)
 	for i := range n {
@@ -112,8 +119,9 @@ func burst(s *scene, n int) {
 	}
 }
 
-// TestH06_H28_ManyUpdatesInOneSecond: the last by sequence number wins, not the last by time (I1). Garbage collection is lazy, so there
-// must be nothing that it should have collected: a live row has one version cell, at the constant timestamp, a removed one a single tombstone.
+// TestH06_H28_ManyUpdatesInOneSecond: the last write by sequence number wins, not the last by time
+// (I1). Garbage collection is lazy, so no surplus cells may exist: a live row has one version cell
+// at the constant timestamp, a removed one a single tombstone.
 func TestH06_H28_ManyUpdatesInOneSecond(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.running("a")
@@ -126,12 +134,12 @@ func TestH06_H28_ManyUpdatesInOneSecond(t *testing.T) {
 	})
 }
 
-// TestH07_TimeGoesBack: a later change carries an earlier second (I1).
+// TestH07_TimeGoesBack: a later change has an earlier second (I1).
 func TestH07_TimeGoesBack(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.Source.TimeRunsBack = true
 		s.running("a")
-		for i := range 7 { // every third goes back, whatever second it is in
+		for i := range 7 { // every third time goes back, whatever its second
 			s.put("k", fmt.Sprint("v", i))
 			s.sleep(s.upTo(time.Second))
 			s.inSync(time.Minute)
@@ -139,8 +147,8 @@ func TestH07_TimeGoesBack(t *testing.T) {
 	})
 }
 
-// TestH26_LatePutAfterRemoveAndRecreation: a put from before the remove is executed after it, or after the item was made anew: it
-// must neither bring the row back nor mix with the new one (I8).
+// TestH26_LatePutAfterRemoveAndRecreation: a put from before the removal is executed after it, or
+// after the item was recreated. It must neither bring the row back nor mix with the new item (I8).
 func TestH26_LatePutAfterRemoveAndRecreation(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.running("a")
@@ -166,8 +174,8 @@ func (s *scene) oneVersionCell(key string) {
 	}
 }
 
-// TestH30_ColumnThatNoOldImageNames: the stream carries new images alone, so nothing names the columns of the image before; they must
-// go all the same (I1).
+// TestH30_ColumnThatNoOldImageNames: the stream has only new images, so nothing names the columns
+// of the previous image. They must still be deleted (I1).
 func TestH30_ColumnThatNoOldImageNames(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.Source.View = "NEW_IMAGE"
@@ -181,21 +189,21 @@ func TestH30_ColumnThatNoOldImageNames(t *testing.T) {
 	})
 }
 
-// TestH31_ItemRemovedWhileTheScanHoldsIt: the load's put of an item is executed, or sent, after the stream's remove of it was
-// applied (I8).
+// TestH31_ItemRemovedWhileTheScanHoldsIt: the load's put of an item is executed, or sent, after the
+// stream's removal of it was applied (I8).
 func TestH31_ItemRemovedWhileTheScanHoldsIt(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		for i := range 10 {
 			s.put(fmt.Sprint(i), "before")
 		}
-		s.Source.EnableStream(1) // the items are older than the stream: only the load brings them
+		s.Source.EnableStream(1) // the items are older than the stream, so only the load brings them
 		removed := map[string]bool{}
 		s.Target.Route = func(c model.Call) *model.Fate {
 			key, _, _ := strings.Cut(c.Row, "#")
 			if c.Op != "CheckAndMutateRow" || removed[key] {
 				return nil
 			}
-			removed[key] = true // this is the load's put: the item goes now
+			removed[key] = true // this is the load's put, so the item is removed now
 			s.del(key)
 			return &model.Fate{Delay: s.upTo(30 * time.Second), Lose: s.World.Rand().IntN(2) == 0}
 		}
@@ -209,8 +217,8 @@ func TestH31_ItemRemovedWhileTheScanHoldsIt(t *testing.T) {
 	})
 }
 
-// TestH43_FastClockHidesNothing: a worker whose clock is an hour ahead writes versions, tombstones and the ledger; what others write
-// later must not be hidden behind its cells (I6).
+// TestH43_FastClockHidesNothing: a worker whose clock is an hour ahead writes versions, tombstones
+// and the ledger. Its cells must not hide other workers' later writes (I6).
 func TestH43_FastClockHidesNothing(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.put("k", "v")
@@ -239,8 +247,8 @@ func TestH43_FastClockHidesNothing(t *testing.T) {
 	})
 }
 
-// TestH77_ServerClockStepsBackBetweenTombstones: the newer tombstone has the older timestamp; a late put between their versions must
-// be refused all the same (I8).
+// TestH77_ServerClockStepsBackBetweenTombstones: the newer tombstone has the older timestamp. A
+// late put with a version between theirs must still be refused (I8).
 func TestH77_ServerClockStepsBackBetweenTombstones(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.running("a")
@@ -259,8 +267,9 @@ func TestH77_ServerClockStepsBackBetweenTombstones(t *testing.T) {
 	})
 }
 
-// TestH38_BadItemEndsACopy: everybody is to stop at an item that cannot be stored, and it is one that the load alone brings, because the stream has long
-// forgotten it. The worker ends and says so; once the item is good another one goes on and copies it (I5).
+// TestH38_BadItemEndsACopy: workers must stop at an item that cannot be stored. Only the load
+// brings this item, because the stream no longer has it. The worker ends with an error. Once the
+// item is corrected, another worker continues and copies it (I5).
 func TestH38_BadItemEndsACopy(t *testing.T) {
 	play(t, 4, 1, func(s *scene) {
 		s.putWith("bad", longName, "x")

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// ledgerTarget is what the ledger holds of a target table.
+// ledgerTarget returns the ledger's record of a target table.
 func ledgerTarget(s *scene, table string) (checkpoint.Target, bool, error) {
 	ledger, err := s.Ledger(s.ctx)
 	if err != nil {
@@ -19,7 +19,7 @@ func ledgerTarget(s *scene, table string) (checkpoint.Target, bool, error) {
 	return ledger.Target(s.ctx, table)
 }
 
-// familyOf is the family of a number of the scene's ledger.
+// familyOf returns the family of a fence number in the scene's ledger.
 func familyOf(s *scene, n uint64) string {
 	ledger, err := s.Ledger(s.ctx)
 	if err != nil {
@@ -29,10 +29,10 @@ func familyOf(s *scene, n uint64) string {
 	return sink.FenceFamily(ledger.ID(), n)
 }
 
-// lateAfterTheFence plays a put that the network keeps for an hour. Meanwhile its item is removed,
-// the fence is raised and the number before it dropped, if that is allowed, and nothing of the item
-// is left in the target, not even the tombstone that would refuse it. It returns with the row as it
-// is after that hour.
+// lateAfterTheFence plays a put that the network delays for an hour. Meanwhile its item is removed,
+// the fence is raised and, if allowed, its earlier number is dropped. Nothing of the item is left
+// in the target, not even the tombstone that would reject the put. The function returns the row
+// after that hour.
 func lateAfterTheFence(s *scene, allowed bool) *model.Row {
 	s.Target.Protected = !allowed
 	s.running("a")
@@ -53,8 +53,8 @@ func lateAfterTheFence(s *scene, allowed bool) *model.Row {
 	return s.row("k")
 }
 
-// TestH35_ALateRequestAfterTheFence: what the guard cannot refuse, because nothing is left to
-// compare it with, the fence does.
+// TestH35_ALateRequestAfterTheFence: the guard cannot reject this request, because nothing is left
+// to compare it with. The fence rejects it.
 func TestH35_ALateRequestAfterTheFence(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		if row := lateAfterTheFence(s, true); row != nil {
@@ -64,8 +64,8 @@ func TestH35_ALateRequestAfterTheFence(t *testing.T) {
 	})
 }
 
-// TestH35_WithoutAFenceALateRequestLands: where none can be kept the same request makes a row that
-// no item has, which is what `fence: withheld` says.
+// TestH35_WithoutAFenceALateRequestLands: without a fence the same request creates an orphan row.
+// `fence: withheld` warns of that.
 func TestH35_WithoutAFenceALateRequestLands(t *testing.T) {
 	play(t, 5, 1, func(s *scene) {
 		if row := lateAfterTheFence(s, false); row == nil {
@@ -78,9 +78,9 @@ func TestH35_WithoutAFenceALateRequestLands(t *testing.T) {
 	})
 }
 
-// TestH27_ALatePutAfterATombstoneAndALoad: a put that the network keeps for two hours comes when not
-// even the tombstone of its item is left. The load that was begun meanwhile has raised the fence,
-// and dropped the number of the put before its sweep.
+// TestH27_ALatePutAfterATombstoneAndALoad: the network delays a put for two hours, until not even
+// its item's tombstone is left. A load that began meanwhile has raised the fence, and dropped the
+// put's number before its sweep.
 func TestH27_ALatePutAfterATombstoneAndALoad(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.running("a")
@@ -103,8 +103,8 @@ func TestH27_ALatePutAfterATombstoneAndALoad(t *testing.T) {
 	})
 }
 
-// TestH108_ARestartCreatesNoDroppedFence: a worker that begins while its ledger names a family that
-// is gone, as one does that was set back, does not create it again: the coordinator raises another
+// TestH108_ARestartCreatesNoDroppedFence: a worker starts while its ledger names a dropped family,
+// as a restored ledger does. It does not create the family again. The coordinator raises another
 // number.
 func TestH108_ARestartCreatesNoDroppedFence(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {

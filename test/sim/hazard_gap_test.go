@@ -14,11 +14,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// The hazards of this file are about continuity: iterators that expire, streams that trim or are replaced, ledgers and targets that
-// are lost. What cannot be continued becomes a gap that is declared; what can, does not.
+// The hazards of this file concern continuity: iterators that expire, streams that are trimmed or
+// replaced, ledgers and targets that are lost. If replication cannot continue without loss, a gap
+// is declared, otherwise not.
 
-// TestH19_IteratorExpiresBeforeTheFirstRecord: the shard is read so seldom that each iterator expires; the next is sought where the first
-// was, not at the end (I5).
+// TestH19_IteratorExpiresBeforeTheFirstRecord: the shard is read so seldom that each iterator
+// expires. The next iterator begins at the same position, not at the end (I5).
 func TestH19_IteratorExpiresBeforeTheFirstRecord(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.unhurried()
@@ -37,8 +38,8 @@ func TestH19_IteratorExpiresBeforeTheFirstRecord(t *testing.T) {
 	})
 }
 
-// TestH20_EveryIteratorExpires: for twenty minutes every read says that its iterator is too old, the newest too. The loop neither
-// spins nor ends, and goes on where it was (I10).
+// TestH20_EveryIteratorExpires: for twenty minutes every read fails because its iterator is too
+// old, even the newest. The loop neither spins nor ends, and continues at its position (I10).
 func TestH20_EveryIteratorExpires(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		a := s.running("a")
@@ -59,8 +60,9 @@ func TestH20_EveryIteratorExpires(t *testing.T) {
 	})
 }
 
-// TestH21_TrimmedUnderTheHorizon: a record is trimmed between the seek at the horizon and the first read, which the service may tell. Nothing is lost
-// by that, and a gap would stay.
+// TestH21_TrimmedUnderTheHorizon: a record is trimmed between the seek at the horizon and the first
+// read, which the service may report. No change is lost by that, and a declared gap would be
+// permanent.
 func TestH21_TrimmedUnderTheHorizon(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.Source.PinHorizon = true
@@ -98,8 +100,9 @@ func TestH22_ShardGoneBeforeItWasRead(t *testing.T) {
 	})
 }
 
-// TestH22_WorkerGoneBetweenAGapAndItsRaise: the worker that found the gap wrote it to the shard's row and was gone before it could raise
-// the generation. Its successor's coordinator finds the row, and declares the gap (I5).
+// TestH22_WorkerGoneBetweenAGapAndItsRaise: the worker that found the gap wrote it to the shard's
+// row and died before it could raise the generation. The next coordinator finds the row and
+// declares the gap (I5).
 func TestH22_WorkerGoneBetweenAGapAndItsRaise(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		a := s.running("a")
@@ -126,7 +129,8 @@ func TestH22_WorkerGoneBetweenAGapAndItsRaise(t *testing.T) {
 	})
 }
 
-// TestH23_OutageOfAboutADay: 23 h 50 min lose nothing; 24 h 10 min lose something, and say so (I5, I10).
+// TestH23_OutageOfAboutADay: an outage of 23 h 50 min loses nothing. One of 24 h 10 min loses
+// changes, and a gap is declared (I5, I10).
 func TestH23_OutageOfAboutADay(t *testing.T) {
 	for _, long := range []bool{false, true} {
 		play(t, 10, 1, func(s *scene) {
@@ -148,8 +152,9 @@ func TestH23_OutageOfAboutADay(t *testing.T) {
 	}
 }
 
-// TestH24_StreamReplaced: the stream is disabled and enabled again while a worker runs. Nobody recorded what happened between; the new
-// stream's sequence numbers begin below the old one's, and its changes are applied all the same (I1, I5).
+// TestH24_StreamReplaced: the stream is disabled and enabled again while a worker runs. No stream
+// has the changes in between. The new stream's sequence numbers begin below the old one's, and its
+// changes are still applied (I1, I5).
 func TestH24_StreamReplaced(t *testing.T) {
 	play(t, 20, 2, func(s *scene) {
 		for i := range 10 {
@@ -160,7 +165,7 @@ func TestH24_StreamReplaced(t *testing.T) {
 			s.put(fmt.Sprint(i%10), fmt.Sprint("v", i))
 		}
 		if s.World.Rand().IntN(2) == 0 {
-			s.inSync(time.Minute) // otherwise part of the old stream is not read when it is replaced
+			s.inSync(time.Minute) // otherwise part of the old stream is unread when it is replaced
 		}
 		s.Source.DisableStream()
 		s.put("1", "in no stream")
@@ -178,14 +183,15 @@ func TestH24_StreamReplaced(t *testing.T) {
 	})
 }
 
-// TestH68_LedgerLost: the state table is emptied, or set back, under a target that is full of versions. The new ledger begins above them,
-// and says that the table needs a load; else every write would be refused as stale while all looks well (I5).
+// TestH68_LedgerLost: the state table is emptied or set back, under a target that is full of
+// versions. The new ledger begins above them and marks the table as needing a load. Otherwise every
+// write would be rejected as stale while everything seems fine (I5).
 func TestH68_LedgerLost(t *testing.T) {
 	play(t, 30, 1, func(s *scene) {
 		s.Timing.List = 5 * time.Second
 		a := s.running("a")
 		backup := s.Target.Snapshot(model.StateTable)
-		// Generations rise faster than minutes pass, so that the number of minutes does not outrank them.
+		// Generations rise faster than minutes pass, so the number of minutes does not exceed them.
 		for range 5 {
 			gaps := len(s.Gaps)
 			s.Source.EnableStream(1)
@@ -208,7 +214,8 @@ func TestH68_LedgerLost(t *testing.T) {
 	})
 }
 
-// TestH68_LedgerLostWhileRunning: a worker whose ledger vanishes must not go on as if it were new.
+// TestH68_LedgerLostWhileRunning: a worker whose ledger disappears must not continue as if it were
+// new.
 func TestH68_LedgerLostWhileRunning(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		a := s.running("a")
@@ -220,7 +227,8 @@ func TestH68_LedgerLostWhileRunning(t *testing.T) {
 	})
 }
 
-// TestH69_TargetLostOrRestored: the target is created anew or restored from a backup while the ledger says that all is applied (I5).
+// TestH69_TargetLostOrRestored: the target is recreated, or restored from a backup, while the
+// ledger says that everything is applied (I5).
 func TestH69_TargetLostOrRestored(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.put("k", "in the backup")
@@ -247,8 +255,8 @@ func TestH69_TargetLostOrRestored(t *testing.T) {
 	})
 }
 
-// TestH69_TargetLostDuringTheCopy: the target is created anew between the coordinator's last look at the witness and the end of the copy. It is
-// never said that the table is loaded.
+// TestH69_TargetLostDuringTheCopy: the target is recreated between the coordinator's last check of
+// the witness and the end of the copy. The table must never count as loaded.
 func TestH69_TargetLostDuringTheCopy(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		for i := range 30 {
@@ -258,8 +266,7 @@ func TestH69_TargetLostDuringTheCopy(t *testing.T) {
 		s.Start("a", func(o *engine.Options) { o.Tables[0].Limits.RowsPerSecond = perSecond(1) })
 		s.until(5*time.Minute, "the copy has begun", func() bool { return len(s.Target.Rows("orders")) > 10 })
 		s.LoseTarget()
-		// The fence refuses what is left of the copy, so that it is the coordinator's next look that
-		// finds it.
+		// The fence rejects the rest of the copy, so the coordinator's next check finds the loss.
 		s.until(s.Timing.List+10*time.Minute, "the loss is found", func() bool {
 			if s.State().Loaded() {
 				s.failf("the table is loaded, and %d rows are there", len(s.Target.Rows("orders")))
@@ -270,8 +277,9 @@ func TestH69_TargetLostDuringTheCopy(t *testing.T) {
 	})
 }
 
-// TestH69_WorkerGoneWithItsClaim: the worker that found the target lost is gone with the write that makes the new witness its ledger's. By then the
-// gap is declared: to the next worker the two look as if they belonged together (I5).
+// TestH69_WorkerGoneWithItsClaim: the worker that found the target lost dies with the write that
+// assigns the new witness to its ledger. The gap must be declared before that, because to the next
+// worker witness and ledger seem to belong together (I5).
 func TestH69_WorkerGoneWithItsClaim(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.put("k", "lost with the target")
@@ -292,8 +300,8 @@ func TestH69_WorkerGoneWithItsClaim(t *testing.T) {
 	})
 }
 
-// TestH62_ViewTypeChangedWhileRunning: the new stream carries no images. The worker ends; it does not take the absence of an image for
-// the absence of an item.
+// TestH62_ViewTypeChangedWhileRunning: the new stream has no images. The worker ends. It must not
+// treat a missing image as a missing item.
 func TestH62_ViewTypeChangedWhileRunning(t *testing.T) {
 	for _, view := range []string{"KEYS_ONLY", "OLD_IMAGE"} {
 		play(t, 10, 1, func(s *scene) {
@@ -315,8 +323,9 @@ func TestH62_ViewTypeChangedWhileRunning(t *testing.T) {
 	}
 }
 
-// TestH75_ShownOpenAfterItWasRead: listings go on showing a shard open for hours after it was read to its end, and its child not at all. What ends a shard is the page
-// that has no next iterator, whatever they say: the child's first changes are trimmed unread (I5).
+// TestH75_ShownOpenAfterItWasRead: listings show a shard as open for hours after it was read to its
+// end, and do not show its child. Only the page without a next iterator ends a shard. The child's
+// first changes are trimmed unread (I5).
 func TestH75_ShownOpenAfterItWasRead(t *testing.T) {
 	t.Parallel()
 	play(t, 8, 1, func(s *scene) {

@@ -17,18 +17,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// The hazards of this file are about what items are: some cannot be stored, some move, and none may be seen in a log.
+// The hazards of this file concern items: some cannot be stored, some move, and none may appear in
+// a log.
 
-// tooLong is an attribute name that is longer than a qualifier of Bigtable may be.
+// tooLong is an attribute name that exceeds Bigtable's limit for a qualifier.
 var tooLong = strings.Repeat("n", transform.MaxQualifierBytes+1)
 
-// TestH38_PoisonItem: an item that Bigtable cannot hold is put aside whole. The shard goes on, what the item was before does not stay,
-// and a later good change heals the row (I5, I10).
+// TestH38_PoisonItem: an item that Bigtable cannot hold is parked whole. The shard continues, the
+// item's earlier cells are removed, and a later valid change repairs the row (I5, I10).
 func TestH38_PoisonItem(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.putWith("poison", "value", "good")
 		if s.World.Rand().IntN(2) == 0 {
-			s.putWith("loaded", tooLong, "v") // poison that the load finds
+			s.putWith("loaded", tooLong, "v") // an item that the load finds
 		}
 		poisoned := len(s.Source.Items()) - 1
 		s.Source.EnableStream(1)
@@ -58,8 +59,8 @@ func TestH38_PoisonItem(t *testing.T) {
 	})
 }
 
-// TestH38_PoisonItemWithoutAnAddress: an item that names no row is put aside once, however often it changes, and a good change or its removal ends
-// that, though no row tells of it (I5, I10).
+// TestH38_PoisonItemWithoutAnAddress: an item without a row key is parked once, however often it
+// changes. A valid change or its removal resolves it, although no row shows this (I5, I10).
 func TestH38_PoisonItemWithoutAnAddress(t *testing.T) {
 	playWith(t, 20, moving, func(s *scene) {
 		s.move("other", "a")
@@ -89,8 +90,9 @@ func TestH38_PoisonItemWithoutAnAddress(t *testing.T) {
 	})
 }
 
-// TestH50_TargetTableMissing: what ails the table as a whole is no fault of an item. Attempts are few, events and the ledger tell of them, nothing is
-// parked, no shard is given up, and work goes on where it was as soon as the table is back (I10).
+// TestH50_TargetTableMissing: a failure of the whole table is not the fault of an item. There are
+// few attempts, events and the ledger show the failure, nothing is parked, no shard is released,
+// and work continues as soon as the table is back (I10).
 func TestH50_TargetTableMissing(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		left := 0
@@ -124,7 +126,8 @@ func TestH50_TargetTableMissing(t *testing.T) {
 	})
 }
 
-// moving is a migration whose row key begins with an attribute that is not part of the primary key: its items can move.
+// moving is a migration whose row key begins with an attribute outside the primary key, so its
+// items can move.
 func moving(w *virtual.World) *Migration { return NewMigration(w, 1, "tenant", "pk", "sk") }
 
 func (s *scene) move(key, tenant string) { s.putWith(key, "tenant", tenant) }
@@ -148,8 +151,8 @@ func TestH72_ItemMovesWithinAPage(t *testing.T) {
 	})
 }
 
-// TestH72_ItemMovesAcrossACrash: the pages are read again from somewhere within the moves, and late writes of earlier addresses are
-// executed in between (I1, I8).
+// TestH72_ItemMovesAcrossACrash: pages are read again from a point within the moves, and late
+// writes to earlier addresses are executed in between (I1, I8).
 func TestH72_ItemMovesAcrossACrash(t *testing.T) {
 	playWith(t, 40, moving, func(s *scene) {
 		s.Target.Late, s.Target.LateBy = 0.1, 20*time.Second
@@ -179,8 +182,9 @@ func TestH72_ItemMovesAcrossACrash(t *testing.T) {
 	})
 }
 
-// TestH65_EventsAndErrorsShowNoItemData: every event, and every error in one, of a run in which much goes wrong, is searched for the
-// contents of items: keys, values and all encodings that the ledger or a row key would give them (I12).
+// TestH65_EventsAndErrorsShowNoItemData: the events and errors of a run with many faults are
+// searched for the contents of items: keys, values, and all encodings of the ledger or a row key
+// (I12).
 func TestH65_EventsAndErrorsShowNoItemData(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		const secret = "s3cr3t"
@@ -232,7 +236,7 @@ func TestH65_EventsAndErrorsShowNoItemData(t *testing.T) {
 		if len(said) < 50 || !strings.Contains(all, "Parked") || !strings.Contains(all, "Retry") {
 			s.failf("only %d events were heard", len(said))
 		}
-		for _, form := range []string{secret, "czNjcjN0"} { // as it is, and in base64 as item keys have it
+		for _, form := range []string{secret, "czNjcjN0"} { // plain, and in base64 as in item keys
 			if i := strings.Index(all, form); i >= 0 {
 				s.failf("item data in: %s", all[max(0, i-200):min(len(all), i+100)])
 			}
@@ -240,7 +244,7 @@ func TestH65_EventsAndErrorsShowNoItemData(t *testing.T) {
 	})
 }
 
-// listenAll hears every event of a worker as text.
+// listenAll passes every event of a worker to hear as text.
 func listenAll(o *engine.Options, hear func(text string)) {
 	say := func(name string, args ...any) { hear(name + " " + fmt.Sprint(args...)) }
 	gap, retry := o.Events.Gap, o.Events.Retry

@@ -9,11 +9,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// The hazards of this file are about the ledger: late, lost and repeated compare-and-sets, and owners that do not know that they
-// are owners no more. The checkers look at each of its writes: positions never go back, nothing that is done is undone.
+// The hazards of this file concern the ledger: late, lost and repeated compare-and-sets, and owners
+// that do not know that they lost their lease. The checkers examine each write: positions never
+// move back, and nothing finished is undone.
 
-// TestH44_LeaseTakenWithoutAnAnswer: every second compare-and-set of a shard's row takes place without an answer. It is read back: the
-// shard has one owner, at once, who neither waits for the end of his own lease nor takes it again (I6, I10).
+// TestH44_LeaseTakenWithoutAnAnswer: every second compare-and-set of a shard's row is executed
+// without an answer. The worker reads it back. So the shard has an owner immediately, who neither
+// waits for the end of its own lease nor acquires it again (I6, I10).
 func TestH44_LeaseTakenWithoutAnAnswer(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.routeLedger("shard/", func(n int) *model.Fate {
@@ -37,8 +39,9 @@ func TestH44_LeaseTakenWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// TestH45_LeaseLostAndTakenAgain: the ledger cannot be written for longer than a lease, so the worker loses its shard, and takes it again
-// when the ledger is back; then the writes of its first tenure are executed (I6).
+// TestH45_LeaseLostAndTakenAgain: the ledger cannot be written for longer than a lease. So the
+// worker loses its shard, and acquires it again when the ledger is back. Then the writes of its
+// first lease are executed (I6).
 func TestH45_LeaseLostAndTakenAgain(t *testing.T) {
 	play(t, 30, 1, func(s *scene) {
 		s.running("a")
@@ -60,8 +63,8 @@ func TestH45_LeaseLostAndTakenAgain(t *testing.T) {
 	})
 }
 
-// TestH85_LateCommitOfTheSameEpoch: a commit without an answer is repeated and followed by others, up to the end of the shard; then its
-// first attempt is executed (I6).
+// TestH85_LateCommitOfTheSameEpoch: a commit without an answer is retried and followed by others,
+// up to the end of the shard. Then its first attempt is executed (I6).
 func TestH85_LateCommitOfTheSameEpoch(t *testing.T) {
 	play(t, 30, 1, func(s *scene) {
 		s.running("a")
@@ -84,8 +87,9 @@ func TestH85_LateCommitOfTheSameEpoch(t *testing.T) {
 	})
 }
 
-// TestH70_RaiseWhileTheOldOwnerLives: the generation rises while the owner of a shard stands still with a page in its hands. It must not
-// commit the page in the old generation: under the load of the new one its changes would be lost (I1).
+// TestH70_RaiseWhileTheOldOwnerLives: the generation rises while the owner of a shard is paused
+// with a page. It must not commit the page in the old generation, because the page's changes would
+// be lost below the new generation's load (I1).
 func TestH70_RaiseWhileTheOldOwnerLives(t *testing.T) {
 	play(t, 30, 1, func(s *scene) {
 		a := s.running("a")
@@ -94,7 +98,8 @@ func TestH70_RaiseWhileTheOldOwnerLives(t *testing.T) {
 			s.failf("%v", err)
 			return
 		}
-		// Not so long that its leases are over: only the raise stands between it and the checkpoint.
+		// The pause is shorter than its leases, so only the raise keeps it from moving the
+		// checkpoint.
 		s.Target.Route = func(c model.Call) *model.Fate {
 			if c.Op == "CheckAndMutateRow" {
 				s.Target.Route = nil

@@ -13,15 +13,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// The hazards of this file are about shards: their order, their ends, and listings that lag behind.
+// The hazards of this file concern shards: their order, their ends, and late listings.
 
-// unhurried makes the loops slow, for scenarios of days.
+// unhurried slows the loops down, for scenarios of days.
 func (s *scene) unhurried() {
 	s.Lease = 20 * time.Minute
 	s.Timing = engine.Timing{Poll: 4 * time.Minute, Pass: 4 * time.Minute, List: 20 * time.Minute, Commit: time.Minute}
 }
 
-// TestH08_MoreThanAPageInASecondThenASplit: the children continue within the second in which the parent had more than a page.
+// TestH08_MoreThanAPageInASecondThenASplit: the children continue in the second in which the parent
+// had more than a page.
 func TestH08_MoreThanAPageInASecondThenASplit(t *testing.T) {
 	play(t, 5, 1, func(s *scene) {
 		s.Source.RestartSequence = s.World.Rand().IntN(2) == 0
@@ -38,8 +39,8 @@ func TestH08_MoreThanAPageInASecondThenASplit(t *testing.T) {
 	})
 }
 
-// TestH10_SequenceNumbersGrowLonger: 99… is followed by 100…: compared as text the position would stand still and newer images would
-// be refused (I2, I6).
+// TestH10_SequenceNumbersGrowLonger: 99… is followed by 100…. If they were compared as text, the
+// position would not move and newer images would be rejected (I2, I6).
 func TestH10_SequenceNumbersGrowLonger(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.Source.PageSize = 1 + s.World.Rand().IntN(5)
@@ -58,7 +59,8 @@ func TestH10_SequenceNumbersGrowLonger(t *testing.T) {
 	})
 }
 
-// TestH11_SequenceNumbersRestartInChild: children begin with lower numbers than their parents had (I1).
+// TestH11_SequenceNumbersRestartInChild: children begin with lower numbers than their parents had
+// (I1).
 func TestH11_SequenceNumbersRestartInChild(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.Source.RestartSequence = true
@@ -73,8 +75,9 @@ func TestH11_SequenceNumbersRestartInChild(t *testing.T) {
 	})
 }
 
-// TestH12_ParentStillShownOpen: the listing shows the children and still calls their parent open; they neither start before it is read to
-// its end (checkParent) nor wait for the listing.
+// TestH12_ParentStillShownOpen: the listing shows the children while it still shows their parent as
+// open. The children neither start before the parent is read to its end (checkParent) nor wait for
+// the listing.
 func TestH12_ParentStillShownOpen(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.running("a")
@@ -89,7 +92,8 @@ func TestH12_ParentStillShownOpen(t *testing.T) {
 	})
 }
 
-// TestH13_ChildrenListedLate: between a shard's end and the listing of its children nothing is complete, however idle it looks (I4, I5).
+// TestH13_ChildrenListedLate: between a shard's end and the listing of its children, nothing counts
+// as complete, however idle it looks (I4, I5).
 func TestH13_ChildrenListedLate(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.stop(s.running("a"))
@@ -104,7 +108,8 @@ func TestH13_ChildrenListedLate(t *testing.T) {
 	})
 }
 
-// TestH14_ParentTrimmedBeforeWeCame: in the first listing a shard names a parent that is not listed any more: it is a root (I10).
+// TestH14_ParentTrimmedBeforeWeCame: in the first listing a shard names a parent that is no longer
+// listed. The shard is a root (I10).
 func TestH14_ParentTrimmedBeforeWeCame(t *testing.T) {
 	play(t, 20, 2, func(s *scene) {
 		s.put("k", "parent")
@@ -119,7 +124,8 @@ func TestH14_ParentTrimmedBeforeWeCame(t *testing.T) {
 	})
 }
 
-// TestH15_MoreThanAHundredShards: every shard of a long listing is read (I4). That every page of it is asked for is shown in cdc.
+// TestH15_MoreThanAHundredShards: every shard of a long listing is read (I4). Tests in cdc show
+// that every page of it is requested.
 func TestH15_MoreThanAHundredShards(t *testing.T) {
 	play(t, 2, 130, func(s *scene) {
 		s.unhurried()
@@ -142,8 +148,9 @@ func TestH15_MoreThanAHundredShards(t *testing.T) {
 	})
 }
 
-// TestH16_FinishedShardStaysListed: the service lists a shard for days after its end; if its row went meanwhile, it would be taken for
-// a new one and its lineage be replayed, or be lost (I4, I7).
+// TestH16_FinishedShardStaysListed: the service lists a shard for days after its end. If its row
+// were removed meanwhile, it would count as new, and its lineage would be replayed or lost (I4,
+// I7).
 func TestH16_FinishedShardStaysListed(t *testing.T) {
 	play(t, 2, 1, func(s *scene) {
 		s.unhurried()
@@ -152,7 +159,7 @@ func TestH16_FinishedShardStaysListed(t *testing.T) {
 		old.StaysListed = true
 		s.put("k", "old")
 		s.sleep(10 * time.Minute)
-		for range 2 { // a row stays as long as a child of its shard is not finished
+		for range 2 { // a row stays as long as a child of its shard is unfinished
 			s.Source.Stream().Roll(s.only())
 			s.put("k", fmt.Sprint("new ", s.World.Steps()))
 			s.inSync(time.Hour)
@@ -169,7 +176,8 @@ func TestH16_FinishedShardStaysListed(t *testing.T) {
 	})
 }
 
-// TestH17_LastPageHasRecordsAndNoIterator: the end of a shard comes with its last changes in hand (I5).
+// TestH17_LastPageHasRecordsAndNoIterator: the end of a shard comes together with its last changes
+// (I5).
 func TestH17_LastPageHasRecordsAndNoIterator(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.running("a")
@@ -183,12 +191,13 @@ func TestH17_LastPageHasRecordsAndNoIterator(t *testing.T) {
 	})
 }
 
-// lateAncestors is a lineage of so many shards of which the first complete listing shows only the youngest one. The others are listed, and
-// read, when the youngest is applied already, and must rank below it and in their own order.
+// lateAncestors creates a lineage whose first complete listing shows only the youngest shard. The
+// others are listed and read when the youngest is already applied. They must rank below it, in
+// their own order.
 func lateAncestors(s *scene, length int) {
 	s.Source.RestartSequence = true
 	for age := range length {
-		for i := age; i < 6; i++ { // the first keys are written by older shards alone
+		for i := age; i < 6; i++ { // only older shards write the first keys
 			s.put(fmt.Sprint(5-i), fmt.Sprint("in shard ", age))
 		}
 		s.only().ListedFrom = time.Time{}
@@ -202,8 +211,8 @@ func lateAncestors(s *scene, length int) {
 	}
 }
 
-// TestH66_LateParentAndGrandparent: both get ranks below their descendants', so that what they bring is older; and so does a parent that alone
-// was left out, in the middle of a lineage (I1, I2).
+// TestH66_LateParentAndGrandparent: both get ranks below their descendants', so their changes are
+// older. The same applies to a parent that was missing in the middle of a lineage (I1, I2).
 func TestH66_LateParentAndGrandparent(t *testing.T) {
 	play(t, 40, 1, func(s *scene) {
 		lateAncestors(s, 3)
@@ -218,9 +227,9 @@ func TestH66_LateParentAndGrandparent(t *testing.T) {
 	})
 }
 
-// TestH66_LateParentAfterALoad: a parent is listed when its child was applied in an earlier
-// generation. Its changes are older than the load and the child's, and would outrank both: it is a
-// gap, and nothing of it is applied (I1, I5).
+// TestH66_LateParentAfterALoad: a parent is listed after its child was applied in an earlier
+// generation. The parent's changes are older than the load and the child's, and would outrank both.
+// So it is a gap, and none of it is applied (I1, I5).
 func TestH66_LateParentAfterALoad(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.running("a")
