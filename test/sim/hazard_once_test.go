@@ -18,7 +18,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// withOthers starts a worker that ends when this table and another one are drained, whose items are put by the function that is returned.
+// withOthers starts a worker that ends when this table and another one are drained. The returned
+// function puts items into the other table.
 func (s *scene) withOthers(name string) (w *Worker, put func(key, value string)) {
 	mapping, err := transform.NewMapping("Others", "others", "d", []transform.KeyAttribute{{Name: "id", Type: attribute.KindS}})
 	if err != nil {
@@ -26,7 +27,7 @@ func (s *scene) withOthers(name string) (w *Worker, put func(key, value string))
 	}
 	others := model.NewTable(s.World, "Others", 1, "id")
 	s.Target.Create("others", "d", sink.LiveFamily, sink.GoneFamily)
-	s.Target.Executed = func(table, key string, before, after *model.Row) { // its shards are called as those of this one
+	s.Target.Executed = func(table, key string, before, after *model.Row) { // its shards have the same names as this table's
 		if table != "others" && !strings.Contains(key, "/Others") {
 			s.check(table, key, before, after)
 		}
@@ -47,8 +48,9 @@ func (s *scene) withOthers(name string) (w *Worker, put func(key, value string))
 	}
 }
 
-// TestH18_DrainedBeforeAnOutage: a table that was drained before the target failed is looked at again before the run ends, though another table, which was
-// not drained by then, is looked at sooner and has nothing left to do (I3).
+// TestH18_DrainedBeforeAnOutage: a table that was drained before the target failed is read again
+// before the run ends. Another table, which was not drained then, is read earlier and has nothing
+// left (I3).
 func TestH18_DrainedBeforeAnOutage(t *testing.T) {
 	play(t, 40, 1, func(s *scene) {
 		s.put("k", "before")
@@ -75,7 +77,7 @@ func TestH18_DrainedBeforeAnOutage(t *testing.T) {
 	})
 }
 
-// tables answers for the database of both tables.
+// tables is the database of both tables.
 type tables struct{ first, second *model.Table }
 
 func (t tables) Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error) {

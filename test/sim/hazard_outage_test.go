@@ -12,9 +12,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// The hazards of this file are about capacity, credentials and clocks: what passes by itself must leave nothing behind.
+// The hazards of this file concern capacity, credentials and clocks: temporary failures must have
+// no lasting effect.
 
-// slowCopy begins a copy of so many items that takes about so long, and has each of steps happen while it goes on. In the end all is in sync.
+// slowCopy begins a copy that takes about the given time, and calls step at regular times
+// meanwhile. In the end the table is in sync.
 func (s *scene) slowCopy(items int, takes time.Duration, steps int, step func(n int)) {
 	s.unhurried()
 	for i := range items {
@@ -34,8 +36,9 @@ func (s *scene) slowCopy(items int, takes time.Duration, steps int, step func(n 
 	s.inSync(19 * time.Hour)
 }
 
-// TestH34_CopyOfDays: a copy may take longer than the rows of finished shards stay in the ledger. What began in the midst of it, and whose parent's row
-// is gone, is no root that was read too late (I5).
+// TestH34_CopyOfDays: a copy may take longer than the rows of finished shards stay in the ledger. A
+// shard that began during the copy, and whose parent's row was removed, is not a root that was read
+// too late (I5).
 func TestH34_CopyOfDays(t *testing.T) {
 	play(t, 2, 1, func(s *scene) {
 		s.slowCopy(60, 100*time.Hour, 20, func(int) {
@@ -47,10 +50,11 @@ func TestH34_CopyOfDays(t *testing.T) {
 	})
 }
 
-// TestH01_CopyStoppedInTheMiddle: a clean stop leaves a copy that is not complete, and the next worker goes on with it (I1).
+// TestH01_CopyStoppedInTheMiddle: after a clean stop during a copy, the next worker continues it
+// (I1).
 func TestH01_CopyStoppedInTheMiddle(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
-		s.Source.Stream().Ended = true // what is in no stream is in the copy alone
+		s.Source.Stream().Ended = true // items outside the stream are only in the copy
 		for i := range 40 {
 			s.put(fmt.Sprint(i), "before")
 		}
@@ -68,7 +72,8 @@ func TestH01_CopyStoppedInTheMiddle(t *testing.T) {
 	})
 }
 
-// TestH34_RootFirstReadAfterTheCopy: a root that is listed while the table is copied must be read before the copy counts as complete (I5).
+// TestH34_RootFirstReadAfterTheCopy: a root that is listed during the copy must be read before the
+// copy counts as complete (I5).
 func TestH34_RootFirstReadAfterTheCopy(t *testing.T) {
 	play(t, 5, 2, func(s *scene) {
 		s.unhurried()
@@ -96,7 +101,8 @@ func TestH34_RootFirstReadAfterTheCopy(t *testing.T) {
 	})
 }
 
-// TestH52_HotKey: one item takes a thousand writes a second. A page of them is one write of its row, and the lag stays small (I10).
+// TestH52_HotKey: one item receives a thousand writes a second. A page of them becomes one write of
+// its row, and the lag stays small (I10).
 func TestH52_HotKey(t *testing.T) {
 	play(t, 2, 1, func(s *scene) {
 		s.running("a")
@@ -116,8 +122,9 @@ func TestH52_HotKey(t *testing.T) {
 	})
 }
 
-// TestH53_ThrottledDiscovery: half of all calls are throttled and nine in ten listings; children are found all the same, and the coordinator keeps its
-// lease: an error is repeated where it happened, and throttles are no reason to leave the lease to others (I10).
+// TestH53_ThrottledDiscovery: half of all calls are throttled, and nine of ten listings. Children
+// are still found, and the coordinator keeps its lease: a failed call is retried where it failed,
+// and throttling is no reason to release the lease (I10).
 func TestH53_ThrottledDiscovery(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		s.Source.Fault = func(op, _ string) error {
@@ -145,8 +152,8 @@ func TestH53_ThrottledDiscovery(t *testing.T) {
 	})
 }
 
-// TestH63_CredentialsExpire: both services deny every call for some hours: nobody gives up, and the first call that is allowed goes on where
-// the last one stood (I10).
+// TestH63_CredentialsExpire: both services deny every call for some hours. No worker ends, and the
+// first allowed call continues where the last one failed (I10).
 func TestH63_CredentialsExpire(t *testing.T) {
 	play(t, 5, 1, func(s *scene) {
 		a := s.running("a")
@@ -172,8 +179,9 @@ func TestH63_CredentialsExpire(t *testing.T) {
 	})
 }
 
-// TestH63_OneWorkerWithoutTheSource: the credentials of one worker are refused, while another's are good. Who cannot read renews its leases for ever,
-// because they live beside the target: it leaves them, and the coordinator's lease, to the other (I10). Alone it goes on trying.
+// TestH63_OneWorkerWithoutTheSource: the credentials of one worker are refused, another's are
+// valid. The worker that cannot read could renew its leases for ever, because they are in Bigtable.
+// It releases them and the coordinator lease to the other (I10). If it is alone, it keeps trying.
 func TestH63_OneWorkerWithoutTheSource(t *testing.T) {
 	play(t, 5, 2, func(s *scene) {
 		refused := ""
@@ -196,7 +204,7 @@ func TestH63_OneWorkerWithoutTheSource(t *testing.T) {
 			s.equal(3 * time.Minute)
 			s.Source.Stream().Roll(s.only()) // its child must be found
 		}
-		refused = "b" // and a's are mended
+		refused = "b" // a's credentials are valid again
 		s.put("k", "last")
 		s.inSync(3 * time.Minute)
 		for _, w := range []*Worker{a, b} {
@@ -207,8 +215,9 @@ func TestH63_OneWorkerWithoutTheSource(t *testing.T) {
 	})
 }
 
-// TestH64_ClockJumps: workers' clocks jump an hour to and fro. Leases are judged by counters and monotonic time, and tombstones are stamped by
-// the server, so that neither flaps (I6, I8).
+// TestH64_ClockJumps: workers' clocks jump back and forth by an hour. Leases are judged by counters
+// and monotonic time, and the server stamps tombstones. So no lease is lost and no version is
+// affected (I6, I8).
 func TestH64_ClockJumps(t *testing.T) {
 	play(t, 20, 2, func(s *scene) {
 		a := s.running("a")
@@ -235,13 +244,14 @@ func TestH64_ClockJumps(t *testing.T) {
 	})
 }
 
-// TestStopEndsReads: a clean stop does not wait for answers of the source, and gives the leases up, so that the successor reads on at once.
+// TestStopEndsReads: a clean stop does not wait for answers of the source, and releases the leases,
+// so that the successor can read immediately.
 func TestStopEndsReads(t *testing.T) {
 	play(t, 20, 2, func(s *scene) {
 		a := s.running("a")
 		s.put("k", "before")
 		s.inSync(time.Minute)
-		s.Source.Latency = time.Hour // of a service that hangs
+		s.Source.Latency = time.Hour // the service hangs
 		s.sleep(10*time.Second + s.upTo(10*time.Second))
 		asked := s.World.Now()
 		s.stop(a)
@@ -260,8 +270,9 @@ func TestStopEndsReads(t *testing.T) {
 	})
 }
 
-// TestH75_FirstReadADayAfterTheStart: a worker that loads nothing ends right after its start, and the next one comes more than a day later. What came
-// after the start was trimmed unread, and no load makes up for it (I5).
+// TestH75_FirstReadADayAfterTheStart: a worker that loads nothing ends right after its start, and
+// the next one starts more than a day later. Changes after the start were trimmed unread, and no
+// load covers them (I5).
 func TestH75_FirstReadADayAfterTheStart(t *testing.T) {
 	for _, known := range []int{0, 2} { // shards in the ledger when the worker ends
 		firstReadADayLater(t, known, fromNow)
@@ -295,5 +306,5 @@ func firstReadADayLater(t *testing.T, known int, unloaded func(*engine.Options))
 	})
 }
 
-// perSecond is a limit of loads.
+// perSecond returns a limit for loads.
 func perSecond(rows float64) *float64 { return &rows }

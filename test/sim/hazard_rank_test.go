@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// H87, H41: writes of both are ranked by a number of the item's. Items are removed without one,
-// edited without a raise and created anew at 1: at the end every row equals its item. What a load
-// finds below the number of an image is parked, and heals with the next write.
+// H87, H41: the application and the workers rank writes by a number in the item. Items are removed
+// without one, edited without a raise, and recreated at 1. At the end every row equals its item. If
+// a load finds an item whose number is below its row's, it parks the item until the next write.
 func TestH87_H41_WritesOfBothAreRanked(t *testing.T) {
 	t.Parallel()
 	from := fromEnvironment(t, "SIM_FROM", 0)

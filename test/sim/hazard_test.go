@@ -15,18 +15,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// scene is one hazard under one seed: a migration, and a script that runs as a task of the world. Each scenario in these files
-// makes one fault happen at the place where it hurts, and fails without the code that handles it.
+// scene is one hazard under one seed: a migration, and a script that runs as a task of the world.
+// Each scenario in these files injects one fault at the critical place, and fails without the code
+// that handles it.
 type scene struct {
 	*Migration
 	ctx      context.Context
 	failures []string
 }
 
-// longest is how much virtual time a scenario may take.
+// longest is the most virtual time that a scenario may take.
 const longest = 100 * time.Hour
 
-// play runs a scenario under so many seeds, on a stream of so many shards. After the script it looks at what the checkers saw.
+// play runs a scenario under a number of seeds, on a stream with a number of shards. Afterwards it
+// reports what the checkers found.
 func play(t *testing.T, seeds uint64, shards int, script func(s *scene)) {
 	t.Helper()
 	playWith(t, seeds, func(w *virtual.World) *Migration { return NewMigration(w, shards) }, script)
@@ -59,12 +61,12 @@ func perform(seed uint64, trace bool, build func(w *virtual.World) *Migration, s
 	return s
 }
 
-// tail is the end of a trace, without the lines that only say that a task went on.
+// tail returns the end of a trace, without lines that only say that a task continued.
 func tail(text string, lines int) string {
 	all := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.HasSuffix(line, " goes on") })
 	all = all[max(0, len(all)-lines):]
 	for i, line := range all {
-		all[i] = line[:min(len(line), 200)] // the key of a witness is thousands of bytes long
+		all[i] = line[:min(len(line), 200)] // the key of a witness has thousands of bytes
 	}
 	return strings.Join(all, "\n")
 }
@@ -75,7 +77,7 @@ func (s *scene) failf(format string, args ...any) {
 
 func (s *scene) sleep(d time.Duration) { _ = task.Sleep(s.ctx, d) }
 
-// upTo is a random duration in (0, d].
+// upTo returns a random duration in (0, d].
 func (s *scene) upTo(d time.Duration) time.Duration { return s.World.UpTo(d) }
 
 // equal waits until both stores are equal.
@@ -98,7 +100,7 @@ func (s *scene) until(within time.Duration, what string, ok func() bool) {
 	}
 }
 
-// inSync waits until the table is loaded and both stores are equal, and expects that no gap was declared.
+// inSync waits until the table is loaded and both stores are equal, and expects no gap.
 func (s *scene) inSync(within time.Duration) {
 	s.until(within, "loaded", func() bool { return s.State().Loaded() })
 	s.equal(within)
@@ -107,7 +109,8 @@ func (s *scene) inSync(within time.Duration) {
 	}
 }
 
-// gap waits until a gap is declared whose reason contains text, and expects that the table claims nothing any more (I5).
+// gap waits until a gap is declared whose reason contains text, and expects that the table no
+// longer counts as in sync (I5).
 func (s *scene) gap(within time.Duration, text string) {
 	s.until(within, "a gap about "+text, func() bool { return strings.Contains(strings.Join(s.Gaps, "\n"), text) })
 	if state := s.State(); !state.NeedsLoad || state.Loaded() || state.Reason == "" {
@@ -115,8 +118,8 @@ func (s *scene) gap(within time.Duration, text string) {
 	}
 }
 
-// readsOn expects that a worker is alive and that changes written from now on are applied to every key given, whatever the rows
-// hold: after a gap, too.
+// readsOn expects that a worker is alive and that later changes of every given key are applied,
+// whatever the rows hold, even after a gap.
 func (s *scene) readsOn(within time.Duration, keys ...string) {
 	for _, key := range keys {
 		value := fmt.Sprintf("on %d", s.World.Steps())
@@ -139,10 +142,10 @@ func (s *scene) running(name string) *Worker {
 	return w
 }
 
-// put stores an item under a key that is its partition key and sort key.
+// put stores an item whose partition key and sort key are the given key.
 func (s *scene) put(key, value string) { s.Source.Put(item(key, key, value)) }
 
-// putAll stores items with further attributes: names and values.
+// putWith stores an item with further attributes: names and values.
 func (s *scene) putWith(key string, more ...string) {
 	attributes := []attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "sk", Value: attribute.String(key)}}
 	for i := 0; i < len(more); i += 2 {
@@ -153,22 +156,22 @@ func (s *scene) putWith(key string, more ...string) {
 
 func (s *scene) del(key string) { s.Source.Delete(item(key, key, "")) }
 
-// row is the target's row of a key.
+// row returns the target's row of a key.
 func (s *scene) row(key string) *model.Row { return s.Target.Row("orders", key+"#"+key) }
 
-// value is what the target holds of put.
+// value returns the value of put in the target.
 func (s *scene) value(key string) string {
 	v, _ := s.row(key).Value("d", "value")
 	return v
 }
 
-// only is the shard that takes writes, in streams with one.
+// only returns the open shard of a stream that has one.
 func (s *scene) only() *model.Shard {
 	open := s.Source.Stream().Open()
 	return open[len(open)-1]
 }
 
-// state is the ledger's row of a shard.
+// state returns the state of a shard in the ledger.
 func (s *scene) state(shard *model.Shard) string {
 	for _, row := range s.Shards() {
 		if row.ID == shard.ID {
@@ -178,7 +181,7 @@ func (s *scene) state(shard *model.Shard) string {
 	return "unknown"
 }
 
-// onWrite calls f for each write of the row of a key that takes place from now on, with its count.
+// onWrite calls f with a count for each later executed write of a key's row.
 func (s *scene) onWrite(key string, f func(n int)) {
 	n := 0
 	s.Watch = func(table, row string, _, _ *model.Row) {
@@ -189,7 +192,7 @@ func (s *scene) onWrite(key string, f func(n int)) {
 	}
 }
 
-// route lets the network treat the next writes of the row of a key as given, one after the other.
+// route sets the network's fates for the next writes of a key's row, one after the other.
 func (s *scene) route(key string, fates ...*model.Fate) {
 	s.Target.Route = func(c model.Call) *model.Fate {
 		if c.Op != "CheckAndMutateRow" || c.Row != key+"#"+key || len(fates) == 0 {
@@ -201,7 +204,8 @@ func (s *scene) route(key string, fates ...*model.Fate) {
 	}
 }
 
-// routeLedger decides about compare-and-sets of rows of the ledger whose keys begin with prefix, by their count.
+// routeLedger decides the fates of compare-and-sets of ledger rows whose keys begin with prefix, by
+// their count.
 func (s *scene) routeLedger(prefix string, f func(n int) *model.Fate) {
 	n := 0
 	s.Target.Route = func(c model.Call) *model.Fate {

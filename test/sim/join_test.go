@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// moody is a table that comes without a stream, and may be dropped.
+// moody is a table that begins without a stream, and may be dropped.
 type moody struct {
 	database
 	off, dropped bool
@@ -31,10 +31,11 @@ func (d *moody) Describe(ctx context.Context, table string) (backfill.Descriptio
 	return desc, err
 }
 
-// lookEvery is how often tables are looked for.
+// lookEvery is the interval of the search for tables.
 const lookEvery = 5 * time.Minute
 
-// byPattern lets a worker find its table with discover, where it would be named. The table given has joined when it is found.
+// byPattern makes a worker find its table with discover instead of by name. The table joins when it
+// is found.
 func byPattern(o *engine.Options, discover func(spec engine.Spec, followed func(string) bool) (engine.Discovery, error)) {
 	spec := o.Tables[0]
 	spec.Joined = true
@@ -44,8 +45,9 @@ func byPattern(o *engine.Options, discover func(spec engine.Spec, followed func(
 	}
 }
 
-// TestTableJoins: a table that is found while two workers run joins both. Without a stream it is set aside, once, and ends neither; with one it is
-// copied and followed; dropped it is told, and what its shards still hold is applied.
+// TestTableJoins: a table that is found while two workers run joins both. Without a stream it is
+// suspended, once, and neither worker ends. With a stream it is copied and followed. When dropped,
+// the workers report this and apply the remaining changes of its shards.
 func TestTableJoins(t *testing.T) { play(t, 10, 1, tableJoins) }
 
 func tableJoins(s *scene) {
@@ -99,18 +101,19 @@ func tableJoins(s *scene) {
 		s.failf("gaps %v, %d joined, told %v", s.Gaps, joined, told)
 	}
 	for line, n := range told {
-		if n > 2 { // each worker at the most, when an answer was lost
+		if n > 2 { // at most one per worker, if an answer was lost
 			s.failf("told %d times: %s", n, line)
 		}
 	}
 }
 
-// TestDroppedTableIsLeft: two days after a table of a pattern was dropped, nobody looks at its rows of the ledger any more; one that is created under
-// its name joins anew, with a gap between the two streams.
+// TestDroppedTableIsLeft: two days after a table of a pattern was dropped, no worker reads its
+// ledger rows any more. A new table of the same name joins as a new one, with a gap between the two
+// streams.
 func TestDroppedTableIsLeft(t *testing.T) { play(t, 3, 2, droppedTableIsLeft) }
 
 func droppedTableIsLeft(s *scene) {
-	s.Lease, s.Timing = 2*time.Minute, engine.Timing{Pass: 20 * time.Second, List: lookEvery} // for fewer steps in two days
+	s.Lease, s.Timing = 2*time.Minute, engine.Timing{Pass: 20 * time.Second, List: lookEvery} // so that two days take fewer steps
 	db := &moody{database: database{s.Source}}
 	joined, looks, seats := 0, 0, 0
 	patterns := func(o *engine.Options) {
@@ -161,7 +164,8 @@ func droppedTableIsLeft(s *scene) {
 	s.stop(b)
 }
 
-// TestH18_OnceWaitsForWhatCannotBeDescribed: a run with Once replicates the table that it found with an error, and ends only after a look without one.
+// TestH18_OnceWaitsForWhatCannotBeDescribed: a search finds a table but ends with an error. A run
+// with --once replicates the table, and ends only after a search without an error.
 func TestH18_OnceWaitsForWhatCannotBeDescribed(t *testing.T) {
 	play(t, 1, 1, func(s *scene) {
 		failures, looked := 10, false
@@ -189,7 +193,7 @@ func TestH18_OnceWaitsForWhatCannotBeDescribed(t *testing.T) {
 	})
 }
 
-// born is a table that was created at a given time.
+// born is a table with a given creation time.
 type born struct {
 	database
 	at time.Time
@@ -201,8 +205,9 @@ func (b born) Describe(ctx context.Context, table string) (backfill.Description,
 	return d, err
 }
 
-// TestH75_YoungTableFoundADayLater: where tables are followed from now on, one is created while no worker runs, and found when its first changes are
-// trimmed already: nothing is loaded that would make up for them (I5). Within a day nothing of it is missing.
+// TestH75_YoungTableFoundADayLater: tables are followed from now on, without a load. A table is
+// created while no worker runs, and found when its first changes are already trimmed, which no load
+// covers (I5). If it is found within a day, no change is lost.
 func TestH75_YoungTableFoundADayLater(t *testing.T) {
 	for _, hours := range []int{22, 25} {
 		play(t, 10, 1, func(s *scene) {

@@ -41,9 +41,9 @@ func (s *simulation) excused(err error) bool {
 	return false
 }
 
-// judge ends all faults and waits until everything is applied. Either the table needs no load, and
-// then source and target are equal as a whole (I1); or it does, something was lost, and what was
-// changed since is equal (I5).
+// judge ends all faults and waits until everything is applied. If the table needs no load, source
+// and target must be equal as a whole (I1). If it needs one, something must have been lost, and all
+// later changes must be applied (I5).
 func (s *simulation) judge() {
 	s.peace()
 	if s.exports != nil {
@@ -53,7 +53,7 @@ func (s *simulation) judge() {
 	if s.bad() {
 		return
 	}
-	if !s.Source.Stream().Ended { // changes arrive soon, whatever happened before, also of shards that are leased anew for them
+	if !s.Source.Stream().Ended { // changes soon arrive in all shards, even in shards that are leased again only now
 		for range s.plan.keys {
 			s.write()
 		}
@@ -61,13 +61,13 @@ func (s *simulation) judge() {
 	}
 	s.checkShared()
 	s.compare("")
-	_ = task.Sleep(s.ctx, s.Target.LateBy+model.LongSilence+time.Minute) // what was sent in bad times arrives, and who waits for its answer stops waiting
+	_ = task.Sleep(s.ctx, s.Target.LateBy+model.LongSilence+time.Minute) // late requests arrive, and calls without an answer end
 	s.compare(", after late requests")
 	s.verifyInPeace()
 	for _, m := range s.crew {
-		s.replace(m) // who was stopped meanwhile, for what is parked, say, was not seen by a tick
+		s.replace(m) // a worker that was just stopped, for example because of parked items, was not seen by a tick
 	}
-	// Each worker may park one more before it hears of the others'.
+	// Each worker may park one more before it learns of the others' items.
 	if n, most := s.rec.parkedItems(), s.Policy.maxParked+s.plan.workers; s.Policy.maxParked > 0 && n > most {
 		s.fail("I5", "%d items are parked, and nobody was stopped by that", n)
 	}
@@ -209,15 +209,15 @@ func (s *simulation) promisedFrom(state checkpoint.TableState) time.Time {
 	return at.Add(2*time.Second + s.rec.exports.fuzzOf(at.Unix()))
 }
 
-// onlyFollowed: no load says anything of the table.
+// onlyFollowed reports whether no load covers anything of the table.
 func (s *simulation) onlyFollowed(state checkpoint.TableState) bool {
 	return s.plan.unloaded || s.plan.byHand && !state.Loaded()
 }
 
-// trimmed is a change that was dropped by the stream, before it was applied, and that no load covers.
+// trimmed returns a change that the stream dropped before it was applied and that no load covers.
 func (s *simulation) trimmed(state checkpoint.TableState) string {
 	if state.Generation == 0 {
-		return "" // nothing was promised yet
+		return "" // no promise applies yet
 	}
 	from := s.promisedFrom(state)
 	for _, w := range s.rec.missed {
@@ -228,7 +228,7 @@ func (s *simulation) trimmed(state checkpoint.TableState) string {
 	return ""
 }
 
-// lost is a change that was trimmed, or that is in a shard which nobody ever knew.
+// lost returns a change that was trimmed, or that is in a shard which no worker ever knew.
 func (s *simulation) lost(state checkpoint.TableState) string {
 	if missing := s.trimmed(state); missing != "" || state.Generation == 0 {
 		return missing
@@ -242,9 +242,9 @@ func (s *simulation) lost(state checkpoint.TableState) string {
 	return ""
 }
 
-// checkShared: in peace the workers come to hold about as many shards each. It takes a lease until
-// the first shard is taken over, and a pass for each that follows; a shard that rolls meanwhile
-// begins it anew.
+// checkShared checks that without faults the workers soon hold about the same number of shards. The
+// first takeover needs a lease, and each further one a pass. If a shard rolls meanwhile, the time
+// begins again.
 func (s *simulation) checkShared() {
 	limit := s.World.Elapsed() + 2*s.patience()
 	for s.uneven() && !s.bad() && s.World.Elapsed() < limit {
@@ -266,8 +266,8 @@ func (s *simulation) uneven() bool {
 	return most > least+1
 }
 
-// checkStopped: who is asked to stop has stopped when the grace is over, whatever does not answer
-// (I10).
+// checkStopped checks that a stopping worker has ended when the grace is over, even if a service
+// does not answer (I10).
 func (s *simulation) checkStopped(m *member) {
 	const grace = 20 * time.Second
 	if long := s.World.Elapsed() - max(m.askedAt, m.paused); m.asked && m.works() && long > grace+time.Minute {
@@ -275,8 +275,8 @@ func (s *simulation) checkStopped(m *member) {
 	}
 }
 
-// checkReleased: who is asked to stop in peace leaves nothing behind, of what it has just renewed,
-// that others would have to wait for (I10).
+// checkReleased checks that a worker that stops without faults releases everything that it has just
+// renewed, so that others need not wait (I10).
 func (s *simulation) checkReleased() {
 	m := s.crew[s.World.Rand().IntN(len(s.crew))]
 	if s.bad() || !m.works() {
@@ -294,7 +294,7 @@ func (s *simulation) checkReleased() {
 		if !s.excused(err) {
 			s.fail("I10", "%s was asked to stop, and ends with %v", name, err)
 		}
-		return // it has stopped for a reason of its own, and may not be allowed to write any more
+		return // it stopped for its own reason, and may no longer be allowed to write
 	}
 	for at, seen := range inOrder(s.rec.shards) {
 		if held[at] && seen.Owner == name {
@@ -307,7 +307,7 @@ func (s *simulation) checkReleased() {
 	}
 }
 
-// compare is the complete comparison.
+// compare makes the complete comparison.
 func (s *simulation) compare(when string) {
 	state := s.State()
 	if s.bad() {
@@ -316,7 +316,7 @@ func (s *simulation) compare(when string) {
 	for _, d := range s.rec.unequal(s.since(state)) {
 		s.fail("I1", "%s%s", d, when)
 	}
-	// A ledger that was begun anew after the stream had ended claims nothing.
+	// A ledger that was recreated after the stream had ended claims nothing.
 	if lost := s.lost(state); lost != "" && !state.NeedsLoad {
 		s.fail("I5", "%s", lost)
 	}

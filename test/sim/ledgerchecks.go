@@ -9,17 +9,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// What the ledger says is held against the truth whenever it is written. A wrong word there may
-// lose nothing in a whole day, and everything after an outage.
+// Every write of the ledger is compared with the truth. A wrong statement there may do no harm for
+// a whole day, and lose everything after an outage.
 
-// pipelineRecord is what matters here of the row of the whole pipeline.
+// pipelineRecord has the fields of the pipeline's row that are checked here.
 type pipelineRecord struct {
 	Ledger  string `json:"ledger"`
 	Cluster string `json:"cluster"`
 }
 
-// pipelineWritten: a ledger has an id by which targets know it, and keeps it (H68); and a migration
-// stays with its cluster (H46).
+// pipelineWritten: a ledger keeps the id by which targets know it (H68), and a migration stays in
+// its cluster (H46).
 func (t *recorder) pipelineWritten(before, after *model.Row) {
 	was, is := recordOf[pipelineRecord](before), recordOf[pipelineRecord](after)
 	if is.Ledger == "" || was.Ledger != "" && was.Ledger != is.Ledger {
@@ -30,8 +30,8 @@ func (t *recorder) pipelineWritten(before, after *model.Row) {
 	}
 }
 
-// shardWritten: only the owner writes under an epoch (I6), a shard is over at its last change alone
-// (I5), and its row outlives it (I4).
+// shardWritten: only the owner writes under an epoch (I6), a shard is done only at its last change
+// (I5), and its row is kept longer than the shard is listed (I4).
 func (t *recorder) shardWritten(name string, before, after *model.Row) {
 	m := t.m
 	is, exists := decoded[shardRecord](after)
@@ -94,8 +94,8 @@ func (t *recorder) shardWritten(name string, before, after *model.Row) {
 	t.checkRank(is.Shard)
 }
 
-// checkPassed: a checkpoint passes a change that the target cannot hold only if it is parked, or
-// something newer is applied (I3).
+// checkPassed: a checkpoint passes a change that the target cannot hold only if it is parked, or if
+// a newer change is applied (I3).
 func (t *recorder) checkPassed(is checkpoint.Shard, sh *model.Shard, seen *seenShard) {
 	if t.m.FromTopic {
 		return
@@ -120,8 +120,8 @@ func (t *recorder) checkPassed(is checkpoint.Shard, sh *model.Shard, seen *seenS
 	}
 }
 
-// checkProgress: what a shard's row says of its changes is so, as far as the stream has all of them
-// (I3, I5).
+// checkProgress: the progress in a shard's row is true, as far as the stream still has all of the
+// changes (I3, I5).
 func (t *recorder) checkProgress(is checkpoint.Shard, sh *model.Shard) {
 	var latest time.Time
 	applied := sh.After(is.Position)
@@ -139,9 +139,8 @@ func (t *recorder) checkProgress(is checkpoint.Shard, sh *model.Shard) {
 	}
 }
 
-// checkCovered: a shard is covered to no later than it begins, but where that is the business of a
-// load or nobody asked for it; and one that is begun goes on with what its parent covers, and with
-// its parent's times (H75).
+// checkCovered: a shard's coverage does not exceed the shard's begin, unless a load or a start from
+// now is responsible. A new child continues with its parent's coverage and times (H75).
 func (t *recorder) checkCovered(is checkpoint.Shard, seen *seenShard, sh *model.Shard) {
 	table, parent := t.m.State(), t.shards[is.Label+"/"+is.Parent]
 	bound := later(later(later(table.Load.StartedAt, table.Owed()), sh.Begun), sh.ListedAt)
@@ -172,8 +171,8 @@ func (t *recorder) checkCovered(is checkpoint.Shard, seen *seenShard, sh *model.
 	}
 }
 
-// checkRank: a shard that is being read outranks its ancestors (I2, H66), but one that came too
-// late to be read.
+// checkRank: a shard that is being read outranks its ancestors (I2, H66), except those that were
+// listed too late to be read.
 func (t *recorder) checkRank(is checkpoint.Shard) {
 	sh := t.m.Source.Shard(is.Label, is.ID)
 	for depth := 0; is.State == checkpoint.Reading && sh != nil && sh.Parent != "" && depth < 3; depth++ {
@@ -184,8 +183,8 @@ func (t *recorder) checkRank(is checkpoint.Shard) {
 	}
 }
 
-// checkForgotten: a row is removed long after its shard was finished, and not while a shard that
-// follows it is read (I4, H16, H76). Clocks may be wrong by hours.
+// checkForgotten: a row is removed long after its shard was finished, and not while a descendant is
+// read (I4, H16, H76). Clocks may be wrong by hours.
 func (t *recorder) checkForgotten(seen *seenShard) {
 	if ago := t.m.World.Now().Sub(seen.DoneAt); !seen.Finished() || ago < 36*time.Hour {
 		t.m.violate("I4: the row of shard %s, which is %s, is removed after %s", seen.ID, seen.State, ago)
@@ -197,7 +196,7 @@ func (t *recorder) checkForgotten(seen *seenShard) {
 	}
 }
 
-// openRecord is what the ledger notes of shards that listings showed open.
+// openRecord lists the shards that listings showed as open, as in the ledger.
 type openRecord struct {
 	Label string               `json:"label"`
 	Open  map[string]time.Time `json:"open"`
@@ -226,9 +225,9 @@ func (t *recorder) openWritten(before, after *model.Row) {
 	}
 }
 
-// tableWritten: a generation never falls, ends with a gap that says why, and counts as adopted when
-// all who read are in it; a stream counts as listed when a complete listing of it is known; a load
-// begins when it may, and is over when everything is there.
+// tableWritten: a generation never falls, ends with a gap that has a reason, and counts as adopted
+// when all readers are in it. A stream counts as listed when a complete listing of it is known. A
+// load begins when it is admissible, and is done when everything is copied.
 func (t *recorder) tableWritten(before, after *model.Row) {
 	m := t.m
 	is, exists := decoded[checkpoint.TableState](after)
@@ -278,8 +277,8 @@ func (t *recorder) checkRaised(was, is *checkpoint.TableState) {
 	}
 }
 
-// checkListed: a stream counts as listed only when one complete listing of it is known as a whole
-// (I4), and not when it is first heard of.
+// checkListed: a stream counts as listed only when all shards of one complete listing are known
+// (I4), not when it is first found.
 func (t *recorder) checkListed(was, is *checkpoint.TableState) {
 	if was.Label != "" && is.Label != was.Label && is.Listed != 0 {
 		t.m.violate("I5: stream %s counts as listed when it is first heard of", is.Label)
@@ -290,7 +289,7 @@ func (t *recorder) checkListed(was, is *checkpoint.TableState) {
 	t.listed[is.Label] = t.m.World.Now()
 	s := t.m.Source.StreamOf(is.Label)
 	if s == nil || s.Forgotten() {
-		return // there is no listing of a stream that the service does not know any more
+		return // the service no longer knows the stream, so there is no listing
 	}
 	unknown := func(id string) bool { return t.shards[s.Label+"/"+id] == nil }
 	if !slices.ContainsFunc(s.Whole, func(ids model.ListedShards) bool { return !slices.ContainsFunc(ids, unknown) }) {
@@ -298,8 +297,9 @@ func (t *recorder) checkListed(was, is *checkpoint.TableState) {
 	}
 }
 
-// checkAdopted: who reads a shard reads it in the generation that is adopted, and so will who takes
-// one that was there when the generation began, also if it read the table before (I6, H70).
+// checkAdopted: a reader of a shard reads it in the adopted generation. So will a worker that
+// acquires a shard which existed when the generation began, even if it read the table's record
+// before (I6, H70).
 func (t *recorder) checkAdopted(is *checkpoint.TableState) {
 	t.adopted = t.m.World.Elapsed()
 	for _, s := range t.m.Shards() {
@@ -311,9 +311,9 @@ func (t *recorder) checkAdopted(is *checkpoint.TableState) {
 	}
 }
 
-// checkLoad: a load begins when somebody asked for one, no gap waits for another kind of load, and
-// the roots of the stream were read (I1). It goes on as what it is, and when it is over each item
-// that was there has a row or is parked.
+// checkLoad: a load begins when it was requested, when no gap requires another kind of load, and
+// when the roots of the stream were read (I1). Its kind does not change. When it is done, each
+// earlier item has a row or is parked.
 func (t *recorder) checkLoad(was, is *checkpoint.TableState) {
 	begins := is.Load.Number != was.Load.Number
 	switch {
@@ -327,8 +327,8 @@ func (t *recorder) checkLoad(was, is *checkpoint.TableState) {
 		t.m.violate("I5: the load begins at %s, which is to come", is.Load.StartedAt)
 	}
 	for _, s := range inOrder(t.shards) {
-		known := t.shards[s.Label+"/"+s.Parent] == nil && s.made.Before(is.Load.StartedAt) // else it is asked for when the load ends
-		// One that was listed at the same time may be read a moment later.
+		known := t.shards[s.Label+"/"+s.Parent] == nil && s.made.Before(is.Load.StartedAt) // others are checked when the load ends
+		// A shard that was listed at the same time may be read a moment later.
 		if begins && known && s.Label == is.Label && !s.Finished() && (s.FirstRead.IsZero() || is.Load.StartedAt.Add(time.Hour).Before(s.FirstRead)) {
 			t.m.violate("I1: the load begins before root %s was read", s.ID)
 		}
@@ -356,14 +356,14 @@ func (t *recorder) checkLoad(was, is *checkpoint.TableState) {
 	}
 }
 
-// checkCopied: when the load is complete, each item that existed before it began, and was not
-// changed since, has a row or is parked.
+// checkCopied: when the load is complete, each item that existed before it began and has not
+// changed since has a row or is parked.
 func (t *recorder) checkCopied(is *checkpoint.TableState) {
 	if done := t.m.partsDone(is, checkpoint.PhaseCopy); done != is.Load.Parts {
 		t.m.violate("I7: the load counts as complete with %d of %d parts", done, is.Load.Parts)
 	}
 	if t.era > 0 {
-		return // rows may have gone with a target
+		return // rows may have been lost with a target
 	}
 	copied := is.Load.ImagesAt().Add(-time.Second)
 	if is.Load.Source == "export" {
@@ -380,15 +380,15 @@ func (t *recorder) checkCopied(is *checkpoint.TableState) {
 	}
 }
 
-// coordinatorRecord is what matters here of a coordinator's row as the ledger stores it.
+// coordinatorRecord has the fields of a coordinator's row that are checked here.
 type coordinatorRecord struct {
-	By    string `json:"by"` // who wrote it
+	By    string `json:"by"` // the writer
 	Owner string `json:"owner"`
 	Epoch uint64 `json:"epoch"`
 }
 
-// partsDone is how many parts of a phase of the table's load are done, of those that the ledger
-// holds.
+// partsDone returns how many parts of a phase of the table's load are done, among those in the
+// ledger.
 func (m *Migration) partsDone(state *checkpoint.TableState, phase checkpoint.Phase) (done int) {
 	prefix := fmt.Sprintf("default/part/%s/%08d/%04d/%s/", m.Source.Name, state.Load.Generation, state.Load.Number, phase)
 	for _, key := range m.Target.RowsUnder(model.StateTable, prefix) {
@@ -399,9 +399,9 @@ func (m *Migration) partsDone(state *checkpoint.TableState, phase checkpoint.Pha
 	return done
 }
 
-// partWritten: what a part of the phase that runs has loaded is not forgotten, and each of its leases
-// has an epoch of its own (I7, H98). Rows of what is over are removed, and may be made again by a
-// late creation.
+// partWritten: the progress of a part in the running phase is not lost, and each of its leases has
+// its own epoch (I7, H98). Rows of finished phases are removed, and a late creation may bring them
+// back.
 func (t *recorder) partWritten(before, after *model.Row) {
 	was, is := recordOf[checkpoint.Part](before), recordOf[checkpoint.Part](after)
 	if t.m.World.Tracing() {
@@ -418,7 +418,7 @@ func (t *recorder) partWritten(before, after *model.Row) {
 	}
 }
 
-// coordinatorWritten: only the coordinator writes its row, under an epoch of its own (I6) (I6).
+// coordinatorWritten: only the coordinator writes its row, under its own epoch (I6).
 func (t *recorder) coordinatorWritten(before, after *model.Row) {
 	t.coordinator = t.m.World.Elapsed()
 	was, is := recordOf[coordinatorRecord](before), recordOf[coordinatorRecord](after)

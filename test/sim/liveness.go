@@ -9,15 +9,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// patience is how long anything may stand still while a worker and both services are well (I10). A
-// lease is over after its time, is looked at once in a pass, and may be tried in vain; a worker
-// that cannot reach the source gives up what it took after some leases.
+// patience is the longest time without progress while a worker and both services work (I10). A
+// lease ends after its time, is checked once per pass, and a takeover may fail once. A worker that
+// cannot reach the source releases its leases after some lease times.
 func (s *simulation) patience() time.Duration {
 	return 8*(s.Lease+s.plan.pass+s.plan.list) + time.Duration(s.plan.workers-1)*4*(s.Lease+s.plan.pass) + time.Hour + s.Target.LateBy
 }
 
-// checkStill: while a worker is well and both services are, somebody keeps the table, lists its
-// stream, and reads each shard that can be read (I10).
+// checkStill checks that while a worker and both services work, some worker coordinates the table,
+// lists its stream, and reads each readable shard (I10).
 func (s *simulation) checkStill() {
 	now, patience := s.World.Elapsed(), s.patience()
 	well := now - patience
@@ -48,8 +48,9 @@ func (s *simulation) checkStill() {
 	}
 }
 
-// checkNoted: what listings show open is noted soon; else a child would be covered to much less
-// than it is, and an outage of less than a day would be taken for a loss (I5, H75).
+// checkNoted checks that the ledger soon records which shards listings show as open. Otherwise a
+// child's coverage would be far too early, and an outage of less than a day would count as a loss
+// (I5, H75).
 func (s *simulation) checkNoted(stream *model.Stream, patience time.Duration) {
 	noted := recordOf[openRecord](s.Target.Row(model.StateTable, "default/open/"+s.Source.Name))
 	for _, sh := range stream.Open() {
@@ -63,8 +64,8 @@ func (s *simulation) checkNoted(stream *model.Stream, patience time.Duration) {
 	}
 }
 
-// lastMoved is when a shard's row was last written, or when it was last read, or its checkpoint
-// moved though there is more to be applied: whatever is longest ago.
+// lastMoved returns the earliest of three times: the last write of a shard's row, its last read,
+// and the last move of its checkpoint while more is to be applied.
 func (s *simulation) lastMoved(seen *seenShard) time.Duration {
 	sh := s.Source.Shard(seen.Label, seen.ID)
 	if sh == nil || sh.Gone {
@@ -75,19 +76,18 @@ func (s *simulation) lastMoved(seen *seenShard) time.Duration {
 		last = min(last, sh.ReadAt.Sub(simEpoch))
 	}
 	next := max(sh.After(seen.Position), sh.Trimmed)
-	if next < len(sh.Records) && s.Policy == (policy{}) { // else who meets an item that cannot be held ends
+	if next < len(sh.Records) && s.Policy == (policy{}) { // under other policies a worker may end at an item that cannot be stored
 		last = min(last, max(seen.moved, later(sh.Records[next].At, sh.EmptyAt).Sub(simEpoch)))
 	}
 	return last
 }
 
 // starvation is how long a shard may stay unread, or the stream unlisted, before changes may count
-// as lost: a stream keeps 24 hours, and what that is judged by gives up the margins of the
-// replicator, a listing's period, and two hours by which clocks may be wrong.
+// as lost. A stream keeps 24 hours. From these the check subtracts the replicator's margins, a
+// listing's period, and two hours for wrong clocks.
 const starvation = 18 * time.Hour
 
-// checkStarved notes when a gap may be declared though nothing took place that loses changes at
-// once.
+// checkStarved records when a gap may be declared although no fault lost changes.
 func (s *simulation) checkStarved() {
 	if !s.starved && starved(s.Migration) {
 		s.starved = true
@@ -96,8 +96,8 @@ func (s *simulation) checkStarved() {
 	}
 }
 
-// starved reports whether the stream was not listed, or something of it was not read, for too long.
-// Of a shard of which nothing but empty pages was read, what it is covered to counts.
+// starved reports whether the stream was not listed, or some shard not read, for too long. For a
+// shard with only empty pages, its coverage counts.
 func starved(m *Migration) bool {
 	rows := map[string]checkpoint.Shard{}
 	for _, row := range m.Shards() {
@@ -114,7 +114,7 @@ func starved(m *Migration) bool {
 		if known && row.Position.IsZero() && !row.CoveredTo.IsZero() {
 			since = row.CoveredTo
 		} else if known && row.Position.IsZero() && !row.FirstRead.IsZero() {
-			since = row.FirstRead // of a root
+			since = row.FirstRead // for a root
 		}
 		if late(since) && (!known && !sh.Gone || known && !row.Finished()) {
 			return true
@@ -130,16 +130,16 @@ func shardsOf(streams []*model.Stream) (all [][]*model.Shard) {
 	return all
 }
 
-// loses reports whether something took place after which a gap may be declared: its
-// stream was replaced, ended or left out what it cannot give any more, its target or its ledger was
-// set back, its mapping is another, or nothing was read of it for long.
+// loses reports whether something happened after which a gap may be declared: its stream was
+// replaced, ended, or left out shards that it can no longer return; its target or ledger was set
+// back; its mapping changed; or it was not read for too long.
 func (s *simulation) loses() bool {
 	stream := s.Source.Stream()
 	return s.starved || s.failedOver || s.expiry() > 0 || s.isSetBack() || len(s.Source.Streams) > 1 || stream.Ended || s.hash != s.firstHash || holed(stream)
 }
 
-// holed reports whether the stream left out what it has: a shard that it cannot give before it was
-// trimmed, or one that is listed after its child.
+// holed reports whether listings omitted a shard that vanished before it was trimmed, or that was
+// listed after its child.
 func holed(stream *model.Stream) bool {
 	return slices.ContainsFunc(stream.Shards, func(sh *model.Shard) bool {
 		parent := stream.Shard(sh.Parent)
@@ -148,7 +148,8 @@ func holed(stream *model.Stream) bool {
 	})
 }
 
-// reasons are what gaps may say only after a table was set back, or a stream replaced.
+// reasons lists the reasons that gaps may have only after a table was set back or a stream
+// replaced.
 var reasons = []struct {
 	says  string
 	holds func(s *simulation) bool
@@ -162,8 +163,7 @@ var reasons = []struct {
 	{"mapping was changed", func(s *simulation) bool { return s.hash != s.firstHash }},
 }
 
-// checkGap: no gap is declared before anything was lost, and none tells of what did not happen
-// (I5).
+// checkGap: no gap is declared before a loss, and no gap names a reason that did not happen (I5).
 func (s *simulation) checkGap(table, key string, before, after *model.Row) {
 	if table != model.StateTable || !strings.HasPrefix(key, "default/table/") {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// noteMade notes with which beat a witness was made where there was none.
+// noteMade records the counter with which a missing witness was created.
 func (s *simulation) noteMade(table, key string, before, after *model.Row) {
 	if table == model.StateTable || !strings.HasPrefix(key, transform.WitnessPrefix) {
 		return
@@ -23,9 +23,10 @@ func (s *simulation) noteMade(table, key string, before, after *model.Row) {
 	}
 }
 
-// canBeRemade reports whether a witness may come back to a target that is lost now as the ledger knows it. The request that makes one asks for nothing but
-// that there is none: executed again, or late, on the target that is empty then, it makes the same one, and nothing could tell that rows are missing. As
-// soon as the ledger knows of a later beat, that one is behind.
+// canBeRemade reports whether a witness may be recreated in a lost target exactly as the ledger
+// knows it. The request that creates one only requires that there is none. Executed again, or late,
+// on the empty target, it creates the same witness, and nothing shows that rows are missing. Once
+// the ledger knows a later update, the recreated witness is behind.
 func (s *simulation) canBeRemade() bool {
 	if s.Target.Twice == 0 && s.Target.Late == 0 {
 		return false
@@ -38,14 +39,15 @@ func (s *simulation) canBeRemade() bool {
 	return false
 }
 
-// ledgerBackup is what the state table held at one time.
+// ledgerBackup is the content of the state table at one time.
 type ledgerBackup struct {
 	rows map[string]*model.Row
 	at   time.Time
 }
 
-// belongs reports whether a target that was set back since is taken for its own by a ledger as it was: both are of one beat, and what was applied within it may
-// be in the ledger alone. Nothing could tell that, and no backups of both are so close.
+// belongs reports whether a ledger that was set back would accept a target that was set back as its
+// own. Both are from the same update of the witness, and changes applied after it may be only in
+// the ledger. Nothing could detect that, but real backups of both are never so close in time.
 func (s *simulation) belongs(b *ledgerBackup) bool {
 	if !s.targetLost().After(b.at) {
 		return false
@@ -60,8 +62,9 @@ func (s *simulation) belongs(b *ledgerBackup) bool {
 	})
 }
 
-// loseLedger empties the ledger, or sets it back. Everybody is stopped first and what they have sent has arrived: counters of a ledger
-// that was exchanged under its writers mean nothing.
+// loseLedger empties the ledger, or sets it back. All processes are stopped first, and their
+// requests have arrived, because counters are meaningless if a ledger is exchanged under its
+// writers.
 func (s *simulation) loseLedger(from *ledgerBackup) {
 	const quiet = time.Minute
 	for _, m := range s.crew {
@@ -72,7 +75,7 @@ func (s *simulation) loseLedger(from *ledgerBackup) {
 	s.loads.leave(s.healthy)
 	s.later(s.Target.LateBy+2*quiet, func() {
 		if !s.witnessed() {
-			return // only clocks would tell the next ledger above which generation to begin, and here they may be wrong
+			return // only clocks would show above which generation the next ledger begins, and here they may be wrong
 		}
 		if from != nil && s.belongs(from) {
 			return
@@ -91,14 +94,14 @@ func (s *simulation) loseLedger(from *ledgerBackup) {
 
 func (s *simulation) restoreLedger(e event) {
 	if s.TombstoneAge > 0 {
-		return // what is read again from then may be older than tombstones
+		return // the changes since then may be older than tombstones
 	}
 	from := &ledgerBackup{s.Target.Snapshot(model.StateTable), s.World.Now()}
 	s.later(s.span(e, 10*time.Hour), func() { s.loseLedger(from) })
 }
 
-// exchangeLedger puts another ledger in place of the workers': one that begins as a copy and has its own name, as a pipeline that was set up
-// from a backup of this one.
+// exchangeLedger replaces the workers' ledger by another that begins as a copy with its own name,
+// like a pipeline created from a backup of this one.
 func (s *simulation) exchangeLedger(e event) {
 	if s.TombstoneAge > 0 {
 		return // as in restoreLedger

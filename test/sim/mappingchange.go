@@ -21,21 +21,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// MappingOptions change a run with mappings that are replaced.
+// MappingOptions configure a run with mappings that are replaced.
 type MappingOptions struct {
 	Trace bool
-	// Forgets has the ledger keep nothing of a former mapping, as a version of before did.
+	// Forgets makes the ledger store nothing of a former mapping, as an older version did.
 	Forgets bool
 }
 
-// variant is a mapping that a run may have. Vague ones give items cells in families and rows in
-// which other items had theirs under another mapping: what that left cannot be told apart.
+// variant is a possible mapping of a run. A vague one puts cells into families and rows in which
+// another mapping put other items' cells, so that old cells cannot be distinguished.
 type variant struct {
 	name, rules string
 	vague       bool
 }
 
-// variants are of one source table, to orders and further tables.
+// variants are mappings of one source table to orders and further tables.
 var variants = []variant{
 	{"plain", "families: { d: maxversions=1 }", false},
 	{"reversed", `families: { d: maxversions=1 }, rules: [{ row_key: "{sk}#{pk}" }]`, false},
@@ -52,25 +52,25 @@ var variants = []variant{
 	{"folded otherwise", `families: { f: maxversions=1 }, rules: [{ row_key: "{sk}", cell: { to: "f:{pk}", as: json } }]`, true},
 }
 
-// changeTables and changeFamilies are what the target has at the beginning.
+// changeTables and changeFamilies are the target's schema at the beginning.
 var (
 	changeTables   = []string{"orders", "further", "third"}
 	changeFamilies = []string{"d", "e", "f"}
 )
 
-// chapter is the mapping of a part of a run.
+// chapter is the mapping during a part of a run.
 type chapter struct {
 	variant
 	mapping *transform.Mapping
 	hash    string
 }
 
-// SimulateMappingChanges plays a table whose mapping is replaced again and again: in the middle of
-// loads and sweeps, twice in a row, and back, while items change, workers are killed, paused and
-// stopped, shards roll and split, the stream loses changes, requests are late, and former target
-// tables and families are deleted. In the end every row equals its item under the last mapping, and
-// no row, column or witness of a former one is left (H102); or, where nobody can tell whose a
-// former cell is, the table says so.
+// SimulateMappingChanges plays a table whose mapping is replaced repeatedly: during loads and
+// sweeps, twice in a row, and back. Meanwhile items change, workers are killed, paused and stopped,
+// shards roll and split, the stream loses changes, requests are late, and former target tables and
+// families are deleted. In the end every row equals its item under the last mapping. No row, column
+// or witness of a former mapping is left (H102), or the table's state says that some cannot be
+// attributed.
 func SimulateMappingChanges(seed uint64, o MappingOptions) Report {
 	c := newChangeRun(seed, o)
 	return c.report(seed, c.play, &c.failures)
@@ -80,14 +80,14 @@ func SimulateMappingChanges(seed uint64, o MappingOptions) Report {
 type changeRun struct {
 	*Migration
 	options  MappingOptions
-	rng      *rand.Rand // of the plan; what happens draws from the world
-	chapters []chapter  // that were begun; the last is the present one
+	rng      *rand.Rand // of the plan; events draw from the world
+	chapters []chapter  // those that have begun; the last is the current one
 	crew     []*changeWorker
 	hired    int
-	slow     float64 // rows a second of loads; 0: no limit
+	slow     float64 // rows per second of loads; 0: no limit
 	items    map[string]attribute.Item
 	written  int
-	deleted  map[string]bool // families, as table/family, that an operator deleted behind a change
+	deleted  map[string]bool // families, as table/family, that an operator deleted after a change
 	failures []string
 }
 
@@ -108,7 +108,7 @@ func newChangeRun(seed uint64, o MappingOptions) *changeRun {
 	}
 	c.chapters = []chapter{first}
 	c.Supersedes = true
-	c.FromTopic = true // whatever a checkpoint passes is judged by the mapping of its time, which is not kept here
+	c.FromTopic = true // checkpoints would be judged by the mapping of their time, which is not stored here
 	c.Timing = engine.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
 	if rng.IntN(2) == 0 {
 		c.slow = 0.005 + rng.Float64()/10
@@ -125,7 +125,7 @@ func newChangeRun(seed uint64, o MappingOptions) *changeRun {
 	return c
 }
 
-// draw is another mapping than that of the name.
+// draw returns a mapping other than the named one.
 func (c *changeRun) draw(not string) chapter {
 	for {
 		v := variants[c.rng.IntN(len(variants))]
@@ -147,7 +147,7 @@ func (c *changeRun) draw(not string) chapter {
 
 func (c *changeRun) present() chapter { return c.chapters[len(c.chapters)-1] }
 
-// hire starts a worker under the present mapping, which it accepts.
+// hire starts a worker under the current mapping, with permission to accept it.
 func (c *changeRun) hire() {
 	c.hired++
 	at := c.present()
@@ -168,7 +168,7 @@ func (c *changeRun) play(ctx context.Context) {
 	for range 3 + c.rng.IntN(12) {
 		c.change()
 	}
-	for _, key := range []string{"", "a#", "k0#s", "zz"} { // rows of a neighbour, which every mapping has to leave alone
+	for _, key := range []string{"", "a#", "k0#s", "zz"} { // rows of a neighbour, which no mapping may touch
 		c.neighbour(key)
 	}
 	crew := 1 + c.rng.IntN(3)
@@ -184,7 +184,7 @@ func (c *changeRun) play(ctx context.Context) {
 	c.await(ctx)
 }
 
-// pause is how long a mapping lasts: from seconds, in which its load has hardly begun, to hours.
+// pause draws how long a mapping lasts: from seconds, in which its load has hardly begun, to hours.
 func (c *changeRun) pause() time.Duration {
 	switch c.rng.IntN(4) {
 	case 0:
@@ -195,7 +195,7 @@ func (c *changeRun) pause() time.Duration {
 	return time.Duration(10+c.rng.IntN(60)) * time.Minute
 }
 
-// live lets the application change items for a while.
+// live lets the application change items for some time.
 func (c *changeRun) live(ctx context.Context, d time.Duration) {
 	until := c.World.Elapsed() + d
 	for c.World.Elapsed() < until {
@@ -228,7 +228,7 @@ func (c *changeRun) change() {
 	c.Source.Put(c.items[name])
 }
 
-// replace replaces the mapping: new workers come, and the others go in their own time.
+// replace replaces the mapping: new workers start, and the others end at some time.
 func (c *changeRun) replace(ctx context.Context) {
 	state, was := c.State(), c.present()
 	next := c.draw(was.name)
@@ -281,11 +281,11 @@ func (c *changeRun) replace(ctx context.Context) {
 	}
 }
 
-// delete has an operator delete what former mappings wrote by himself: a table, or a family.
+// delete lets an operator delete a table or family of former mappings.
 func (c *changeRun) delete(ctx context.Context) {
 	_ = task.Sleep(ctx, c.World.UpTo(15*time.Minute))
 	if c.State().MappingHash != c.present().hash {
-		return // nobody has accepted the change yet
+		return // no worker has accepted the change yet
 	}
 	for _, table := range changeTables {
 		switch {
@@ -323,7 +323,7 @@ func (c *changeRun) neighbour(key string) {
 	}
 }
 
-// trouble does to workers, shards and the stream what happens to them.
+// trouble injects the faults of workers, shards and the stream.
 func (c *changeRun) trouble(ctx context.Context) {
 	rng := c.World.Rand()
 	for len(c.failures) == 0 {
@@ -361,7 +361,7 @@ func (c *changeRun) trouble(ctx context.Context) {
 	}
 }
 
-// lose has nobody read for a while, and then the stream lose what it holds.
+// lose stops all readers for some time, and then makes the stream lose its records.
 func (c *changeRun) lose(ctx context.Context) {
 	old := c.crew
 	for _, w := range old {

@@ -5,12 +5,13 @@ import (
 	"testing"
 )
 
-// changeSeeds is how many runs with mappings that are replaced are played; SIM_SEEDS sets another
-// number, SIM_FROM the first of them.
+// changeSeeds is the number of runs with replaced mappings. SIM_SEEDS sets another number, SIM_FROM
+// the first seed.
 const changeSeeds = 16
 
-// H102, H60: whatever mapping follows another, and when, in the end every row equals its item under
-// the last one, and nothing of a former one is left; or the table says that it cannot be told.
+// H102, H60: whichever mapping replaces another, and whenever, in the end every row equals its item
+// under the last one. Nothing of a former mapping is left, or the table's state says that this is
+// unknown.
 func TestH102_H60_MappingsAreReplaced(t *testing.T) {
 	t.Parallel()
 	from := fromEnvironment(t, "SIM_FROM", 0)
@@ -25,7 +26,7 @@ func TestH102_H60_MappingsAreReplaced(t *testing.T) {
 	seen.demand(t, "mapping changed", "mapping changed before a sweep", "mapping changed while sweeping", "former target table deleted", "in sync under the last mapping")
 }
 
-// A ledger that kept nothing of the former mapping never claims that nothing of it is left.
+// A ledger that stores nothing of the former mapping never claims that nothing of it is left.
 func TestH102_WhatIsNotKeptIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	for seed := range seedsOf(t, 4) {

@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// await waits until all is over, and notes a failure if it is not in time.
+// await waits until everything is done, and records a failure if that takes too long.
 func (c *changeRun) await(ctx context.Context) {
 	c.World.Tracef("peace")
 	c.slow = 0
@@ -41,7 +41,7 @@ func (c *changeRun) await(ctx context.Context) {
 	}
 }
 
-// assist is what an operator does where the table waits for him.
+// assist acts as the operator when the table waits for a decision.
 func (c *changeRun) assist(ctx context.Context) {
 	ledger, err := c.Ledger(ctx)
 	if err != nil {
@@ -58,12 +58,12 @@ func (c *changeRun) assist(ctx context.Context) {
 	}
 }
 
-// vague reports whether nobody can be asked to tell what former mappings left.
+// vague reports whether old cells of former mappings cannot be attributed.
 func (c *changeRun) vague() bool {
 	return slices.ContainsFunc(c.chapters, func(at chapter) bool { return at.vague })
 }
 
-// quiet says what is missing until all is over; nil if nothing is.
+// quiet returns what is still to be done, or nil.
 func (c *changeRun) quiet() error {
 	state := c.State()
 	swept := !state.Load.SweptAt.IsZero() && state.Load.Generation == state.Generation
@@ -88,8 +88,8 @@ func (c *changeRun) quiet() error {
 	return nil
 }
 
-// unequal is what differs in all tables that any mapping wrote: rows and columns of former mappings
-// as well, unless those are left out.
+// unequal returns the differences in all tables that any mapping wrote. It includes rows and
+// columns of former mappings, unless lenient is set.
 func (c *changeRun) unequal(lenient bool) (diff []string) {
 	want := map[rowID]map[string]string{}
 	for _, item := range c.Source.Items() {

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// database is the source as a worker reads it.
+// database is the source that a worker reads.
 type database struct{ *model.Table }
 
 // Get reads an item, strongly consistently.
@@ -25,16 +25,15 @@ func (d database) Get(ctx context.Context, _ string, keys attribute.Item) (attri
 	return item, item.Exists(), err
 }
 
-// loads is an operator who looks after loads. Where on_gap is load most begin without being asked
-// for.
+// loads is an operator who manages loads. With on_gap: load, most begin without a command.
 type loads struct {
 	*simulation
 	process *virtual.Process
 	looks   int
-	away    time.Duration // nobody gives a command until then
+	away    time.Duration // no commands until then
 }
 
-// leave ends all commands: what they know of the ledger is about to mean nothing.
+// leave ends all commands, because the ledger that they know is about to be replaced.
 func (l *loads) leave(until time.Duration) {
 	l.away = until
 	if l.process != nil {
@@ -43,7 +42,7 @@ func (l *loads) leave(until time.Duration) {
 	}
 }
 
-// look reads the table's record, and does something about it.
+// look reads the table's record, and acts on it.
 func (l *loads) look(does func(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) error) {
 	if l.World.Elapsed() < l.away {
 		return
@@ -68,8 +67,8 @@ func (l *loads) look(does func(ctx context.Context, ledger *checkpoint.Ledger, s
 	})
 }
 
-// mend asks for the loads that are needed, allows their sweeps, pauses them and lets them go on,
-// and in peace lets the slowest run without a limit.
+// mend requests the necessary loads, approves their sweeps, and pauses and resumes them. After the
+// faults it removes the limit of the slowest.
 func (l *loads) mend(ctx context.Context) {
 	rng := stream(l.plan.seed, "mender")
 	for !l.plan.unloaded && task.Sleep(ctx, time.Duration((5+30*rng.Float64())*float64(time.Minute))) == nil {
@@ -89,7 +88,7 @@ func (l *loads) mend(ctx context.Context) {
 				l.World.Inject("load asked for")
 			case l.peaceful && l.copyRate > 0 && state.Limits.RowsPerSecond == nil:
 				_, err = ledger.SetLimits(ctx, source, checkpoint.Limits{RowsPerSecond: new(float64)}, false)
-				if err == nil && runs { // what waits for the former limit hears of no other
+				if err == nil && runs { // a call that waits for the former limit does not notice the new one
 					_, err = ledger.PauseLoad(ctx, source, checkpoint.PausedByOperator)
 				}
 			case !l.peaceful && runs && chance < 0.1:
@@ -103,7 +102,7 @@ func (l *loads) mend(ctx context.Context) {
 	}
 }
 
-// again begins the load anew, at the second or third try if there is no answer.
+// again begins the load again. Without an answer it tries up to three times.
 func (l *loads) again(ctx context.Context) {
 	for done := false; !done && !l.plan.unloaded && !l.peaceful; {
 		l.look(func(ctx context.Context, ledger *checkpoint.Ledger, state checkpoint.TableState) error {
@@ -125,11 +124,11 @@ func (l *loads) redo(ctx context.Context, ledger *checkpoint.Ledger, state check
 	return err
 }
 
-// others are rows of a target that are somebody's, by what says whose: a version and the item's
-// name under another source table, or nothing (H101).
+// others are another pipeline's rows in the target, by what identifies their owner: a version with
+// the item's name under another source table, or nothing (H101).
 var others = map[string]string{"n#n": "Other/S:bg/S:bg", "s#o#n#n": "Other/S:bg/S:bg", "south#a#n#n": "Merged_north/S:bg/S:bg", "south#o#n#n": "none", "z#z": "none"}
 
-// placeOthers puts them into the target tables: their rows look like ours.
+// placeOthers writes them to the target tables. Their row keys look like this pipeline's.
 func (s *simulation) placeOthers() {
 	family, _, _ := strings.Cut(s.families[0], ":")
 	for _, table := range s.Mapping.Tables() {

@@ -33,58 +33,58 @@ type Migration struct {
 	Source  *model.Table
 	Target  *model.Bigtable
 	Mapping *transform.Mapping
-	// Lease and Timing hold for workers started from now on.
+	// Lease and Timing apply to workers started from now on.
 	Lease  time.Duration
 	Timing engine.Timing
-	// TombstoneAge is how long tombstones are kept at least; 0 for ever.
+	// TombstoneAge is the minimum time for which tombstones are kept; 0 means for ever.
 	TombstoneAge time.Duration
-	// MaxImageAge is the age above which images are parked instead of put; 0 for none. It holds for
-	// workers started from now on.
+	// MaxImageAge is the age above which images are parked instead of written; 0 means none. It
+	// applies to workers started from now on.
 	MaxImageAge time.Duration
-	// Outlives: what the time to live removes stays in the target.
+	// Outlives keeps items in the target that the time to live removes from the source.
 	Outlives bool
-	// InFlight bounds the bytes of the requests that a worker has under way, 0 for the default; it
-	// holds for workers started from now on.
+	// InFlight bounds the bytes of a worker's requests in flight, 0 for the default. It applies to
+	// workers started from now on.
 	InFlight int64
-	// Policy is what becomes of items that cannot be stored; it holds for workers started from now
-	// on.
+	// Policy decides about items that cannot be stored. It applies to workers started from now on.
 	Policy policy
-	// FromTopic: changes are applied from a topic, and no checkpoint says that they are.
+	// FromTopic means that appliers write the changes, so checkpoints do not prove that they are
+	// applied.
 	FromTopic bool
-	// Late is how long after a change the application may write the target, for appliers that are
-	// started from now on, and SettleBytes what may wait for that at once.
+	// Late is how long after a change the application may write the target, and SettleBytes bounds
+	// the changes that wait for that. They apply to appliers started from now on.
 	Late        time.Duration
 	SettleBytes int64
-	// Gaps are the reasons of all gaps that were declared.
+	// Gaps lists the reasons of all declared gaps.
 	Gaps []string
 	// Retries counts failed steps by name.
 	Retries map[string]int
 	// Writes are the events of the writers of workers started from now on.
 	Writes sink.Events
-	// Wrap, if set, stands between the writer and the target.
+	// Wrap, if set, wraps the target for the writer.
 	Wrap func(sink.Table) sink.Table
-	// Watch, if set, sees every write as it takes place, after the checkers did.
+	// Watch, if set, is called for every executed write, after the checkers.
 	Watch func(table, row string, before, after *model.Row)
 
-	// Supersedes: the mapping is replaced, and versions of former ones go.
+	// Supersedes means that the mapping is replaced, and versions of former ones are removed.
 	Supersedes bool
 
-	// Bared are rows that the application deleted by itself, as a whole.
+	// Bared holds rows that the application deleted as a whole.
 	Bared map[string]bool
 
 	fences *fences
-	// Entry is the table in the configuration of commands; by default one without rules.
+	// Entry is the table's configuration for commands, by default without rules.
 	Entry config.Table
 
 	families []string // of the target
 	broken   []string
-	born     map[string]int // by key, the order in which rows of shards were made
+	born     map[string]int // by key: the order in which rows of shards were created
 	rows     int
-	led      bool // the app profile leads to another cluster for good, and nobody has failed over yet
-	starved  bool // something was not looked at for so long that changes may be lost
+	led      bool // the app profile permanently routes to another cluster, and no operator has failed over yet
+	starved  bool // something was not read for so long that changes may be lost
 }
 
-// Worker is one process of the replicator.
+// Worker is one process of replicator.
 type Worker struct {
 	*virtual.Process
 	// Err is what Run returned; valid once Over is set.
@@ -94,8 +94,8 @@ type Worker struct {
 	stop context.CancelCauseFunc
 }
 
-// NewMigration makes a table of the given number of shards with the key pk, sk, and an empty
-// target. Rows are keyed by the named attributes; none means the primary key.
+// NewMigration returns a table with a number of shards and the key pk, sk, and an empty target. The
+// named attributes form row keys; without names, the primary key does.
 func NewMigration(w *virtual.World, shards int, rowKey ...string) *Migration {
 	mapping, err := transform.NewMapping("Orders", "orders", "d",
 		[]transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}}, rowKey...)
@@ -105,8 +105,8 @@ func NewMigration(w *virtual.World, shards int, rowKey ...string) *Migration {
 	return NewMigrationBy(w, shards, mapping, "d")
 }
 
-// NewMigrationBy makes the source table of a mapping and its empty target, of the given families as
-// Create takes them.
+// NewMigrationBy returns the source table of a mapping and its empty target. Families are given as
+// to Create.
 func NewMigrationBy(w *virtual.World, shards int, mapping *transform.Mapping, families ...string) *Migration {
 	var key []string
 	for _, k := range mapping.PrimaryKey {
@@ -138,7 +138,7 @@ func (m *Migration) emptyTarget() {
 	}
 }
 
-// backup is what the target tables hold at one time: rows by table and key.
+// backup is the content of the target tables at one time: rows by table and key.
 type backup map[string]map[string]*model.Row
 
 func (m *Migration) backUpTarget() backup {
@@ -156,7 +156,7 @@ func (m *Migration) RestoreTarget(b backup) {
 	}
 }
 
-// targetLost is when a target table was last emptied or set back.
+// targetLost returns when a target table was last emptied or set back.
 func (m *Migration) targetLost() (at time.Time) {
 	for _, table := range m.Mapping.Tables() {
 		at = later(at, m.Target.Replaced[table])
@@ -169,7 +169,7 @@ func (m *Migration) isSetBack() bool {
 	return !m.targetLost().IsZero() || !m.Target.Replaced[model.StateTable].IsZero()
 }
 
-// Start runs a worker. Adjust may change its options.
+// Start starts a worker. Adjust may change its options.
 func (m *Migration) Start(name string, adjust ...func(*engine.Options)) *Worker {
 	return startProcess(m.World, name, func(stop, ctx context.Context) error { return m.run(stop, ctx, name, adjust) })
 }
@@ -184,7 +184,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 	return w.Err
 }
 
-// Wait returns when the worker has ended by itself, with what it returned.
+// Wait waits until the worker has ended by itself, and returns its result.
 func (w *Worker) Wait(ctx context.Context) error {
 	if err := w.done.Wait(ctx); err != nil {
 		return err
@@ -251,10 +251,9 @@ func (m *Migration) run(stop, ctx context.Context, name string, adjust []func(*e
 	return err
 }
 
-// survey forgets parked items that are healed, now and then, as the command does beside the
-// pipeline.
+// survey sometimes forgets resolved parked items, as the command does beside the pipeline.
 func (m *Migration) survey(ctx context.Context, parking *sink.Parking, tables []engine.Spec) error {
-	if len(tables) == 0 { // it finds them
+	if len(tables) == 0 { // the worker finds tables by itself
 		tables = []engine.Spec{{Mapping: m.Mapping}}
 	}
 	for {
@@ -296,18 +295,17 @@ func (gone) Read(context.Context, cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{}, model.Fail("GetRecords", cdc.NotFound)
 }
 
-// Ledger opens the ledger beside the workers, for tests that do what another worker or an operator
-// would.
+// Ledger opens the ledger beside the workers, for tests that act as another worker or an operator.
 func (m *Migration) Ledger(ctx context.Context) (*checkpoint.Ledger, error) {
 	return checkpoint.Open(ctx, m.Store(), cmp.Or(m.name, "default"), checkpoint.Options{Worker: "operator", Lease: m.Lease, ReadOnly: true})
 }
 
-// Store is the ledger's store, for tests that look into it or write to it.
+// Store returns the ledger's store, for tests that read or write it directly.
 func (m *Migration) Store() model.Store {
 	return model.Store{Bigtable: m.Target, Table: model.StateTable, Family: model.LedgerFamily}
 }
 
-// State is the ledger's record of the table, read at once.
+// State returns the ledger's record of the table, without taking time.
 func (m *Migration) State() checkpoint.TableState {
 	if s, ok := decoded[checkpoint.TableState](m.Target.Row(model.StateTable, cmp.Or(m.name, "default")+"/table/"+m.Source.Name)); ok {
 		return *s
@@ -315,7 +313,7 @@ func (m *Migration) State() checkpoint.TableState {
 	return checkpoint.TableState{}
 }
 
-// Shards are the ledger's rows of the table's shards, read at once.
+// Shards returns the ledger's rows of the table's shards, without taking time.
 func (m *Migration) Shards() []checkpoint.Shard {
 	keys := m.Target.RowsUnder(model.StateTable, "default/shard/"+m.Source.Name+"/")
 	shards := make([]checkpoint.Shard, 0, len(keys))
@@ -338,12 +336,12 @@ func (m *Migration) held() map[string]int {
 	return counts
 }
 
-// Parked is how many records are parked.
+// Parked returns the number of parked records.
 func (m *Migration) Parked() int {
 	return len(m.Target.RowsUnder(model.StateTable, "default/parked/"))
 }
 
-// ParkedItems are the hashes of the items that are parked.
+// ParkedItems returns the hashes of the parked items.
 func (m *Migration) ParkedItems() (items []string) {
 	for _, row := range m.Target.RowsUnder(model.StateTable, "default/parked/") {
 		_, hash, _ := sink.Ref(strings.TrimPrefix(row, "default/parked/")).Parts()
@@ -352,14 +350,14 @@ func (m *Migration) ParkedItems() (items []string) {
 	return items
 }
 
-// shardRecord is a shard's row as the ledger stores it.
+// shardRecord is a shard's row as stored in the ledger.
 type shardRecord struct {
 	checkpoint.Shard
-	By string `json:"by"` // who wrote it
+	By string `json:"by"` // the writer
 }
 
-// decoded is the record of a row of the ledger, decoded once; false if there is none. It is always
-// asked for as the same type.
+// decoded returns the record of a ledger row, decoded once, or false if there is none. Callers must
+// always use the same type for a row.
 func decoded[T any](r *model.Row) (*T, bool) {
 	text, ok := r.Value(model.LedgerFamily, model.RecordColumn)
 	if !ok {
@@ -375,7 +373,7 @@ func decoded[T any](r *model.Row) (*T, bool) {
 	return r.Record.(*T), true
 }
 
-// Unequal is what differs between source and target now.
+// Unequal returns the current differences between source and target.
 func (m *Migration) Unequal() []string { return Unequal(m.Source, m.Target, m.Mapping) }
 
 // Equal waits until source and target are equal, and fails with the difference after the given
@@ -406,10 +404,10 @@ func (m *Migration) Until(ctx context.Context, within time.Duration, ok func() e
 	}
 }
 
-// Broken are the invariants that were seen broken at some step.
+// Broken returns the invariants that were found broken at any step.
 func (m *Migration) Broken() []string { return m.broken }
 
-// report plays a run to its end and says what came of it. Failures are those that it notes itself.
+// report runs play to its end and reports the result. Failures are those that play records.
 func (m *Migration) report(seed uint64, play func(ctx context.Context), failures *[]string) (r Report) {
 	defer func() {
 		r = Report{Seed: seed, Failures: slices.Concat(m.Broken(), *failures), Injected: m.World.Injected(), Elapsed: m.World.Elapsed(), Steps: m.World.Steps(), Gap: len(m.Gaps) > 0, Trace: m.World.Trace()}

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// start is when every simulated run begins.
+// start is the start of every simulated run.
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 func item(pk, sk, value string) attribute.Item {
@@ -17,7 +17,8 @@ func item(pk, sk, value string) attribute.Item {
 	})
 }
 
-// runs lets a script run for at most so long, and expects that it comes to its end and that the checkers saw nothing.
+// runs plays a script for at most the given time. It expects that the script ends and the checkers
+// find nothing.
 func runs(t *testing.T, m *Migration, atMost time.Duration, script func(ctx context.Context)) {
 	t.Helper()
 	if err := m.World.Run(atMost, script); err != nil {

@@ -17,8 +17,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// operation is weeks of a table that is kept in sync: three shards that roll every four hours, three workers of which one is killed or
-// stopped every day, items that come and go, and every day one that cannot be stored until it is mended the day after.
+// operation is weeks of replication: three shards that roll every four hours, and three workers,
+// one of which is killed or stopped every day. Items come and go. Every day one item cannot be
+// stored, and is corrected the next day.
 type operation struct {
 	*Migration
 	t       *testing.T
@@ -29,14 +30,14 @@ type operation struct {
 }
 
 const (
-	days         = 20 // more than settledAfter, and than a tombstone lives
+	days         = 20 // longer than settledAfter and the age of tombstones
 	briefDays    = 6  // the same
 	rollsADay    = 6
-	settledAfter = 4 // days, after which nothing may grow any more
+	settledAfter = 4 // days after which nothing may grow
 )
 
-// TestWeeksOfOperation: the ledger stays as small as it was after some days, and nothing that is over leaves a row behind: no shard, no
-// lease, no lease, no parked item, no tombstone.
+// TestWeeksOfOperation: after some days the ledger no longer grows, and nothing finished leaves a
+// row behind: no shard, lease, parked item or tombstone.
 func TestWeeksOfOperation(t *testing.T) {
 	t.Parallel()
 	w := virtual.NewWorld(1, simEpoch, false)
@@ -81,7 +82,7 @@ func (o *operation) run(ctx context.Context) {
 	o.checkRows()
 }
 
-// day is one day: items change, shards roll, a worker goes and another comes.
+// day plays one day: items change, shards roll, a worker ends and another starts.
 func (o *operation) day(day int) {
 	for roll := range rollsADay {
 		fresh, old := fmt.Sprintf("day%d.%d", day, roll), fmt.Sprintf("day%d.%d", day-1, roll)
@@ -121,7 +122,7 @@ func dayItem(key, value string) attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}, {Name: "sk", Value: attribute.String(key)}, {Name: "value", Value: attribute.String(value)}})
 }
 
-// size is how much there is in both tables.
+// size is the size of both tables.
 type size struct{ Shards, Parked, Others, Bytes, Target int }
 
 func (o *operation) size() (s size) {
@@ -144,18 +145,19 @@ func (s size) max(t size) size {
 	return size{max(s.Shards, t.Shards), max(s.Parked, t.Parked), max(s.Others, t.Others), max(s.Bytes, t.Bytes), max(s.Target, t.Target)}
 }
 
-// within allows for what a day may bring by chance.
+// within compares sizes, with an allowance for chance.
 func (s size) within(most size) bool {
 	return s.Shards <= most.Shards+6 && s.Parked <= most.Parked+1 && s.Others <= most.Others && s.Bytes <= most.Bytes*6/5 && s.Target <= most.Target+6
 }
 
-// checkRows: in the end every shard is read by a worker that lives, or is over and not old enough to be forgotten.
+// checkRows checks that in the end every shard is read by a live worker, or is finished and too
+// young to be removed.
 func (o *operation) checkRows() {
 	alive := map[string]bool{}
 	for _, w := range o.workers {
 		alive[w.Name()] = true
 	}
-	_ = task.Sleep(o.ctx, 2*time.Hour) // a killed worker's leases are over, and what was just rolled is known
+	_ = task.Sleep(o.ctx, 2*time.Hour) // a killed worker's leases have ended, and rolled shards are listed
 	for _, row := range o.Shards() {
 		switch {
 		case !row.Finished() && !alive[row.Owner]:

@@ -21,17 +21,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// naive is a second mapping, written from the reference of the configuration, one step after the
-// other and without a thought for speed. It shares nothing with package transform but the name of
-// an item, so that a bug of the mapping is not believed by the checkers. It knows what the mappings
-// of the examples and of the simulation need.
+// naive is a second mapping, written from the configuration reference, step by step and without
+// regard to speed. It shares nothing with package transform except the name of an item, so that the
+// checkers do not repeat a bug of the mapping. It supports what the mappings of the examples and
+// the simulation need.
 type naive struct {
 	itemKey func(attribute.Item) string
 	rules   []naiveRule
 	drop    []string
-	own     bool // rows of columns have versions of their own, too
+	own     bool // rows of columns also have their own versions
 	ttl     string
-	ages    map[string]time.Duration // by family, if cells are to expire
+	ages    map[string]time.Duration // by family, if cells expire
 }
 
 type naiveRule struct {
@@ -44,16 +44,16 @@ type naiveWrite struct {
 	table     string
 	row       []naivePart
 	columns   []config.Column
-	family    string // of a cell, as are the following
+	family    string // of a cell, like the following fields
 	qualifier []naivePart
 	only      []string
 	cellAs    string
 }
 
-// naiveAge reads the age of a family's rule, such as maxage=30d.
+// naiveAge matches the age in a family's rule, such as maxage=30d.
 var naiveAge = regexp.MustCompile(`maxage=(\d+)([dh])`)
 
-// newNaive compiles what the entry of a table says.
+// newNaive compiles a table's configuration.
 func newNaive(entry *config.Table, m *transform.Mapping) *naive {
 	n := &naive{itemKey: m.ItemKey, drop: entry.Drop}
 	if entry.TTL.Expire == "gc" {
@@ -92,7 +92,7 @@ func newNaive(entry *config.Table, m *transform.Mapping) *naive {
 	for _, r := range entry.Rules {
 		rule := naiveRule{ignore: r.Ignore}
 		if r.When != "" {
-			when, err := expression.ParseWhen(r.When) // which has a second evaluator in tests of its own
+			when, err := expression.ParseWhen(r.When) // tests of its own package compare it with a second evaluator
 			if err != nil {
 				panic(err)
 			}
@@ -115,7 +115,7 @@ func newNaive(entry *config.Table, m *transform.Mapping) *naive {
 	return n
 }
 
-// errNaive is why an item cannot be held.
+// errNaive is the reason why an item cannot be held.
 var errNaive = errors.New("cannot be mapped")
 
 func (n *naive) place(item attribute.Item) placement {
@@ -159,10 +159,10 @@ func (n *naive) place(item attribute.Item) placement {
 	return p
 }
 
-// errNoColumn is why a folded item has no address.
+// errNoColumn is the reason why a folded item has no address.
 var errNoColumn = fmt.Errorf("%w: no column", errNaive)
 
-// naiveCells makes the cells of one spot.
+// naiveCells collects the cells of one spot.
 type naiveCells struct {
 	n    *naive
 	w    *naiveWrite
@@ -179,7 +179,7 @@ func (c *naiveCells) make() error {
 	for _, column := range c.w.columns {
 		named[column.Attribute] = column
 	}
-	for _, column := range c.w.columns { // what a rule calls a column means that attribute, also where an item has it not
+	for _, column := range c.w.columns { // a column that a rule names belongs to that attribute, even if the item lacks it
 		family, qualifier, fixed := strings.Cut(column.To, ":")
 		_, own := named[qualifier]
 		if _, taken := c.item.Get(qualifier); fixed && taken && !own && named["*"].To == family && !slices.Contains(c.n.drop, qualifier) {
@@ -218,7 +218,7 @@ func (c *naiveCells) fold() error {
 	return c.set(c.w.family, qualifier, naiveMarshal(members))
 }
 
-// set adds a cell, which is stamped by its time to live if there is one.
+// set adds a cell. The time to live, if there is one, sets its timestamp.
 func (c *naiveCells) set(family, qualifier, value string) error {
 	at := family + ":" + qualifier
 	if _, twice := c.spot.content[at]; twice || len(qualifier) > transform.MaxQualifierBytes {
@@ -276,7 +276,7 @@ func (c *naiveCells) attribute(to config.Column, a attribute.Attribute) error {
 	return nil
 }
 
-// naivePlain is the encoding without as.
+// naivePlain encodes a value without `as`.
 func naivePlain(v attribute.Value) string {
 	switch v.Kind() {
 	case attribute.KindS, attribute.KindN, attribute.KindB:
@@ -311,7 +311,7 @@ func naiveJSON(v attribute.Value) any {
 	return elements
 }
 
-// naiveDynamo is a value with its type, as DynamoDB's JSON has it.
+// naiveDynamo returns a value with its type, as in DynamoDB's JSON.
 func naiveDynamo(v attribute.Value) any {
 	var inner any
 	switch v.Kind() {

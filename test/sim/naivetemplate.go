@@ -15,7 +15,7 @@ import (
 type naivePart struct {
 	literal, attribute string
 	calls              []naiveCall
-	escaped            string // the character that is percent-encoded besides %
+	escaped            string // the character that is percent-encoded in addition to %
 }
 
 type naiveCall struct{ name, argument string }
@@ -23,7 +23,8 @@ type naiveCall struct{ name, argument string }
 var (
 	naivePlaceholder = regexp.MustCompile(`\{([^|{}]+?)\s*((?:\|[^{}]*)?)\}`)
 	naiveFunction    = regexp.MustCompile(`^\s*([a-z_]+)\s*(?:\(\s*(?:'([^']*)'|(\d+))?\s*\))?\s*$`)
-	// naiveFunctions are those that the naive mapping knows. Package transform has tests of the others.
+	// naiveFunctions lists the functions that the naive mapping supports. Package transform tests
+	// the others.
 	naiveFunctions = []string{"after", "before", "default", "hex", "lower", "pad", "raw", "upper"}
 )
 
@@ -57,13 +58,13 @@ func naiveTemplate(text string) []naivePart {
 		if i >= last || p.attribute == "" || parts[i+1].attribute != "" || p.ends() {
 			continue
 		}
-		// One character of the delimiter that percent-encoding does not use.
+		// This is one character of the delimiter that percent-encoding does not use.
 		p.escaped = string(strings.Trim(parts[i+1].literal, "%0123456789ABCDEF")[0])
 	}
 	return parts
 }
 
-// ends reports whether the part is not escaped: its text tells where it ends, or it is to stay as it is.
+// ends reports whether the part is not escaped: its end is recognisable, or it must stay as it is.
 func (p *naivePart) ends() bool {
 	for i, c := range p.calls {
 		if c.name == "raw" || i == len(p.calls)-1 && c.name == "pad" {
@@ -81,7 +82,7 @@ func naiveEscape(text, marker string) string {
 	return strings.ReplaceAll(text, marker, fmt.Sprintf("%%%02X", marker[0]))
 }
 
-// naiveText is what a template makes of an item.
+// naiveText applies a template to an item.
 func naiveText(parts []naivePart, item attribute.Item) (string, error) {
 	var b strings.Builder
 	for _, p := range parts {
@@ -114,7 +115,7 @@ func naiveText(parts []naivePart, item attribute.Item) (string, error) {
 	return b.String(), nil
 }
 
-// apply is one function of a value; false if it does not take it.
+// apply applies one function to a value; it returns false if the function does not accept it.
 func (c naiveCall) apply(kind attribute.Kind, text string) (string, bool) {
 	number, _ := strconv.Atoi(c.argument)
 	switch c.name {

@@ -17,9 +17,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// neighbours are two pipelines that write one target table, each from a source of its own. Row keys
-// of both look alike, so that to each of them rows of the other are rows whose items are gone. In half
-// of the runs the target is declared shared; in the others whoever came second is refused.
+// neighbours are two pipelines with separate sources that write one target table. Their row keys
+// look alike, so each sees rows of the other as orphan rows. In half of the runs the target is
+// declared shared. In the others the second pipeline is refused.
 type neighbours struct {
 	rng      *rand.Rand
 	shared   bool
@@ -27,15 +27,15 @@ type neighbours struct {
 	workers  [2]*Worker
 	hired    int
 	removed  bool // a row was removed
-	peaceful bool // nobody is killed, or asks for a load, any more
+	peaceful bool // no more kills and no more loads
 	failures []string
 }
 
-// items of each source: stays are never deleted.
+// neighbourItems is the number of items in each source. Some of them stay and are never deleted.
 const neighbourItems = 6
 
-// simulateNeighbours plays two pipelines under one seed: loads that are repeated, with their sweeps,
-// changes, and workers that are killed.
+// simulateNeighbours plays two pipelines under one seed: repeated loads with their sweeps, changes,
+// and killed workers.
 func simulateNeighbours(seed uint64, trace bool) Report {
 	w := virtual.NewWorld(seed, simEpoch, trace)
 	w.StepLimit = stepLimit
@@ -68,7 +68,7 @@ func (n *neighbours) fail(format string, args ...any) {
 	n.failures = append(n.failures, "T6: "+fmt.Sprintf(format, args...))
 }
 
-// look sees every write: the row of an item that stays keeps it.
+// look checks every write: the row of an item that stays is never removed.
 func (n *neighbours) look(table, key string, before, after *model.Row) {
 	if table != "both" {
 		return
@@ -105,7 +105,7 @@ func (n *neighbours) write(of int) {
 	m.Source.Put(attribute.NewItem(append(key, attribute.Attribute{Name: "value", Value: attribute.String(fmt.Sprint(n.rng.IntN(1000)))})))
 }
 
-// hire starts a worker of one of them.
+// hire starts a worker of one of the pipelines.
 func (n *neighbours) hire(of int) {
 	n.hired++
 	n.workers[of] = n.both[of].Start(fmt.Sprintf("%s-worker%d", n.both[of].name, n.hired), func(o *engine.Options) {
@@ -114,7 +114,7 @@ func (n *neighbours) hire(of int) {
 	})
 }
 
-// ask approves of a sweep of one of them, or has everything loaded again, and swept.
+// ask approves a sweep of one pipeline, or requests another load and sweep.
 func (n *neighbours) ask(ctx context.Context, of int) {
 	m := n.both[of]
 	ledger, err := m.Ledger(ctx)
@@ -164,8 +164,8 @@ func (n *neighbours) play(ctx context.Context) {
 	n.judge(ctx)
 }
 
-// judge waits until each has what its source has. Where the target is not declared shared, one at
-// least was refused, and says so.
+// judge waits until each target row equals its item. If the target is not declared shared, at least
+// one pipeline was refused and reports this.
 func (n *neighbours) judge(ctx context.Context) {
 	target := n.both[0].Target
 	target.LoseReply, target.Twice = 0, 0
@@ -203,7 +203,7 @@ func (n *neighbours) judge(ctx context.Context) {
 	}
 }
 
-// unequal is how rows of a source's items differ from them.
+// unequal returns how the rows of a source's items differ from them.
 func (n *neighbours) unequal(m *Migration) error {
 	want := map[string]string{}
 	for i := range neighbourItems {
@@ -223,7 +223,7 @@ func (n *neighbours) unequal(m *Migration) error {
 	return nil
 }
 
-// template and mapping are for mappings that are written here, and are right.
+// template and mapping parse templates and mappings of this file, which are valid.
 func template(text string) *transform.Template { return must(transform.ParseTemplate(text)) }
 
 func mapping(spec transform.Spec) *transform.Mapping { return must(transform.New(spec)) }

@@ -2,8 +2,8 @@ package sim
 
 import "testing"
 
-// TestNeighboursKeepTheirRows: two pipelines on one target table, loaded and swept again and again.
-// Neither removes a row of the other, and where the target is not declared shared one is refused (T6).
+// TestNeighboursKeepTheirRows: two pipelines on one target table are loaded and swept repeatedly.
+// Neither removes a row of the other. If the target is not declared shared, one is refused (T6).
 func TestNeighboursKeepTheirRows(t *testing.T) {
 	total := happened{}
 	for seed := range seedsOf(t, 12) {

@@ -10,9 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// I11: a worker is gone after its first publish of a shard that it read from the horizon and before
-// its first checkpoint, and then the shard's first records are trimmed. Its successor gives none of
-// their numbers to other records, and all that is published is known to be applied.
+// I11: a worker dies after its first publish from a shard that it read from the horizon, before its
+// first checkpoint. Then the shard's first records are trimmed. Its successor does not give their
+// numbers to other records, and everything published is confirmed as applied.
 func TestI11_NumbersOfTrimmedRecordsAreNotReused(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		p := lay(s, checkpoint.LongestKept)
@@ -36,7 +36,7 @@ func TestI11_NumbersOfTrimmedRecordsAreNotReused(t *testing.T) {
 			if lost.IsZero() {
 				lost = c.Sequence
 				s.Source.Stream().Trim(s.only().Records[1+s.World.Rand().IntN(3)].At)
-				relayer.Kill() // which ends this call
+				relayer.Kill() // this also ends the current call
 			}
 		}
 		relayer = p.relays()

@@ -22,14 +22,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// operator is somebody who gives the commands `status`, `parked list`, `parked retry` and `parked
-// drop` while the workers run.
+// operator gives the commands `status`, `parked list`, `parked retry` and `parked drop` while the
+// workers run.
 type operator struct {
 	s     *simulation
-	drops float64 // which part of the decisions is to give up
+	drops float64 // the share of decisions that drop an item
 }
 
-// begin lets the operator look and decide, now and then, until there is peace.
+// begin lets the operator check and decide from time to time, until the faults are over.
 func (o *operator) begin() {
 	o.drops = o.s.drops / 2
 	p := o.s.World.NewProcess("operator")
@@ -51,7 +51,7 @@ func (o *operator) begin() {
 	})
 }
 
-// list is what is parked, by item.
+// list returns the parked records, by item.
 func (o *operator) list(ctx context.Context) ([][]parked.Record, error) {
 	chosen := parked.Selection{Table: o.s.Mapping.Source, All: true}
 	records, err := chosen.Find(ctx, o.lot())
@@ -62,7 +62,7 @@ func (o *operator) lot() *sink.Parking {
 	return sink.NewParking(model.Target{Bigtable: o.s.Target}, "default")
 }
 
-// decision is a decision about records, and where the command writes its document.
+// decision returns a decision about records, and the buffer of the command's output.
 func (o *operator) decision(records ...parked.Record) (*parked.Decision, *bytes.Buffer) {
 	out := &bytes.Buffer{}
 	return &parked.Decision{
@@ -72,7 +72,7 @@ func (o *operator) decision(records ...parked.Record) (*parked.Decision, *bytes.
 	}, out
 }
 
-// decide looks at what is parked, thinks, and decides about each item.
+// decide lists the parked items, waits, and decides about each.
 func (o *operator) decide(ctx context.Context) error {
 	items, err := o.list(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (o *operator) decide(ctx context.Context) error {
 	return nil
 }
 
-// retry repairs one item. What is parked meanwhile stays.
+// retry repairs one item. Records that are parked meanwhile stay.
 func (o *operator) retry(ctx context.Context, item []parked.Record) error {
 	d, out := o.decision(item...)
 	err := d.Retry(ctx)
@@ -119,11 +119,11 @@ func (o *operator) retry(ctx context.Context, item []parked.Record) error {
 	return err
 }
 
-// hasty is the target of a retry that may be cut short between two rows of an item.
+// hasty is the target of a retry that may be interrupted between two rows of an item.
 type hasty struct {
 	model.Target
 	s    *simulation
-	rows int // written before
+	rows int // rows written so far
 }
 
 func (h *hasty) Apply(ctx context.Context, r *sink.Request) (bool, error) {
@@ -142,7 +142,7 @@ func (h *hasty) Cluster(ctx context.Context) (string, error) {
 	return h.s.whichCluster(ctx)
 }
 
-// desk is the source as an operator's machine sees it.
+// desk is the source as an operator's machine reads it.
 type desk struct{ s *simulation }
 
 func (d desk) Describe(ctx context.Context, table string) (backfill.Description, error) {
@@ -151,7 +151,7 @@ func (d desk) Describe(ctx context.Context, table string) (backfill.Description,
 	return found, err
 }
 
-// Get reads an item. Now and then the answer is slow, and the item has changed before it comes.
+// Get reads an item. Sometimes the answer is slow, and the item changes before it arrives.
 func (d desk) Get(ctx context.Context, _ string, keys attribute.Item) (attribute.Item, bool, error) {
 	item, err := d.s.Source.Get(ctx, keys)
 	if err == nil && !d.s.peaceful && d.s.World.Rand().IntN(2) == 0 {
@@ -166,8 +166,8 @@ func (d desk) Get(ctx context.Context, _ string, keys attribute.Item) (attribute
 	return item, item.Exists(), err
 }
 
-// last retries everything that is parked, when nothing changes and nothing fails any more: what can
-// be stored is stored, and what the source does not hold is forgotten.
+// last retries all parked items once nothing changes or fails any more. Items that can be stored
+// are stored, and items that the source lacks are forgotten.
 func (o *operator) last(ctx context.Context) error {
 	items, err := o.list(ctx)
 	if err != nil {
@@ -189,7 +189,7 @@ func (o *operator) last(ctx context.Context) error {
 	return nil
 }
 
-// retryAll is a last look at what is parked (I9).
+// retryAll retries all parked items once more (I9).
 func (s *simulation) retryAll() {
 	p, done := s.World.NewProcess("operator in peace"), s.World.NewEvent()
 	var err error

@@ -12,8 +12,8 @@ import (
 
 // Outages of about a day, and what has happened just before them.
 
-// endStream disables the stream. One half of the time nobody runs until its last record is gone,
-// and now and then the table has a new one hours later.
+// endStream disables the stream. In half of the cases no worker runs until its last record is
+// dropped. Sometimes the table gets a new stream hours later.
 func (s *simulation) endStream(e event) {
 	if s.Source.Stream().Ended {
 		return
@@ -35,13 +35,12 @@ func (s *simulation) endStream(e event) {
 	}
 }
 
-// outForADay takes every worker away for about as long as the stream keeps changes. One half of the
-// time all shards have just been rolled, so that what is trimmed is the beginning of shards of
-// which nothing was read: the horizon gives no error for that (H75). Listings may not show that for
-// hours.
+// outForADay stops every worker for about the stream's retention. In half of the cases all shards
+// have just been rolled, so that the first records of unread shards are trimmed, and the horizon
+// gives no error (H75). Listings may not show the new shards for hours.
 func (s *simulation) outForADay(e event) {
 	if s.TombstoneAge > 0 {
-		return // what is read afterwards would be older than tombstones
+		return // later reads would be older than tombstones
 	}
 	delay := time.Second
 	if e.pick%4 > 1 {
@@ -60,23 +59,24 @@ func (s *simulation) outForADay(e event) {
 		s.later(delay, func() { s.allDown(e, 22*time.Hour+time.Duration(part*float64(10*time.Hour))) })
 		return
 	}
-	// Back in time for what was being read, and away again before what follows it is.
+	// The workers return in time for the shards that they were reading, and stop again before their
+	// children are read.
 	first := 22*time.Hour + 30*time.Minute + time.Duration(part*float64(80*time.Minute))
 	back := delay + first + time.Duration(e.long*float64(4*(s.plan.lease+s.plan.pass+s.plan.list)))
 	s.later(delay, func() { s.allDown(e, first) })
 	s.later(back, func() { s.allDown(e, 3*time.Hour) })
 }
 
-// showStale lets listings show shards that were just rolled as they were before, without their
-// children. Of one that is not read to its end soon nothing else tells that it is closed, and how
-// late listings are has no bound: those show it as it is (checkpoint.Slack).
+// showStale makes listings show rolled shards in their earlier state, without their children. If
+// such a shard is not read to its end soon, nothing else shows that it is closed. Listings have no
+// maximum delay, so the shard is shown correctly after checkpoint.Slack.
 func (s *simulation) showStale(rolled []*model.Shard, until time.Time) {
 	s.World.Inject("shards rolled behind stale listings")
 	show := func(sh *model.Shard, until time.Time) {
 		sh.ShownOpenUntil = until
 		for _, child := range s.Source.Stream().Shards {
 			if child.Parent == sh.ID {
-				child.ListedFrom = later(until, sh.ListedFrom) // the middle of a lineage is not left out
+				child.ListedFrom = later(until, sh.ListedFrom) // the middle of a lineage is not omitted
 			}
 		}
 	}
@@ -95,13 +95,13 @@ func (s *simulation) showStale(rolled []*model.Shard, until time.Time) {
 	})
 }
 
-// failingCall is one kind of call that fails for everybody while all others work, as one does that
-// a policy forgot, that has a quota of its own, or whose answers a proxy spoils: what was begun
-// with the calls before it stands there half done.
+// failingCall is one kind of call that fails for all workers while all others succeed, for example
+// because a policy omits it, it has its own quota, or a proxy corrupts its answers. Work that the
+// calls before it began stays half done.
 type failingCall struct {
-	op, table string // the table is that of a call to the target, "" for any
+	op, table string // table is for calls to the target, "" for any
 	until     time.Duration
-	source    cdc.Reason // how a call to the source fails
+	source    cdc.Reason // the failure of a call to the source
 	target    sink.Reason
 }
 
@@ -109,7 +109,7 @@ func (f *failingCall) strikes(op, table string, now time.Duration) bool {
 	return now < f.until && op == f.op && (f.table == "" || f.table == table)
 }
 
-// calls are all that the replicator makes; state is whether those to the state table or to a target
+// calls lists all calls of replicator. state says whether calls to the state table or to a target
 // table are meant.
 var calls = []struct {
 	op     string

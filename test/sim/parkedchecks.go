@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// parkedRow is a row of the state table that holds a parked change.
+// parkedRow is a row of the state table with a parked change.
 type parkedRow struct{ Key, Version string }
 
 func parkedIn(r *model.Row) (p parkedRow, ok bool) {
@@ -31,8 +31,8 @@ func parkedIn(r *model.Row) (p parkedRow, ok bool) {
 	return r.Record.(parkedRow), true
 }
 
-// parkedWritten: a parked change is forgotten only when the item holds something newer, or has
-// something newer parked (I3).
+// parkedWritten: a parked change is forgotten only when the item holds, or has parked, something
+// newer (I3).
 func (t *recorder) parkedWritten(key string, before, after *model.Row) {
 	if p, ok := parkedIn(after); ok {
 		if !strings.HasSuffix(key, "/"+p.Version) {
@@ -62,8 +62,8 @@ func (t *recorder) parkedWritten(key string, before, after *model.Row) {
 	}
 }
 
-// checkParkedChange: what is parked is the change as it was made, to the last byte (I5): it is all
-// that is left of it.
+// checkParkedChange: a parked change equals the original change, byte for byte (I5), because it is
+// the only remaining copy.
 func (t *recorder) checkParkedChange(r *model.Row) {
 	var record struct {
 		Source, Key, Version, Reason string
@@ -84,7 +84,7 @@ func (t *recorder) checkParkedChange(r *model.Row) {
 		t.m.violate("I5: what is parked at %s is of item %q of table %q, because: %s", v, record.Key, record.Source, record.Reason)
 	}
 	if v.Hop() == transform.LoadHop {
-		return // no change, but an item as it was read
+		return // not a change, but an item as it was read
 	}
 	made := slices.ContainsFunc(t.changes[numbered(v.Sequence())], func(w change) bool {
 		return w.New.Equal(kept.New) && (w.Old.Equal(kept.Old) || t.m.Source.View == "NEW_IMAGE")
@@ -99,7 +99,7 @@ func (t *recorder) checkParkedChange(r *model.Row) {
 	}
 }
 
-// isParked reports whether the item's last change is parked, or was given up.
+// isParked reports whether the item's last change is parked or was dropped.
 func (t *recorder) isParked(item attribute.Item, w change) bool {
 	key := t.m.Mapping.ItemKey(item)
 	if at, ok := t.gaveUp[key]; ok && !w.At.After(simEpoch.Add(at)) {
@@ -112,9 +112,9 @@ func (t *recorder) isParked(item attribute.Item, w change) bool {
 	})
 }
 
-// stale is a parked change that is still there though its item holds something newer, or has
-// something newer parked; "" if there is none. Of an item that has had several places none tells
-// for sure.
+// stale returns a parked change that should have been forgotten, because its item holds or has
+// parked something newer, or "". An item that has had several places is not checked, because
+// nothing proves it.
 func (t *recorder) stale() string {
 	last := ""
 	for _, key := range t.m.Target.RowsUnder(model.StateTable, "default/parked/"+t.m.Mapping.Source+"/") {
@@ -133,8 +133,8 @@ func (t *recorder) stale() string {
 	return ""
 }
 
-// removedByLoad reports whether the generation's load has removed what it parked, by a later window or
-// by its sweep. Nothing tells that from the removal that comes before the parking.
+// removedByLoad reports whether the generation's load has removed what it parked, by a later window
+// or by its sweep. This cannot be distinguished from the removal before parking.
 func (t *recorder) removedByLoad(r register, parked string) bool {
 	gone, _ := t.m.Target.Row(r.table, r.row).Value(sink.GoneFamily, r.column())
 	held, err := transform.ParseVersion(gone)
@@ -142,7 +142,7 @@ func (t *recorder) removedByLoad(r register, parked string) bool {
 	return err == nil && bad == nil && held.Hop() == transform.LoadHop && v.Hop() == transform.LoadHop && held.Generation() == v.Generation()
 }
 
-// parkedItems is how many items of the table are parked now.
+// parkedItems returns the number of items of the table that are currently parked.
 func (t *recorder) parkedItems() int {
 	items := map[string]bool{}
 	for _, key := range t.m.Target.RowsUnder(model.StateTable, "default/parked/"+t.m.Mapping.Source+"/") {

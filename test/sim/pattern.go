@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// found is how a table joins that a pattern stands for: each worker looks for it, and passes over
-// what it knows. Spec is the table as it joins.
+// found returns the search by which a table of a pattern joins. Each worker searches for it and
+// skips known tables. Spec is the table as it joins.
 func (s *simulation) found(o *engine.Options, spec engine.Spec) func(context.Context, func(string) bool) (engine.Discovery, error) {
 	return func(ctx context.Context, followed func(string) bool) (out engine.Discovery, err error) {
 		if err := s.Source.Call(ctx, "ListTables", ""); err != nil {
@@ -27,7 +27,7 @@ func (s *simulation) found(o *engine.Options, spec engine.Spec) func(context.Con
 		if !listed {
 			for _, state := range states {
 				if state.Source != s.Source.Name {
-					continue // no pattern stands for it
+					continue // it matches no pattern
 				}
 				out.Refused = append(out.Refused, engine.Refusal{Table: state.Source, Reason: engine.GoneReason})
 			}
@@ -51,15 +51,15 @@ func (s *simulation) found(o *engine.Options, spec engine.Spec) func(context.Con
 	}
 }
 
-// disappear lets the table be unknown to the service for a while, though its stream can be read.
+// disappear makes the service not know the table for some time, although its stream can be read.
 func (s *simulation) disappear(e event) {
 	s.World.Inject("table out of sight")
 	s.Source.MissingUntil = s.World.Now().Add(s.span(e, 3*time.Hour))
 	s.healthy = max(s.healthy, s.Source.MissingUntil.Sub(simEpoch))
 }
 
-// withoutImages gives the table a stream that does not tell what items were and became, as an
-// operator's mistake does, and later one that does.
+// withoutImages gives the table a stream without images, as an operator's mistake does, and later
+// one with images.
 func (s *simulation) withoutImages(e event) {
 	if s.Source.Stream().Ended {
 		return
@@ -76,15 +76,15 @@ func (s *simulation) withoutImages(e event) {
 	})
 }
 
-// otherCluster lets the app profile route to another cluster for a while: nobody may work there,
-// and everybody may when it is over (H46).
+// otherCluster makes the app profile route to another cluster for some time. No worker may work
+// there, and all may resume afterwards (H46).
 func (s *simulation) otherCluster(e event) {
 	s.elsewhere = max(s.elsewhere, s.World.Elapsed()+s.span(e, 3*time.Hour))
 	s.healthy = max(s.healthy, s.elsewhere)
 }
 
-// whichCluster is what the target says of the app profile; now and then it cannot tell, or does not
-// answer, which its client waits for as long as it may.
+// whichCluster returns the cluster of the app profile. Sometimes it fails, or does not answer until
+// the client's deadline.
 func (s *simulation) whichCluster(ctx context.Context) (string, error) {
 	if err := s.targetFault("GetAppProfile", "", ""); err != nil {
 		return "", err
@@ -96,8 +96,8 @@ func (s *simulation) whichCluster(ctx context.Context) (string, error) {
 	if s.World.Rand().IntN(8) == 0 && !s.peaceful {
 		return "", nil
 	}
-	// At home is where the ledger says, for a ledger that was begun or restored meanwhile belongs
-	// where it is.
+	// The home cluster is the one in the ledger. A ledger that was recreated or restored meanwhile
+	// belongs to the cluster where it is.
 	is := "one"
 	known := s.knownCluster()
 	if known != "" {
@@ -109,13 +109,13 @@ func (s *simulation) whichCluster(ctx context.Context) (string, error) {
 	return is, nil
 }
 
-// knownCluster is the cluster that the ledger says the target is; "" if it says none.
+// knownCluster returns the cluster that the ledger names as the target, or "".
 func (s *simulation) knownCluster() string {
 	return recordOf[pipelineRecord](s.Target.Row(model.StateTable, "default/pipeline")).Cluster
 }
 
-// policy is what a seed says of items that cannot be stored: in most any number of them may be
-// parked.
+// policy is the seed's policy for items that cannot be stored. In most seeds any number of them may
+// be parked.
 type policy struct {
 	onBadItem sink.OnBadItem
 	maxParked int
@@ -132,6 +132,6 @@ func drawPolicy(seed uint64) policy {
 	return policy{}
 }
 
-// relax is what an operator does after a worker ended for the sake of the policy: those that follow
-// park as much as comes.
+// relax is the operator's reaction after a worker ended because of the policy: later workers park
+// without limit.
 func (s *simulation) relax() { s.Policy = policy{} }

@@ -20,59 +20,57 @@ func (r rowID) compare(o rowID) int {
 	return cmp.Or(strings.Compare(r.table, o.table), strings.Compare(r.row, o.row))
 }
 
-// register is what has one version: a row, or one item's part of a row that several share.
+// register is what has one version: a row, or one item's part of a shared row.
 type register struct {
 	rowID
-	owner string // the item's key, where the row is not the item's alone
+	owner string // the item's key, if the row is shared
 }
 
-// column is the name of the column that holds the register's version, of both families of ours.
+// column returns the name of the column that holds the register's version, in both of replicator's
+// families.
 func (r register) column() string { return versionColumn(r.owner) }
 
-// content is what columns hold, by family:qualifier: the values of all their cells, the newest
-// first.
+// content maps family:qualifier to the values of all cells of that column, the newest first.
 type content map[string]string
 
-// spot is what an image becomes at one address.
+// spot is the content of an image at one address.
 type spot struct {
 	register
-	rule int // that decides for the image
-	// held tells that the target can hold the image there. Otherwise it is parked, and nothing is
-	// to be there.
+	rule int // the rule that decides for the image
+	// held means that the target can hold the image there. Otherwise it is parked, and nothing may
+	// be there.
 	held    bool
 	content content
-	// stamps are the cell times, in microseconds, of columns whose cells do not have the time of
+	// stamps holds the cell times, in microseconds, of columns whose cells do not have the time of
 	// their change; the newest first.
 	stamps map[string][]int64
 }
 
-// placement is what becomes of an item.
+// placement is where an item belongs.
 type placement struct {
 	spots []spot
-	// ignored: a rule says not to copy the item. Without spots an item that is not ignored cannot
-	// be held anywhere, and is parked.
+	// ignored means that a rule excludes the item. Without spots, an item that is not ignored
+	// cannot be held anywhere, and is parked.
 	ignored bool
-	// astray: the item should be in a row, the only one or one of several, whose key it does not
-	// give.
+	// astray means that the item lacks the row key of one of its rows.
 	astray bool
 }
 
-// held reports whether nothing of the item has to be parked.
+// held reports whether no part of the item must be parked.
 func (p placement) held() bool {
 	return p.ignored || len(p.spots) > 0 && !slices.ContainsFunc(p.spots, func(s spot) bool { return !s.held })
 }
 
-// layout says what an item becomes, item by item. It is a function of the item alone.
+// layout computes the placement of an item, from the item alone.
 type layout interface {
 	place(item attribute.Item) placement
 }
 
-// mapped is the layout by the mapping itself, for mappings that are shown to be right by other
-// tests.
+// mapped is the layout by the mapping itself, for mappings that other tests prove.
 type mapped struct{ *transform.Mapping }
 
-// someTime is when a mapping is told that an image was written: what it stamps with that is stamped
-// with the time of the change.
+// someTime is the time of an image that is passed to a mapping. Cells with this time get the time
+// of their change.
 var someTime = time.Unix(1_795_000_001, 777e6).UTC()
 
 func (l mapped) place(item attribute.Item) placement {
@@ -80,7 +78,7 @@ func (l mapped) place(item attribute.Item) placement {
 	made, err := l.Map(item, someTime)
 	rows := made.Rows
 	if err != nil {
-		// It is removed from all rows that it names, also where it does not name another.
+		// The item is removed from all rows that it names, even if it lacks another row's key.
 		change := cdc.Change{Event: cdc.Insert, Keys: l.Keys(item), New: item, Sequence: cdc.SequenceOf(1), Time: someTime}
 		rows = transform.Fold(l.Mapping, []cdc.Change{change}, transform.Stamp{Generation: 1, Hop: cdc.RootHop}).Rows
 		_, unknown := l.Addresses(item)
@@ -97,7 +95,7 @@ func (l mapped) place(item attribute.Item) placement {
 	return p
 }
 
-// add takes the cells of the spot. What the target rejects cannot be held.
+// add adds cells to the spot. If the target rejects one, the image cannot be held.
 func (s *spot) add(cells []transform.Cell) {
 	s.content = make(content, len(cells))
 	slices.SortStableFunc(cells, func(a, b transform.Cell) int { return cmp.Compare(b.Timestamp, a.Timestamp) })
@@ -118,14 +116,14 @@ func (s *spot) stamp(column string, micros int64) {
 	s.stamps[column] = append(s.stamps[column], micros)
 }
 
-// sharedRow is what the images of all items made of one row.
+// sharedRow records what the images of all items made of one row.
 type sharedRow struct {
-	registers []string          // owners, in the order in which they came
-	columns   map[string]string // whose each is
+	registers []string          // owners, in the order of their appearance
+	columns   map[string]string // the owner of each column
 	mixed     bool              // an item had images of several rules here
 }
 
-// settle notes that an image takes a spot. Two items never have one address (T1).
+// settle records that an image uses a spot. Two items never share an address (T1).
 func (t *recorder) settle(w model.Write, s *spot) {
 	row := t.rows[s.rowID]
 	if row == nil {
@@ -150,7 +148,7 @@ func (t *recorder) settle(w model.Write, s *spot) {
 	}
 }
 
-// at is what the image is at a register; nil if it is not there.
+// at returns the image's spot at a register, or nil.
 func (p placement) at(r register) *spot {
 	for i := range p.spots {
 		if p.spots[i].register == r {

@@ -7,64 +7,67 @@ import (
 	"time"
 )
 
-// plan is all that a seed decides before its run begins: what the system is like, which faults the run has, and when. Leaving out a
-// kind of fault leaves the others as they are, so that a failure can be made smaller.
+// plan holds everything that a seed decides before its run begins: the system, the faults, and
+// their times. Leaving out one kind of fault does not change the others, so that a failing run can
+// be reduced.
 type plan struct {
 	seed            uint64
 	length          time.Duration // of the part with faults
 	shards, workers int
 	lease, poll     time.Duration
 	pass, list      time.Duration
-	shardLife       time.Duration // after which a shard is rolled at the latest, as the service does
-	// unloaded: only changes are followed, from now on or, at the horizon, from as far back as the stream reaches. Of a table that is loaded neither
-	// makes a difference.
+	shardLife       time.Duration // the latest time until a shard is rolled, as the service does
+	// unloaded follows only changes: from now on or, with atHorizon, from the oldest change in the
+	// stream. A table that is loaded ignores both.
 	unloaded, atHorizon bool
-	byHand              bool // the existing items are not copied before somebody asks for it
+	byHand              bool // existing items are copied only after a command
 	moving              bool
 	newImages           bool
-	mapping             string // "": the one without rules
+	mapping             string // "": the mapping without rules
 	keys                int
 	segments            int  // of a load
-	again               bool // loads after gaps are not asked for by anybody
+	again               bool // no loads are requested after gaps
 	ending              ending
 	policy              policy
-	bytes               int64 // of requests that a worker has under way at the most, 0 for the default
-	pages               int   // that shards which are behind hold at once in a worker, 0 for the default
-	joined              bool  // the table is found by a pattern
-	clustered           bool  // it can be told which cluster the target is
-	awkward             bool  // primary keys hold delimiters, escapes and control characters
+	bytes               int64 // the most bytes of a worker's requests in flight, 0 for the default
+	pages               int   // the most pages that a worker holds for shards that are behind, 0 for the default
+	joined              bool  // a pattern finds the table
+	clustered           bool  // the target's cluster can be determined
+	awkward             bool  // primary keys have delimiters, escapes and control characters
 	long                bool  // and are long
-	shared              bool  // the target holds rows of others
-	// tombstoneAge is how long tombstones are kept, 0 for ever; every other delay is then kept below a part of it.
+	shared              bool  // the target has other writers' rows
+	// tombstoneAge is how long tombstones are kept, 0 for ever. All other delays are then limited
+	// to a part of it.
 	tombstoneAge time.Duration
 	rates        map[string]float64
 	events       []event
 	writes       []event // bursts of the application
 }
 
-// event is a fault that happens at an instant. Long and pick are its own random numbers.
+// event is a fault at an instant. Long and pick are its own random numbers.
 type event struct {
-	name string // of this one, by which it is left out
+	name string // of this event, for leaving it out
 	at   time.Duration
 	kind *kind
-	long float64 // how long, as a part of the longest
+	long float64 // duration, as a fraction of the longest
 	pick uint64
 }
 
-// kind is a kind of fault that happens now and then.
+// kind is a kind of fault that happens from time to time.
 type kind struct {
 	name string
-	// perDay is how many there are in a virtual day at the most, chance how many seeds have the kind at all.
+	// perDay is the most faults in a virtual day. chance is the share of seeds that have the kind.
 	perDay, chance float64
-	// gap: it may lose changes, so that a gap may be declared after it.
+	// gap means that it may lose changes, so that a gap may be declared after it.
 	gap  bool
 	does func(s *simulation, e event)
 }
 
-// apart reports whether chance alone decides if a seed has the kind. Of the others, which lose changes, drawGaps chooses.
+// apart reports whether only chance decides if a seed has the kind. The other kinds lose changes,
+// and drawGaps chooses among them.
 func (k *kind) apart() bool { return !k.gap || k.perDay > 0 }
 
-// rate is a kind of fault of which each call may be struck.
+// rate is a kind of fault that may affect each call.
 type rate struct {
 	name string
 	most float64
