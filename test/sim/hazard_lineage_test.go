@@ -263,8 +263,8 @@ func (s *scene) redo() {
 	s.until(30*time.Minute, "loaded and swept", func() bool { state := s.State(); return state.Base == state.Generation })
 }
 
-// outage stops the only worker when a shard has just been rolled and finished and its child has given nothing yet, lets the
-// application write to the child, and starts a worker again after d.
+// outage stops the only worker when a shard was just rolled and finished and its child has returned
+// nothing yet. Then the application writes to the child. After d it starts a worker again.
 func outage(s *scene, d time.Duration) *Worker {
 	a := s.running("a")
 	s.put("k", "before")
@@ -282,7 +282,8 @@ func outage(s *scene, d time.Duration) *Worker {
 	return s.Start("b")
 }
 
-// TestH75_HorizonAfterMoreThanADay: the child's first changes were trimmed, and its horizon gives the rest without an error (I5).
+// TestH75_HorizonAfterMoreThanADay: the child's first changes were trimmed, and a read from its
+// horizon returns the rest without an error (I5).
 func TestH75_HorizonAfterMoreThanADay(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		b := outage(s, 24*time.Hour+s.upTo(10*time.Hour))
@@ -294,12 +295,14 @@ func TestH75_HorizonAfterMoreThanADay(t *testing.T) {
 	})
 }
 
-// fromNow and fromHorizon let a worker follow changes without a load, from now on and from as far back as the stream reaches.
+// fromNow and fromHorizon make a worker follow changes without a load: from now on, or from the
+// oldest change of the stream.
 func fromNow(o *engine.Options)     { o.Tables[0].Copy, o.Tables[0].FromNow = false, true }
 func fromHorizon(o *engine.Options) { o.Tables[0].Copy, o.Tables[0].FromNow = false, false }
 
-// TestH75_ThrottledForADay: a root is read once, which the load rests on, and throttled for more than a day after that, under one lease: others
-// would be throttled as well. The horizon, which is sought anew because the iterator expired, gives the rest without an error (I5).
+// TestH75_ThrottledForADay: a root is read once, as the load requires. Then it is throttled for
+// more than a day under one lease, because other workers would be throttled too. Its iterator
+// expires. The next one begins at the horizon, which returns the rest without an error (I5).
 func TestH75_ThrottledForADay(t *testing.T) {
 	play(t, 2, 1, func(s *scene) {
 		s.unhurried()
@@ -318,8 +321,9 @@ func TestH75_ThrottledForADay(t *testing.T) {
 	})
 }
 
-// TestH75_NotLoadedAndTheRootClosedAndEmpty: nothing is loaded, the root was closed and empty when it was listed, and it is read most of a day later. What its
-// child may begin with is then not what came after that read, but what came after the start: half of it is trimmed when the child is read (I5).
+// TestH75_NotLoadedAndTheRootClosedAndEmpty: nothing is loaded, the root was closed and empty when
+// it was listed, and it is read most of a day later. Its child's changes then count from the start,
+// not from that read: half of them are trimmed when the child is read (I5).
 func TestH75_NotLoadedAndTheRootClosedAndEmpty(t *testing.T) {
 	for _, unloaded := range []func(*engine.Options){fromNow, fromHorizon} {
 		play(t, 2, 1, func(s *scene) {
@@ -353,8 +357,9 @@ func TestH75_HorizonWithinADay(t *testing.T) {
 	})
 }
 
-// TestH75_ShownOpenLongAfterItsEnd: listings go on showing a shard open for hours after it was closed, though they show its child as well.
-// What the child is covered to must not move on with them: its first changes are trimmed unread (I5).
+// TestH75_ShownOpenLongAfterItsEnd: listings show a shard as open for hours after it was closed,
+// although they also show its child. The child's coverage must not move on with these listings,
+// because the child's first changes are trimmed unread (I5).
 func TestH75_ShownOpenLongAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	play(t, 8, 1, func(s *scene) {
@@ -388,8 +393,9 @@ func TestH75_ShownOpenLongAfterItsEnd(t *testing.T) {
 	})
 }
 
-// TestH76_ChildListedAfterDays: a shard's child is listed for the first time when the shard itself is long forgotten by the service. The
-// row of its parent must still be there, or its place in the lineage would be lost; what it held is a gap.
+// TestH76_ChildListedAfterDays: a shard's child is first listed when the service no longer lists
+// the shard itself. The row of the parent must still exist, or the child's place in the lineage
+// would be lost. The child's changes are a gap.
 func TestH76_ChildListedAfterDays(t *testing.T) {
 	play(t, 2, 2, func(s *scene) {
 		s.unhurried()
@@ -411,8 +417,8 @@ func TestH76_ChildListedAfterDays(t *testing.T) {
 	})
 }
 
-// TestH76_OrphanIsNoRoot: after the first complete listing a shard with an unknown parent has a lineage that nobody read: a gap, and
-// its changes are applied in the generation that follows (I4, I5).
+// TestH76_OrphanIsNoRoot: after the first complete listing, a shard with an unknown parent has
+// unread ancestors. So it is a gap, and its changes are applied in the next generation (I4, I5).
 func TestH76_OrphanIsNoRoot(t *testing.T) {
 	play(t, 20, 1, func(s *scene) {
 		s.running("a")

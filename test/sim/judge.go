@@ -76,14 +76,14 @@ func (s *simulation) judge() {
 	if s.relay != nil {
 		s.relay.judge()
 	}
-	// A ledger that was begun anew knows nothing of the gaps of the one before: if the target was
-	// lost as well, it loads everything.
+	// A recreated ledger does not know the gaps of the earlier one. If the target was lost too,
+	// everything is loaded.
 	if state := s.State(); !state.NeedsLoad && state.Base != state.Generation && s.rec.gaps > 0 && !s.isSetBack() && !s.bad() {
 		s.fail("I5", "no load is needed after %d gaps", s.rec.gaps)
 	}
 }
 
-// settle waits until everything is applied, for so long.
+// settle waits until everything is applied, for at most the given time.
 func (s *simulation) settle(when string, most time.Duration) {
 	limit := s.World.Elapsed() + most
 	missing := s.unsettled()
@@ -114,10 +114,10 @@ func (s *simulation) peace() {
 	}
 }
 
-// unsettled says what is missing until all is applied, and what is parked and healed is forgotten;
-// "" if nothing is.
+// unsettled returns what is missing until all is applied and resolved parked items are forgotten,
+// or "".
 func (s *simulation) unsettled() string {
-	if s.Source.Stream().Ended { // nothing is promised any more, and that must be said; who is told so follows no other table either
+	if s.Source.Stream().Ended { // no promise applies any more, and the worker must report this; then it follows no other table either
 		if state := s.State(); state.Generation == 0 || state.NeedsLoad && state.StreamEnded {
 			return ""
 		}
@@ -147,8 +147,8 @@ func (s *simulation) unsettled() string {
 	return s.rec.stale()
 }
 
-// unapplied says what is missing until the stream of a table is known and applied to its end; "" if
-// nothing is.
+// unapplied returns what is missing until the stream of a table is known and applied to its end, or
+// "".
 func unapplied(m *Migration, unloaded bool) string {
 	state := m.State()
 	switch {
@@ -181,14 +181,14 @@ func unapplied(m *Migration, unloaded bool) string {
 	return ""
 }
 
-// since is the instant after which the last change of an item must be for its row to be right: the
-// beginning of time unless a promise less than that is made.
+// since returns a time. If an item's last change is later, its row must be right. It is the
+// beginning of time unless a weaker promise applies.
 func (s *simulation) since(state checkpoint.TableState) time.Time {
 	from := time.Time{}
 	switch {
 	case s.Source.Stream().Ended:
 		return simEpoch.Add(10_000 * time.Hour)
-	case state.NeedsLoad, s.Outlives && state.GapCount > 0: // rows whose items are gone may outlive them, says a sweep; and what was dropped before a root was first read is the business of the load, too
+	case state.NeedsLoad, s.Outlives && state.GapCount > 0: // only a sweep removes orphan rows, and the load covers changes that were dropped before a root was first read
 		from = simEpoch.Add(s.rec.adopted + time.Second)
 		for _, w := range s.rec.missed {
 			from = later(from, w.At.Add(time.Second))

@@ -118,7 +118,7 @@ var rates = []rate{
 	{"silence", 0.01, func(s *simulation, p float64) { s.Target.Silent, s.Source.Silent = p, p }},
 }
 
-// wrongest is the most by which workers' clocks are wrong: hours in most seeds, and two days in some.
+// wrongest returns the largest error of the workers' clocks: hours in most seeds, two days in some.
 func wrongest(seed uint64) time.Duration {
 	if stream(seed, "days").IntN(4) == 0 {
 		return 48 * time.Hour
@@ -193,7 +193,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 		for i := range n {
 			e := event{at: time.Duration(rng.Float64() * float64(p.length)), kind: k, long: rng.Float64() * rng.Float64(), pick: rng.Uint64()}
 			if k.gap && e.pick>>32%4 == 0 {
-				e.at /= 16 // while the table is copied
+				e.at /= 16 // during the copy
 			}
 			if e.name = fmt.Sprintf("%s #%d", k.name, i+1); !without[e.name] {
 				p.events = append(p.events, e)
@@ -208,8 +208,8 @@ func newPlan(seed uint64, o SimOptions) plan {
 	return p
 }
 
-// byVerifies makes the plan one of a run with verifies: of a table of many pages in a third of them, and in
-// a quarter of those whose mapping is free under one by which what the time to live removes stays.
+// byVerifies turns the plan into a run with verifies. A third of these runs have a table of many
+// pages. A quarter of those with a free choice of mapping keep items that the time to live removes.
 func (p *plan) byVerifies(free bool) {
 	rng := stream(p.seed, "verified")
 	if rng.IntN(3) == 0 {
@@ -220,7 +220,7 @@ func (p *plan) byVerifies(free bool) {
 	}
 }
 
-// likely is how many seeds have the kind at all.
+// likely returns the share of seeds that have the kind.
 func (k *kind) likely(dense bool) float64 {
 	if dense {
 		return min(2*k.chance, 0.9)
@@ -228,8 +228,9 @@ func (k *kind) likely(dense bool) float64 {
 	return k.chance
 }
 
-// drawGaps chooses what loses changes: nothing in most seeds, and seldom more than one kind, because the first gap that is declared hides
-// whether a second one would have been. Where faults are dense, it is the other way round.
+// drawGaps chooses the faults that lose changes: none in most seeds, and seldom more than one kind,
+// because the first declared gap hides whether a second one would be declared. With dense faults
+// most seeds have some.
 func drawGaps(seed uint64, dense bool) []string {
 	rng := stream(seed, "gaps")
 	var all, chosen []string
@@ -262,7 +263,7 @@ func (p *plan) drawWrites(without map[string]bool) {
 
 func byTime(a, b event) int { return int(min(max(a.at-b.at, -1), 1)) }
 
-// stream is a source of randomness of its own for one part of the plan.
+// stream returns a separate source of randomness for one part of the plan.
 func stream(seed uint64, name string) *rand.Rand {
 	hash := uint64(14695981039346656037)
 	for _, c := range []byte(name) {
@@ -271,7 +272,8 @@ func stream(seed uint64, name string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, hash))
 }
 
-// Effects are the faults that must have taken effect over a number of seeds; otherwise the simulation proves less than it says.
+// Effects lists the faults that must take effect over a number of seeds. Otherwise the simulation
+// proves less than it claims.
 func Effects() []string {
 	return []string{
 		"all workers down", "call throttled", "change trimmed before it was applied", "child listed before its parent", "clean stop",

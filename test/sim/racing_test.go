@@ -2,6 +2,6 @@
 
 package sim
 
-// One task runs at a time here, so that the race detector finds nothing that a few seeds would not
-// show, and it makes each of them eight times as slow.
+// Only one task runs at a time here, so a few seeds show all that the race detector can find. It
+// makes each of them eight times as slow.
 func init() { racing = true }

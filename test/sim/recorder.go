@@ -16,92 +16,92 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// recorder keeps what happened to one table: the images of its items, the writes of its target and
-// of its ledger, each as it was executed. Checkers hold each write against that. It shares nothing
-// with the replicator but what one image becomes (layout).
+// recorder records what happened to one table: the images of its items, and every executed write of
+// its target and ledger. Checkers compare each write with these records. Only the layout of a
+// single image is shared with replicator.
 //
-// A disaster ends an era: a target or a ledger that was set back, a generation that rose. What was
-// remembered of the target is forgotten then, and checkers that rest on the ledger's whole history
-// look at the first era alone. After a disaster the end of the run reports whether a gap is
-// declared and what changed since is equal.
+// A disaster ends an era: the target or the ledger was set back, or a generation rose. The recorder
+// then forgets the target's content, and checkers that need the ledger's whole history only cover
+// the first era. After a disaster the end of the run checks that a gap was declared and that later
+// changes are applied.
 type recorder struct {
 	m      *Migration
 	layout layout
-	keeps  bool // columns keep what they were before
-	// exports, if it is not nil, makes exports that loads copy. byHand: nothing is copied before
-	// somebody asks for it.
+	keeps  bool // columns keep older values
+	// exports, if not nil, makes the exports that loads copy. byHand means that nothing is copied
+	// without a command.
 	exports *exportService
 	byHand  bool
 	era     int
 
-	// Of the source. images has, for each register that an item ever mapped to, the images that
-	// belonged there, in order.
+	// The source. images holds, for each register to which an item ever mapped, its images there,
+	// in order.
 	images  map[register][]image
 	rows    map[rowID]*sharedRow
-	changes map[string][]change   // by sequence number; numbers of several shards may be equal
+	changes map[string][]change   // by sequence number; different shards may use the same number
 	latest  map[string]change     // the last write of each item
-	places  map[string][]register // all that an item ever mapped to, by item key
-	strange map[rowID]bool        // rows that somebody else made, and that a repair may write
-	nowhere map[string]bool       // items that had no address at some time, by item key
+	places  map[string][]register // all registers to which an item ever mapped, by item key
+	strange map[rowID]bool        // rows of another writer, which a repair may write
+	nowhere map[string]bool       // items without an address at some time, by item key
 	missed  []model.Write         // changes that the stream dropped before they were applied
 
-	// Of the target, in this era: the highest version that a register held, and which write of the
-	// table it stands for.
+	// The target in this era: the highest version of each register, and the write of the table that
+	// it represents.
 	highest map[register]string
 	number  map[register]written
 
-	// Of the ledger.
+	// The ledger.
 	shards      map[string]*seenShard    // by label and id
-	ranks       map[string]map[rank]bool // that a shard ever had, by the same
-	known       map[string]bool          // shards that the ledger ever had
-	listed      map[string]time.Time     // when a stream was first known as a whole, by its label
+	ranks       map[string]map[rank]bool // every rank that a shard ever had, by the same
+	known       map[string]bool          // shards that were ever in the ledger
+	listed      map[string]time.Time     // when a stream was first completely listed, by its label
 	coordinator time.Duration            // when the coordinator's row was last written
 	adopted     time.Duration            // when the current generation was adopted by all shards
 	raised      time.Time                // when it began
-	gaps        int                      // generations that ended with one
+	gaps        int                      // generations that ended with a gap
 
-	parked  map[string]string        // the highest version that was ever parked of an item, by its key
+	parked  map[string]string        // the highest version ever parked of an item, by its key
 	decided map[string]time.Duration // when the operator last decided about an item, by its key
-	gaveUp  map[string]time.Duration // and when he gave up what was parked of it
+	gaveUp  map[string]time.Duration // when the operator last dropped an item's records, by its key
 }
 
-// change is a write with what the item was by then, and what it is now.
+// change is a write with the item before and after it.
 type change struct {
 	model.Write
 	was, is placement
 }
 
-// image is what an item was from one instant to another, at an address it had then.
+// image is an item's image during a period, at an address that it had then.
 type image struct {
 	id       string
 	item     attribute.Item
 	spot     *spot
 	from, to time.Time // to is zero while it lasts
-	outlived bool      // the item is gone, and the image stays where it was copied
-	number   int       // of the write that made it
-	ended    int       // of the write that ended it
+	outlived bool      // the item was removed, but its image stays in the target
+	number   int       // the number of the write that made it
+	ended    int       // the number of the write that ended it
 }
 
-// written is the place of a register's content in the order of the table's writes, in one
+// written is the position of a register's content in the order of the table's writes, in one
 // generation.
 type written struct {
 	generation uint32
 	number     int // 0 for a load
 }
 
-// seenShard is what was last seen of a shard's row.
+// seenShard is the last observed state of a shard's row.
 type seenShard struct {
 	checkpoint.Shard
 	wrote    time.Duration
 	moved    time.Duration // when its position changed
 	made     time.Time     // when the row was first seen
-	reopened bool          // it was a gap once
+	reopened bool          // it was a gap before
 }
 
-// rank is what a shard gives to the versions of its changes, besides their sequence numbers.
+// rank is a shard's part of its changes' versions, besides their sequence numbers.
 type rank struct{ generation, hop uint32 }
 
-// newRecorder watches a migration from now on, which must not have begun.
+// newRecorder observes a migration that has not begun.
 func newRecorder(m *Migration) *recorder {
 	t := &recorder{
 		m: m, layout: mapped{m.Mapping}, keeps: m.Mapping.KeepsVersions(), images: map[register][]image{}, rows: map[rowID]*sharedRow{},
@@ -114,14 +114,14 @@ func newRecorder(m *Migration) *recorder {
 	return t
 }
 
-// newEra forgets what the target held.
+// newEra forgets the content of the target.
 func (t *recorder) newEra() {
 	t.era++
 	t.highest, t.number = map[register]string{}, map[register]written{}
 }
 
-// setBack ends an era: the rows of a table are others. Of a ledger's shards what is there now
-// counts.
+// setBack ends an era, because the rows of a table were replaced. The ledger's current shards are
+// the new baseline.
 func (t *recorder) setBack(table string) {
 	t.newEra()
 	if table != model.StateTable {
@@ -145,7 +145,7 @@ func (t *recorder) written(w model.Write) {
 			list := t.images[c.was.spots[i].register]
 			list[len(list)-1].outlived = true
 		}
-		return // nobody is to notice
+		return // no checker may notice
 	}
 	t.latest[w.ID] = c
 	if phase, _ := t.m.State().RunningPhase(); phase != "" {
@@ -181,10 +181,10 @@ func (t *recorder) written(w model.Write) {
 	}
 }
 
-// numbered is a sequence number by its value, as versions hold it.
+// numbered returns a sequence number by its value, as in versions.
 func numbered(s cdc.SequenceNumber) string { return string(s.AppendPadded(nil)) }
 
-// dropped notes what the stream loses before it is applied.
+// dropped records what the stream drops before it is applied.
 func (t *recorder) dropped(sh *model.Shard, r *model.Record) {
 	name := sh.Label + "/" + sh.ID
 	for _, w := range t.changes[numbered(r.Change.Sequence)] {
@@ -199,7 +199,7 @@ func (t *recorder) dropped(sh *model.Shard, r *model.Record) {
 			spots = w.was.spots
 		}
 		if !slices.ContainsFunc(spots, func(s spot) bool { return !t.reaches(name, t.highest[s.register], w.Sequence) }) {
-			return // applied, and not committed; or it has no row
+			return // applied but not committed, or without a row
 		}
 		t.m.World.Inject("change trimmed before it was applied")
 		t.m.World.Tracef("LOST %s in %s, never applied", w.Sequence, sh.ID)
@@ -207,7 +207,7 @@ func (t *recorder) dropped(sh *model.Shard, r *model.Record) {
 	}
 }
 
-// reaches reports whether a version is that of a change of a shard, or a newer one.
+// reaches reports whether a version belongs to a change of a shard, or is newer.
 func (t *recorder) reaches(shard, version string, change cdc.SequenceNumber) bool {
 	for r := range t.ranks[shard] {
 		if version >= string(transform.NewVersion(r.generation, r.hop, change, transform.CountExact)) {
@@ -217,7 +217,7 @@ func (t *recorder) reaches(shard, version string, change cdc.SequenceNumber) boo
 	return false
 }
 
-// inOrder goes through a map in the order of its keys: what is said of a run is the same each time.
+// inOrder iterates over a map in the order of its keys, so that a run's messages are repeatable.
 func inOrder[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -228,7 +228,7 @@ func inOrder[K cmp.Ordered, V any](m map[K]V) iter.Seq2[K, V] {
 	}
 }
 
-// watch sees every write of all tables.
+// watch observes every write of all tables.
 func (t *recorder) watch(table, key string, before, after *model.Row) {
 	if table != model.StateTable {
 		switch {

@@ -14,29 +14,29 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// relaying is a run whose workers publish what they apply, with what came of it: what the topic
-// holds, and a consumer who knows nothing else.
+// relaying is a run whose workers publish what they apply, with the content of the topic, and a
+// consumer that only knows the topic.
 type relaying struct {
 	s     *simulation
 	topic *model.Topic
 
-	sent     map[string]bool                       // shards' records that were published, by label, shard and sequence number
-	newest   map[string]cdc.SequenceNumber         // by label, shard and item, the last record that was first published; by label and shard, the same of any item
+	sent     map[string]bool                       // published records, by label, shard and sequence number
+	newest   map[string]cdc.SequenceNumber         // by label, shard and item, the last record at its first publication; by label and shard, the same for any item
 	numbers  map[numbering]map[uint64]relay.Change // by number
 	read     map[string]cdc.SequenceNumber         // by label and shard, the checkpoint
-	held     map[string]relay.Change               // what the consumer has, by item
-	appliers *appliers                             // nil: who reads writes
-	outage   time.Duration                         // until when the topic does not answer
+	held     map[string]relay.Change               // the consumer's items
+	appliers *appliers                             // nil if the readers write
+	outage   time.Duration                         // until then the topic does not answer
 }
 
-// numbering is what messages are numbered in.
+// numbering is the scope of message numbers.
 type numbering struct {
 	ledger       string
 	generation   uint32
 	label, shard string
 }
 
-// newRelaying lets the workers of a run publish, to a topic with faults of its own.
+// newRelaying makes the workers of a run publish, to a topic with its own faults.
 func newRelaying(s *simulation) *relaying {
 	r := &relaying{s: s, topic: model.NewTopic(s.World), sent: map[string]bool{}, newest: map[string]cdc.SequenceNumber{},
 		numbers: map[numbering]map[uint64]relay.Change{}, read: map[string]cdc.SequenceNumber{}, held: map[string]relay.Change{}}
@@ -61,7 +61,7 @@ func newRelaying(s *simulation) *relaying {
 	return r
 }
 
-// hire is how a worker of the run is started.
+// hire sets the options of a worker of the run.
 func (r *relaying) hire(o *engine.Options) {
 	o.Mode, o.Topic = checkpoint.Both, r.topic
 	if r.appliers != nil {
@@ -76,7 +76,7 @@ func (r *relaying) peace() {
 	}
 }
 
-// stored holds each message against what happened in the source (H58, I11).
+// stored compares each message with the source (H58, I11).
 func (r *relaying) stored(m relay.Message) {
 	s := r.s
 	if r.appliers != nil {
@@ -110,7 +110,7 @@ func (r *relaying) stored(m relay.Message) {
 	_, id := s.Source.KeyOf(c.Keys)
 	if r.sent[record] {
 		s.World.Inject("message published again")
-	} else if s.State().GapCount == 0 { // after a gap versions alone rank, and a parent may be read after its child
+	} else if s.State().GapCount == 0 { // after a gap only versions rank changes, and a parent may be read after its child
 		r.inOrder(c, record, id)
 	}
 	r.sent[record] = true
@@ -119,9 +119,9 @@ func (r *relaying) stored(m relay.Message) {
 	}
 }
 
-// inOrder: of an item the records of a shard are published one after the other, and those of a
-// shard after its parent, as the ledger knows it, was read to its end. A listing may lack a parent
-// that was not trimmed: what is published of that comes late, and consumers compare versions.
+// inOrder: an item's records in a shard are published in order, and those of a shard after its
+// parent, if the ledger knows it, was read to its end. A listing may lack a parent that was not
+// trimmed. Its changes are published late, and consumers compare versions.
 func (r *relaying) inOrder(c relay.Change, record, id string) {
 	name := c.Label + "/" + c.Shard
 	shards := r.s.Shards()
@@ -137,7 +137,7 @@ func (r *relaying) inOrder(c relay.Change, record, id string) {
 	r.newest[name], r.newest[name+"/"+id] = c.Sequence, c.Sequence
 }
 
-// written: a checkpoint passes nothing that is not published (H58).
+// written: a checkpoint never passes an unpublished change (H58).
 func (r *relaying) written(table, key string, after *model.Row) {
 	s := r.s
 	if table == model.StateTable && r.appliers != nil {
@@ -165,8 +165,8 @@ func (r *relaying) written(table, key string, after *model.Row) {
 	}
 }
 
-// judge: up to the checkpoint numbers have no holes, and where nothing was lost the consumer has
-// what the source has. What a former generation left unpublished has numbers in the present one.
+// judge: numbers up to the checkpoint have no holes, and if nothing was lost the consumer equals
+// the source. Changes that a former generation left unpublished have numbers in the current one.
 func (r *relaying) judge() {
 	s := r.s
 	if s.isSetBack() || s.bad() {

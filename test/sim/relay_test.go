@@ -3,7 +3,7 @@ package sim
 import "testing"
 
 // H58, I11: whole systems whose workers publish what they apply, to a topic that fails, answers
-// late or not at all, and is away for hours.
+// late or not at all, and is unavailable for hours.
 func TestH58_EverythingIsPublished(t *testing.T) {
 	t.Parallel()
 	seen := happened{}
@@ -19,8 +19,8 @@ func TestH58_EverythingIsPublished(t *testing.T) {
 	seen.demand(t, "message published again", "message behind a blocked key", "publish failed")
 }
 
-// H114, H100: whole systems in which appliers write what the workers publish: killed, stopped, still
-// for hours with messages in their hands, some under an old mapping.
+// H114, H100: whole systems in which appliers write the workers' messages. Appliers are killed,
+// stopped, and paused for hours with messages in flight, and some have an old mapping.
 func TestH114_AppliersWriteWhatIsPublished(t *testing.T) {
 	t.Parallel()
 	seen := happened{}

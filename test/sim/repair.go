@@ -19,12 +19,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// An operator repairs rows beside the stream, loads and sweeps: rows that differ only because a
-// change is under way, and rows that he saw long ago. The checkers of writes hold each against the
-// item's history (I2, I8, I9). In peace he repairs what a verify found of rows that somebody hurt:
-// all of that is mended, and nothing else is touched.
+// An operator repairs rows beside the stream, loads and sweeps: rows that only differ because a
+// change is in flight, and rows as he saw them long ago. The checkers compare each write with the
+// item's history (I2, I8, I9). After the faults he repairs the damaged rows that a verify found.
+// All of them must be repaired, and no other row may change.
 
-// repairs lets an operator repair some rows now and then, as he saw them minutes before.
+// repairs lets an operator repair some rows from time to time, as he saw them minutes before.
 func (s *simulation) repairs(ctx context.Context) {
 	if !s.options.Verifies {
 		return
@@ -45,8 +45,8 @@ func (s *simulation) repairs(ctx context.Context) {
 	}
 }
 
-// sighted are findings about rows of some items, whether they differ or not: where the items are,
-// where they were, and where somebody only thinks so.
+// sighted returns findings about rows of some items, whether they differ or not: at current,
+// former, and wrong addresses.
 func (s *simulation) sighted(rng *rand.Rand) []verify.Finding {
 	var found []verify.Finding
 	keys := slices.Sorted(maps.Keys(s.rec.latest))
@@ -71,7 +71,7 @@ func (s *simulation) sighted(rng *rand.Rand) []verify.Finding {
 	return found
 }
 
-// repairAll gives the command's second half.
+// repairAll runs the second half of the command.
 func (s *simulation) repairAll(ctx context.Context, found []verify.Finding) (repair.Document, error) {
 	target := &hasty{Target: model.Target{Bigtable: s.Target}, s: s}
 	r, err := repair.Of(ctx, s.config(), s.Entry, desk{s}, target, "cannot repair")

@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// sampling lets a worker compare all that it has just applied, every minute.
+// sampling makes a worker compare everything that it has just applied, every minute.
 func sampling(m *Migration) func(o *engine.Options) {
 	return func(o *engine.Options) {
 		o.Rows = model.Target{Bigtable: m.Target}
@@ -24,8 +24,8 @@ func sampling(m *Migration) func(o *engine.Options) {
 	}
 }
 
-// TestSampledDifference: what somebody does to a row that was just applied is found, outlives the worker that found it, and is
-// cleared by a comparison alone (I9).
+// TestSampledDifference: a change by another writer to a row that was just applied is found. The
+// finding outlives the worker that found it, and only a comparison clears it (I9).
 func TestSampledDifference(t *testing.T) {
 	play(t, 10, 1, func(s *scene) {
 		a := s.Start("a", sampling(s.Migration))
@@ -57,7 +57,8 @@ func TestSampledDifference(t *testing.T) {
 	})
 }
 
-// TestH57_RepairsRaceEveryChange: whoever repairs a row all the while its item changes sets nothing back (I2, I9).
+// TestH57_RepairsRaceEveryChange: a row is repaired continuously while its item changes. No repair
+// sets the row back (I2, I9).
 func TestH57_RepairsRaceEveryChange(t *testing.T) {
 	play(t, 20, 2, func(s *scene) {
 		s.Start("a")

@@ -22,11 +22,11 @@ func ownColumn(name, owner string) string {
 
 func isOurs(family string) bool { return family == sink.LiveFamily || family == sink.GoneFamily }
 
-// nobody is whose columns are no item's.
+// nobody is the owner of columns that belong to no item.
 const nobody = "?"
 
-// contents are the data cells of a row, by the register whose columns they are in. What is in no
-// item's column is nobody's.
+// contents returns the data cells of a row, by the register that owns their columns. Cells in
+// columns of no item belong to nobody.
 func (t *recorder) contents(id rowID, row *model.Row) map[string]content {
 	all := map[string]content{}
 	known := t.rows[id]
@@ -48,8 +48,8 @@ func (t *recorder) contents(id rowID, row *model.Row) map[string]content {
 	return all
 }
 
-// values are the values of all cells of a column, the newest first; of one that keeps what it was
-// before, the newest alone.
+// values returns the values of all cells of a column, the newest first. With older values kept, it
+// returns only the newest.
 func (t *recorder) values(c *model.Column) string {
 	cells := c.Cells
 	if t.keeps {
@@ -63,7 +63,7 @@ func (t *recorder) values(c *model.Column) string {
 	return b.String()
 }
 
-// owners are the registers of a row that hold a version, live or as a tombstone.
+// owners returns the registers of a row that hold a version, live or tombstone.
 func owners(row *model.Row) []string {
 	var all []string
 	row.EachColumn(func(c *model.Column) {
@@ -75,7 +75,7 @@ func owners(row *model.Row) []string {
 	return all
 }
 
-// rowWrite is a write of a register as it took place.
+// rowWrite is an executed write of a register.
 type rowWrite struct {
 	register
 	version       transform.Version
@@ -84,8 +84,8 @@ type rowWrite struct {
 	before, after *model.Row
 }
 
-// rowWritten: each write is of one register (I7), which holds a live version or one tombstone (I8),
-// and is an image that the item had there, or nothing (I1).
+// rowWritten: each write concerns one register (I7), which holds a live version or one tombstone
+// (I8). Its content is an image that the item had there, or empty (I1).
 func (t *recorder) rowWritten(id rowID, before, after *model.Row) {
 	m, key := t.m, id.row
 	var changed []string
@@ -115,7 +115,7 @@ func (t *recorder) rowWritten(id rowID, before, after *model.Row) {
 	}
 	w := rowWrite{r, v, t.checkOthers(r, before, after), isGone, before, after}
 	isChange := v.Hop() != transform.LoadHop && v.Count() <= transform.CountExact
-	if isChange && !isGone && string(v) < was { // what the row held is gone by its age
+	if isChange && !isGone && string(v) < was { // the row's earlier content expired
 		m.violate("I8: row %q was written at %s after %s", key, v, was)
 	}
 	t.highest[r] = max(was, string(v))
@@ -128,7 +128,7 @@ func (t *recorder) rowWritten(id rowID, before, after *model.Row) {
 		}
 	}
 	switch {
-	case t.keeps && t.era > 0: // cells that were to stay may have gone
+	case t.keeps && t.era > 0: // cells that were to stay may have been removed
 	case v.Count() > transform.CountExact:
 		t.checkRepaired(w)
 	case v.Hop() == transform.LoadHop:
@@ -138,8 +138,8 @@ func (t *recorder) rowWritten(id rowID, before, after *model.Row) {
 	}
 }
 
-// checkOthers: what other items hold in the row is as it was (T6). It returns what the register
-// holds.
+// checkOthers: the cells of other items in the row are unchanged (T6). It returns the register's
+// content.
 func (t *recorder) checkOthers(r register, before, after *model.Row) content {
 	if t.rows[r.rowID] == nil && t.strange[r.rowID] {
 		return nil
@@ -177,9 +177,9 @@ func equalCells(a, b content) bool {
 	return true
 }
 
-// matches reports whether the register holds what an image becomes there, with the cell times that
-// follow from the image. Where several rules make one row, what another rule made may stay until
-// the changes between are applied, or a sweep comes.
+// matches reports whether the register holds an image's cells, with the right cell times. If
+// several rules share one row, another rule's cells may stay until the changes between are applied,
+// or until a sweep.
 func (t *recorder) matches(w rowWrite, s *spot) bool {
 	for column, want := range s.content {
 		if w.content[column] != want {
@@ -194,14 +194,14 @@ func (t *recorder) matches(w rowWrite, s *spot) bool {
 	return t.rows[w.rowID].mixed || len(w.content) == len(s.content)
 }
 
-// secondOf is when the image of a load was read, by its version.
+// secondOf returns when a load read an image, from its version.
 func secondOf(v transform.Version) int64 {
 	second, _ := strconv.ParseInt(v.Sequence().String(), 10, 64)
 	return second
 }
 
-// checkLoaded: a load asserts an image that the item had at or after the second its version names,
-// not one before, and as of its time.
+// checkLoaded: a load writes an image that the item had at or after the second in its version, not
+// an earlier one, and with its time.
 func (t *recorder) checkLoaded(w rowWrite) {
 	at := time.Unix(secondOf(w.version), 0)
 	if at.After(t.m.World.Now()) {
@@ -221,7 +221,7 @@ func (t *recorder) checkLoaded(w rowWrite) {
 }
 
 // timed reports whether the cells of a loaded image have the time at which it was read or, if it is
-// of a window, written.
+// from a window, written.
 func (t *recorder) timed(w rowWrite, im image, at time.Time) bool {
 	ok := true
 	t.eachTime(w, im.spot, func(_ string, micros int64) {
@@ -246,8 +246,8 @@ func (t *recorder) emptySince(r register, since time.Time) bool {
 	return true
 }
 
-// fits reports whether a write may be of an image: it holds it, or nothing of what cannot be held
-// or is too old.
+// fits reports whether a write may belong to an image: it holds the image, or nothing if the image
+// cannot be held or is too old.
 func (t *recorder) fits(w rowWrite, s *spot) bool {
 	if w.gone {
 		return !s.held || t.m.MaxImageAge > 0
@@ -255,10 +255,10 @@ func (t *recorder) fits(w rowWrite, s *spot) bool {
 	return s.held && t.matches(w, s)
 }
 
-// checkChange: a change's version is that of a change of the item, its generation and hop are such
-// that its shard had at once, and the register holds what the change made of it. Within a
-// generation no older put follows a newer change, by the order in which they were made; nor is
-// anything put that is older than what is remembered of removes (I8).
+// checkChange: a change's version belongs to a change of the item. Its shard had that generation
+// and hop at the same time. The register holds the result of the change. Within a generation no
+// older put follows a newer change, in the order of their creation. No put is older than a
+// remembered removal (I8).
 func (t *recorder) checkChange(w rowWrite) {
 	v := w.version
 	if v.Count() != transform.CountExact {
@@ -276,7 +276,7 @@ func (t *recorder) checkChange(w rowWrite) {
 			continue
 		}
 		if !w.gone && last.generation == v.Generation() && c.Number < last.number {
-			back = c.Number // unless the version names a change of another stream as well
+			back = c.Number // unless the version also names a change of another stream
 			continue
 		}
 		t.number[w.register] = written{v.Generation(), c.Number}
@@ -293,8 +293,8 @@ func (t *recorder) checkChange(w rowWrite) {
 	t.m.violate("I1: row %q holds what no change %s made of it", w.row, v)
 }
 
-// checkRepaired: a repair brings an image that is not older than the change that the register held,
-// at that change's version with one repair more (I9).
+// checkRepaired: a repair writes an image that is not older than the register's change, at that
+// change's version with one more repair (I9).
 func (t *recorder) checkRepaired(w rowWrite) {
 	v := w.version
 	held, err := transform.ParseVersion(heldIn(w.before, w.column()))
@@ -317,7 +317,7 @@ func (t *recorder) checkRepaired(w rowWrite) {
 	t.m.violate("I9: row %q is repaired at %s with what its item was not since write %d", w.row, v, last)
 }
 
-// leftSince reports whether the item was somewhere else, or nowhere, after so many writes.
+// leftSince reports whether the item was elsewhere, or removed, after the write of that number.
 func (t *recorder) leftSince(r register, number int) bool {
 	list := t.images[r]
 	return slices.ContainsFunc(list, func(im image) bool {
@@ -325,21 +325,21 @@ func (t *recorder) leftSince(r register, number int) bool {
 	}) || len(list) > 0 && list[0].number > number
 }
 
-// checkTimes: the cells of a change carry its second or, where times ran back, the latest one
-// before it in its lineage (H43), unless the image itself says otherwise.
+// checkTimes: the cells of a change have its second or, if times ran backwards, the latest one
+// before it in its lineage (H43), unless the image itself sets them.
 func (t *recorder) checkTimes(w rowWrite, s *spot, c model.Write) {
 	var earliest int64
 	for i := c.Shard.Trimmed; i < len(c.Shard.Records) && c.Shard.Records[i].Change.Sequence.Compare(c.Sequence) <= 0; i++ {
 		earliest = max(earliest, c.Shard.Records[i].Change.Time.UnixMicro())
 	}
 	t.eachTime(w, s, func(qualifier string, micros int64) {
-		if micros < earliest && !t.keeps || micros > c.Latest.UnixMicro() { // what is kept may be there for longer
+		if micros < earliest && !t.keeps || micros > c.Latest.UnixMicro() { // kept cells may be older
 			t.m.violate("I1: cell %s of row %q is at %d µs, and its change is of %d to %d", qualifier, w.row, micros, earliest, c.Latest.UnixMicro())
 		}
 	})
 }
 
-// eachTime calls f for the cells that are to have the time of the change or of the load.
+// eachTime calls f for the cells that must have the time of the change or of the load.
 func (t *recorder) eachTime(w rowWrite, s *spot, f func(qualifier string, micros int64)) {
 	if s == nil {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// config is the configuration that commands are given for the table.
+// config returns the configuration of the table for commands.
 func (m *Migration) config() *config.Config {
 	entry := m.Entry
 	if entry.From == "" {
@@ -25,7 +25,7 @@ func (m *Migration) config() *config.Config {
 	return &config.Config{Name: "default", Tables: []config.Table{entry}, State: config.State{Table: model.StateTable, Lease: m.Lease}}
 }
 
-// entryOf is a table of a configuration.
+// entryOf returns a table of a configuration.
 func entryOf(text string) config.Table {
 	c, err := config.Parse("plain", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: ["+text+"]\n"), noEnvironment)
 	if err != nil {
@@ -34,7 +34,7 @@ func entryOf(text string) config.Table {
 	return c.Tables[0]
 }
 
-// anyParked reports what a worker's survey of the ledger asks.
+// anyParked reports whether anything is parked, as a worker's survey of the ledger does.
 func (m *Migration) anyParked(ctx context.Context) (bool, error) {
 	l, err := status.Read(ctx, m.config(), model.Target{Bigtable: m.Target}, "")
 	return err == nil && l.Judge(noEnvironment, "", task.Now(ctx)).AnyParked(), err
@@ -42,7 +42,7 @@ func (m *Migration) anyParked(ctx context.Context) (bool, error) {
 
 func noEnvironment(string) (string, bool) { return "", false }
 
-// status is what the command says of the table now.
+// status returns the command's current view of the table.
 func (m *Migration) status(ctx context.Context) (status.Table, error) {
 	l, err := status.Read(ctx, m.config(), model.Target{Bigtable: m.Target}, "")
 	if err != nil {
@@ -56,12 +56,12 @@ func (m *Migration) status(ctx context.Context) (status.Table, error) {
 	return d.Tables[0], nil
 }
 
-// checkStatus: nothing is said to be in sync of which something was lost, or is missing though the
-// ledger calls it applied, nor while a shard is not read (I5). It takes a look long after the first
-// that found both, in one era, and a coordinator that has looked at the target twice between them, which
-// none can while a service is away.
+// checkStatus: no table is reported as in sync after a loss, with missing changes that the ledger
+// calls applied, or while a shard is not read (I5). It needs two readings long apart that find a
+// problem, in one era, between which a coordinator has checked the target twice. A coordinator
+// cannot do that while a service is unavailable.
 func (s *simulation) checkStatus(ctx context.Context) {
-	s.Source.Stream().Trim(s.World.Now().Add(-cdc.Retention)) // which the service does, though nobody asks
+	s.Source.Stream().Trim(s.World.Now().Add(-cdc.Retention)) // the service does this even without calls
 	doubt := s.doubt()
 	said, err := s.status(ctx)
 	if err != nil {
@@ -82,9 +82,8 @@ func (s *simulation) checkStatus(ctx context.Context) {
 	}
 }
 
-// unread is a shard that could be read and that no worker has read for three leases; "" if there is
-// none. A worker's clock may be wrong by a minute before it says so, and a row is written once in a
-// third of a lease.
+// unread returns a readable shard that no worker has read for three leases, or "". A worker's clock
+// may be wrong by a minute without a warning, and a row is written once in a third of a lease.
 func (s *simulation) unread() string {
 	state := s.State()
 	rows := map[string]checkpoint.Shard{}
@@ -105,13 +104,13 @@ func (s *simulation) unread() string {
 	return ""
 }
 
-// readSince is since when a shard must have been read of a table that is in sync.
+// readSince returns since when each shard of a table in sync must have been read.
 func (s *simulation) readSince() time.Time {
 	return s.World.Now().Add(-standing.Fresh(s.Lease) - checkpoint.ClockTolerance - s.Lease)
 }
 
-// shownSince is from when on a stream may not have shown its changes to a worker that reads it: pages
-// without records hold them back.
+// shownSince returns since when a stream may not have shown its changes to a worker that reads it,
+// because pages without records delay them.
 func (s *simulation) shownSince() time.Time {
 	for _, sh := range slices.Concat(shardsOf(s.Source.Streams)...) {
 		if sh.EmptyAt.After(s.readSince()) {
@@ -121,7 +120,7 @@ func (s *simulation) shownSince() time.Time {
 	return s.readSince()
 }
 
-// doubt is why the table is not in sync; "" if it may be.
+// doubt returns why the table is not in sync, or "".
 func (s *simulation) doubt() string {
 	state := s.State()
 	if state.NeedsLoad {
@@ -134,8 +133,7 @@ func (s *simulation) doubt() string {
 	return strings.Join(s.rec.unequalOf(s.since(state), func(c change) bool { return claimed(c) || c.At.Before(bound) }), "\n")
 }
 
-// claimed tells whether the ledger calls a change applied. A checkpoint of mode topic says only that
-// it is published.
+// claimed returns a function that reports whether the ledger calls a change applied.
 func (t *recorder) claimed(state checkpoint.TableState) func(c change) bool {
 	return func(c change) bool {
 		if c.Shard == nil { // the load's alone

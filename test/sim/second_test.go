@@ -14,8 +14,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// twoTables maps items to two target tables: to both, where the row of the second moves with an attribute, to either alone, and to a shared
-// row of the second. Rows of one key are other rows in each table.
+// twoTables maps items to two target tables: to both, where an attribute moves the row of the
+// second; to only one of them; and to a shared row of the second. Rows of the two tables are
+// different, even with the same key.
 func twoTables() *transform.Mapping {
 	rule := func(kind string, writes ...transform.Write) transform.Rule {
 		return transform.Rule{Name: kind, When: when(`kind = "` + kind + `"`), Writes: writes, Ignore: len(writes) == 0}
@@ -37,7 +38,7 @@ func twoTables() *transform.Mapping {
 	})
 }
 
-// quiet is a system without any faults of the services.
+// quiet returns a system without faults of the services.
 func quiet(w *virtual.World) *Migration {
 	m := NewMigration(w, 1)
 	m.Mapping = twoTables()
@@ -47,19 +48,20 @@ func quiet(w *virtual.World) *Migration {
 	return m
 }
 
-// has reports whether a row holds anything of an item.
+// has reports whether a row holds cells of an item.
 func (s *scene) has(table, row string) bool {
 	_, live := s.Target.Row(table, row).Value(sink.LiveFamily, sink.VersionColumn)
 	return live
 }
 
-// A worker that ends between the writes to the two tables has not committed: its successor writes both.
+// A worker that ends between the writes to the two tables has not committed, so its successor
+// writes both.
 func TestH01_H72_CrashBetweenTheWritesToTwoTables(t *testing.T) {
 	for _, first := range []string{"orders", "second"} {
 		playWith(t, 10, quiet, func(s *scene) {
 			s.putWith("k", "kind", "both", "value", "1")
 			a := s.running("a")
-			s.Target.Route = func(c model.Call) *model.Fate { // what the worker has sent meanwhile never arrives
+			s.Target.Route = func(c model.Call) *model.Fate { // the worker's in-flight requests never arrive
 				if c.Op != "CheckAndMutateRow" || c.Table == first || a.Dead() {
 					return nil
 				}
@@ -73,7 +75,7 @@ func TestH01_H72_CrashBetweenTheWritesToTwoTables(t *testing.T) {
 			s.putWith("k", "kind", "both", "value", "2")
 			s.until(time.Minute, "killed", a.Dead)
 			s.Watch = nil
-			s.sleep(time.Second) // what is on its way to the same table arrives
+			s.sleep(time.Second) // in-flight requests to the same table arrive
 			if orders, _ := s.Target.Row("orders", "own#k#k").Value("a", "value"); (first == "orders") != (orders == "2") || (first == "second") != s.has("second", "value#2#k#k") {
 				s.failf("the crash was not between the writes")
 			}
@@ -83,7 +85,8 @@ func TestH01_H72_CrashBetweenTheWritesToTwoTables(t *testing.T) {
 	}
 }
 
-// H69: each target table has a witness of its own: when one of them is created anew, that is a gap, and the other's witness stays.
+// H69: each target table has its own witness. If one of them is recreated, that is a gap, and the
+// other's witness stays.
 func TestH69_OneOfTwoTargetsIsLost(t *testing.T) {
 	playWith(t, 10, quiet, func(s *scene) {
 		s.putWith("k", "kind", "both", "value", "1")

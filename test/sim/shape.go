@@ -19,12 +19,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// mappings are folders like those of the examples, made for the simulation: they do what can go wrong more often than examples for people do.
+// mappings holds folders like those of the examples, made for the simulation. They use the risky
+// features more often than examples for people do.
 //
 //go:embed mappings
 var mappings embed.FS
 
-// shape is a mapping with items that it is for.
+// shape is a mapping with items that fit it.
 type shape struct {
 	name     string
 	entry    config.Table
@@ -32,14 +33,15 @@ type shape struct {
 	families []string // as Bigtable.Create takes them
 	layout   layout
 	samples  []attribute.Item
-	// steers are the attributes that decide where an item goes: by conditions, row keys and columns of cells. ttl is its time to live.
+	// steers holds the attributes that decide where an item goes: through conditions, row keys and
+	// cell columns. ttl is its time to live.
 	steers map[string]bool
 	ttl    string
-	// outlives: what the time to live removes stays in the target.
+	// outlives keeps items in the target that the time to live removes.
 	outlives bool
 }
 
-// shapes are all examples, and what was made for the simulation, in order.
+// shapes returns all examples and the mappings made for the simulation, in order.
 var shapes = sync.OnceValue(func() []*shape {
 	var all []*shape
 	for _, folders := range []struct {
@@ -61,7 +63,8 @@ var shapes = sync.OnceValue(func() []*shape {
 	return all
 })
 
-// MappingNames are the names of the mappings that a run may have: the folders of examples, and mappings/<name> for those of the simulation.
+// MappingNames returns the names of all possible mappings of a run: the folders of examples, and
+// mappings/<name> for those of the simulation.
 func MappingNames() []string {
 	var names []string
 	for _, s := range shapes() {
@@ -70,7 +73,8 @@ func MappingNames() []string {
 	return names
 }
 
-// shapeOf draws a mapping for a seed: as often one that was made for the simulation as any other. Most seeds keep theirs when one is added.
+// shapeOf draws a mapping for a seed, in half of the cases one that was made for the simulation.
+// Most seeds keep theirs when a mapping is added.
 func shapeOf(seed uint64) string {
 	var best uint64
 	var drawn string
@@ -91,7 +95,8 @@ func shapeNamed(name string) *shape {
 	return all[slices.IndexFunc(all, func(s *shape) bool { return s.name == name })]
 }
 
-// ownVersions are the mappings under which several items may have columns in one row, so that each of them has a version of its own.
+// ownVersions lists the mappings under which several items may have columns in one row, so that
+// each of them has its own version.
 var ownVersions = []string{"mappings/returning", "mappings/shared"}
 
 func newShape(files fs.FS, folder string) (*shape, error) {
@@ -131,7 +136,7 @@ func newShape(files fs.FS, folder string) (*shape, error) {
 	return s, s.steering(&entry)
 }
 
-// itemsOf are the items of an example, and those that changes put.
+// itemsOf returns the items of an example, including those that its changes put.
 func itemsOf(e *mappingtest.Example) ([]attribute.Item, error) {
 	items, err := e.Items()
 	if err != nil {
@@ -180,7 +185,8 @@ func (s *shape) steering(entry *config.Table) error {
 	return nil
 }
 
-// naiveKnows reports whether the naive mapping knows what an entry says. What it does not know has tests of its own in package transform.
+// naiveKnows reports whether the naive mapping supports a configuration entry. Package transform
+// has tests for the rest.
 func naiveKnows(entry *config.Table) bool {
 	if entry.Preset != "" {
 		return false

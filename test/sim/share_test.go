@@ -6,18 +6,18 @@ import (
 	"testing"
 )
 
-// racing is set where the race detector is built in.
+// racing is set if the race detector is built in.
 var racing bool
 
-// brief reports whether a share of the seeds is played: with -short, as `make test` asks, and under
-// the race detector. `make prove` plays all.
+// brief reports whether only a share of the seeds is played: with -short, as in `make test`, and
+// with the race detector. `make prove` plays all.
 func brief() bool { return racing || testing.Short() }
 
-// brieflyOf divides what a brief run plays.
+// brieflyOf divides the number of seeds in a brief run.
 const brieflyOf = 10
 
-// seedsOf is how many seeds of a play a test plays: so many, but SIM_SEEDS where that is set, and
-// one in a brief run.
+// seedsOf returns how many seeds of a scenario a test plays: the given number, or SIM_SEEDS if it
+// is set, or one in a brief run.
 func seedsOf(t *testing.T, whole uint64) uint64 {
 	t.Helper()
 	if brief() {
@@ -39,7 +39,7 @@ func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// partOf is all of these; in a brief run a tenth, at least one.
+// partOf returns the whole list, or in a brief run a tenth of it, at least one.
 func partOf[T any](all []T) []T {
 	if brief() {
 		return all[:max(1, len(all)/brieflyOf)]
@@ -47,7 +47,7 @@ func partOf[T any](all []T) []T {
 	return all
 }
 
-// happened counts what happened in the runs of a test.
+// happened counts events in the runs of a test.
 type happened map[string]int
 
 func (h happened) add(injected map[string]int) {
@@ -56,8 +56,8 @@ func (h happened) add(injected map[string]int) {
 	}
 }
 
-// demand fails for each of these that never happened: such runs would prove little. The seeds of a
-// brief run do not show everything.
+// demand fails for each named event that never happened, because such runs would prove little. A
+// brief run need not show every event.
 func (h happened) demand(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {

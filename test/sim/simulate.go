@@ -16,49 +16,50 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// SimOptions change a run. The zero value is the run as its seed has it.
+// SimOptions change a run. With the zero value the seed decides everything.
 type SimOptions struct {
 	// Trace keeps a line for every step.
 	Trace bool
-	// Without names what is left out: kinds of faults, single faults, and bursts of the
+	// Without names what to leave out: kinds of faults, single faults, and bursts of the
 	// application's writes.
 	Without []string
-	// Mapping names the mapping of the run, one of MappingNames. Without it the seed has a say:
-	// most have the mapping without rules.
+	// Mapping is the mapping of the run, one of MappingNames. Without it the seed chooses, in most
+	// cases the mapping without rules.
 	Mapping string
-	// Dense gives the run about twice as many kinds of faults, and of what loses changes above all,
-	// as a seed has by itself: what takes several rare faults at once is found sooner.
+	// Dense gives the run about twice as many kinds of faults as the seed chooses, especially of
+	// those that lose changes. It finds bugs that need several rare faults sooner.
 	Dense bool
 
-	// Verifies has the table verified, beside the load and in peace, with rows that somebody hurt.
+	// Verifies verifies the table beside the load and after the faults, with damaged rows.
 	Verifies bool
-	// Relay has the workers publish what they read, to a topic with faults of its own. Most runs then
-	// have appliers that write it in place of the workers.
+	// Relay makes the workers publish what they read, to a topic with its own faults. In most of
+	// these runs appliers write instead of the workers.
 	Relay bool
-	// Appliers is how many there are; 0 leaves that to the seed.
+	// Appliers is their number; with 0 the seed decides.
 	Appliers int
 
-	// Failovers leads the app profile of the target to another cluster for good.
+	// Failovers routes the target's app profile to another cluster permanently.
 	Failovers bool
-	// Exports has the table loaded from exports, too.
+	// Exports also loads the table from exports.
 	Exports bool
-	// Cutovers plays cutovers (SimulateCutover) in place of all else.
+	// Cutovers plays cutovers (SimulateCutover) instead of everything else.
 	Cutovers bool
-	// Mappings plays mappings that are replaced (SimulateMappingChanges) in place of all else.
-	Mappings bool
-	// Neighbours plays two pipelines on one target (simulateNeighbours) in place of all else.
-	Neighbours bool
-	// DualWrites plays an application that writes both stores (SimulateDualWrites) in place of all
+	// Mappings plays mappings that are replaced (SimulateMappingChanges) instead of everything
 	// else.
+	Mappings bool
+	// Neighbours plays two pipelines on one target (simulateNeighbours) instead of everything else.
+	Neighbours bool
+	// DualWrites plays an application that writes both stores (SimulateDualWrites) instead of
+	// everything else.
 	DualWrites bool
 
-	sabotage func(s *simulation) // for tests: what a bug would do
+	sabotage func(s *simulation) // for tests: acts like a bug
 }
 
-// Report is what came of a run.
+// Report is the result of a run.
 type Report struct {
 	Seed uint64
-	// Failures are the broken invariants, none after a good run. Each begins with the checker's
+	// Failures lists the broken invariants, none after a good run. Each begins with the checker's
 	// name and a colon.
 	Failures []string
 	// Injected counts the faults that took effect.
@@ -67,11 +68,11 @@ type Report struct {
 	Steps    int
 	Gap      bool // a gap was declared
 	Exported int  // loads from exports that ended
-	Moot     bool // there can be none, because the stream has ended
+	Moot     bool // no export can be loaded, because the stream has ended
 	Trace    string
 }
 
-// Checker is the name of the checker that failed first; "" if none did.
+// Checker returns the name of the checker that failed first, or "".
 func (r Report) Checker() string {
 	if len(r.Failures) == 0 {
 		return ""
@@ -80,15 +81,15 @@ func (r Report) Checker() string {
 	return name
 }
 
-// simEpoch is when every run begins.
+// simEpoch is the start of every run.
 var simEpoch = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// stepLimit is far above what a run takes.
+// stepLimit is far above the steps of a run.
 const stepLimit = 20_000_000
 
-// Simulate plays the whole system under one seed for more than a virtual day: several workers, a
-// random part of all faults, checkers at every step, and when the faults have stopped a complete
-// comparison. The same seed gives the same run, step by step.
+// Simulate plays the whole system under one seed for more than a virtual day, with several workers,
+// a random selection of all faults, checkers at every step, and a complete comparison after the
+// faults. The same seed gives the same run, step by step.
 func Simulate(seed uint64, o SimOptions) (r Report) {
 	if o.Cutovers {
 		return SimulateCutover(seed, CutoverOptions{Trace: o.Trace})
@@ -131,59 +132,59 @@ type simulation struct {
 	*Migration
 	plan      plan
 	options   SimOptions
-	work      *workload // of a run under rules
+	work      *workload // of a run with rules
 	rec       *recorder
-	relay     *relaying  // nil: nothing is published
-	exports   *exporting // nil: nothing is exported
+	relay     *relaying  // nil if nothing is published
+	exports   *exporting // nil if nothing is exported
 	ctx       context.Context
 	failures  []string
 	crew      []*member
 	hired     int
-	verifiers int             // how many verifies were begun or taken up
-	sampled   map[string]bool // what workers found to differ, of what they had applied
+	verifiers int             // number of verifies begun or resumed
+	sampled   map[string]bool // rows that workers found to differ, among those just applied
 	loads     *loads
-	firstHash string // of the mapping with which the run begins
-	hash      string // of the mapping that workers are started with
+	firstHash string // of the mapping at the start of the run
+	hash      string // of the mapping of new workers
 
 	throttled, poisoned, rejected float64
 	strikes, stills               float64
 	rivals, clocks                float64
-	retries, drops                float64       // how often an operator decides about what is parked, and the part that he gives up
-	started                       time.Duration // when the first worker came, if that was late
+	retries, drops                float64       // how often an operator decides about parked items, and the share that is dropped
+	started                       time.Duration // when the first worker started, if late
 	peaceful                      bool          // the faults are over
-	peaceFrom                     time.Duration // since then
-	interruptions                 int           // of the load, at about so many moments
-	copyRate                      float64       // rows per second of the load, 0 for no bound
+	peaceFrom                     time.Duration // the end of the faults
+	interruptions                 int           // of the load, about that often
+	copyRate                      float64       // rows per second of the load, 0 for no limit
 	sourceDown, targetDown        failing
 	oneCall                       failingCall
 	unreadable                    failingShard
-	healthy                       time.Duration // from when on both services are well
-	begun                         time.Duration // until when something that was begun is still to happen
-	expired                       time.Duration // until when every iterator is too old
-	contended                     time.Duration // until when several workers cannot reach the source
-	disturbed                     time.Duration // when items were last changed while a run drained
-	elsewhere                     time.Duration // until when the app profile routes to another cluster
-	failedOver                    bool          // the app profile was led elsewhere for good
+	healthy                       time.Duration // since when both services work
+	begun                         time.Duration // until then, a fault that has begun is not over
+	expired                       time.Duration // until then every iterator is too old
+	contended                     time.Duration // until then several workers cannot reach the source
+	disturbed                     time.Duration // when items last changed while a run drained
+	elsewhere                     time.Duration // until then the app profile routes to another cluster
+	failedOver                    bool          // the app profile was permanently routed elsewhere
 	written                       int
-	doubted                       int               // the era in which the last look at the status found that the table is not in sync; -1 for none
-	doubtedAt                     time.Duration     // and when the first one did
-	doubtedBeat                   uint64            // and of which beat the witness was then
-	looked                        time.Duration     // when checks that are not made at every step were made
-	made                          map[string]uint64 // by the witness's table and key, the beat with which it was made
+	doubted                       int               // the era in which the last reading of the status found the table not in sync; -1 for none
+	doubtedAt                     time.Duration     // and the time of the first such reading
+	doubtedBeat                   uint64            // and the witness's counter then
+	looked                        time.Duration     // when checks that do not run at every step last ran
+	made                          map[string]uint64 // by the witness's table and key, the counter with which it was created
 }
 
-// member is a place in the crew: a worker, or another in its stead when it is gone.
+// member is a place in the crew: a worker, or its replacement.
 type member struct {
 	worker             *Worker
 	asked              bool          // to stop
 	askedAt            time.Duration // when
 	paused             time.Duration // until then
-	away               time.Duration // nobody is started in its place until then
-	noSource, noTarget time.Duration // cut off until then
-	healthy            time.Duration // from when on it is well
+	away               time.Duration // no replacement starts until then
+	noSource, noTarget time.Duration // cut off from a service until then
+	healthy            time.Duration // since when it works
 }
 
-// works reports whether the worker goes on.
+// works reports whether the worker is running.
 func (m *member) works() bool { return !m.worker.Over && !m.worker.Dead() }
 
 func newSimulation(p plan, o SimOptions) *simulation {
@@ -238,7 +239,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 		}
 	}
 	if s.Mapping.KeepsVersions() {
-		s.rejected = 0 // a former image that the target rejects would have the newest one parked
+		s.rejected = 0 // an earlier image that the target rejects would park the newest one
 	}
 	if o.Relay {
 		s.relay = newRelaying(s)
@@ -253,7 +254,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	return s
 }
 
-// look sees every write, after the recorder did.
+// look observes every write, after the recorder.
 func (s *simulation) look(table, key string, before, after *model.Row) {
 	if table == model.StateTable && strings.HasPrefix(key, "default/sampled/") {
 		s.checkSampled(after)
@@ -269,21 +270,22 @@ func (s *simulation) look(table, key string, before, after *model.Row) {
 	s.strike(table, key, before, after)
 }
 
-// fail notes a failure of a checker.
+// fail records a failure of a checker.
 func (s *simulation) fail(checker, format string, args ...any) {
 	text := checker + ": " + fmt.Sprintf(format, args...)
 	s.World.Tracef("VIOLATION %s", text)
 	s.failures = append(s.failures, text)
 }
 
-// bad reports whether the run is over for a failure.
+// bad reports whether the run is over because of a failure.
 func (s *simulation) bad() bool { return len(s.failures) > 0 || len(s.Broken()) > 0 }
 
-// play is the script: a table with items, a crew, the planned faults, and then peace and judgement.
+// play is the script: a table with items, a crew, the planned faults, and then the end of the
+// faults and the final checks.
 func (s *simulation) play(ctx context.Context) {
 	s.ctx = ctx
 	s.fill()
-	if s.plan.unloaded { // some of what came before the start is before the cut, and some is not
+	if s.plan.unloaded { // some of the earlier changes are before the cut, and some are not
 		for range 40 {
 			s.write()
 			_ = task.Sleep(s.ctx, s.World.UpTo(45*time.Second))
@@ -327,7 +329,7 @@ func (s *simulation) play(ctx context.Context) {
 	}
 }
 
-// follow does what is planned, each at its time.
+// follow runs the planned events, each at its time.
 func (s *simulation) follow(ctx context.Context, events []event, does func(e event)) {
 	for _, e := range events {
 		if wait := s.started + e.at - s.World.Elapsed(); wait > 0 && task.Sleep(ctx, wait) != nil {
@@ -337,7 +339,7 @@ func (s *simulation) follow(ctx context.Context, events []event, does func(e eve
 	}
 }
 
-// troubled is until when a fault that has begun goes on.
+// troubled returns when the current faults end.
 func (s *simulation) troubled() time.Duration {
 	until := max(s.healthy, s.expired, s.begun)
 	for _, m := range s.crew {
@@ -346,7 +348,7 @@ func (s *simulation) troubled() time.Duration {
 	return until
 }
 
-// tick lets a minute or so pass and looks at everything that no single write shows.
+// tick lets about a minute pass and runs the checks that no single write triggers.
 func (s *simulation) tick() {
 	if !s.pass() {
 		return
@@ -362,7 +364,7 @@ func (s *simulation) tick() {
 	}
 }
 
-// pass lets a minute or so pass for the stream and the target; false if the run is over.
+// pass lets about a minute pass for the stream and the target. It returns false if the run is over.
 func (s *simulation) pass() bool {
 	if task.Sleep(s.ctx, 30*time.Second+s.World.UpTo(time.Minute)) != nil {
 		return false
@@ -376,7 +378,7 @@ func (s *simulation) pass() bool {
 	return true
 }
 
-// rollAged ends shards that have lived as long as the service lets them.
+// rollAged ends shards that have reached the service's maximum age.
 func (s *simulation) rollAged(t *model.Table) {
 	for _, sh := range t.Stream().Open() {
 		if s.World.Now().Sub(sh.Begun) > s.plan.shardLife {
@@ -422,14 +424,14 @@ func (s *simulation) hire(m *member, adjust ...func(*engine.Options)) {
 			f(o)
 		}
 	})
-	if s.clocks > 0 { // no worker's clock is ever right, the first one's neither
+	if s.clocks > 0 { // no worker's clock is ever right, not even the first one's
 		s.World.Inject("worker clock wrong from its start")
 		m.worker.Skew(time.Duration(s.clocks * (2*s.World.Rand().Float64() - 1) * float64(s.limit(wrongest(plan.seed)))))
 	}
 }
 
-// replace starts another worker in the place of one that is gone. A worker that ended by itself
-// needs a reason for it.
+// replace starts another worker in place of one that ended. A worker that ended by itself needs a
+// reason.
 func (s *simulation) replace(m *member) {
 	if m.works() {
 		return

@@ -13,10 +13,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
-// simSeeds is how many whole days TestSimulate plays; SIM_SEEDS sets another number, SIM_FROM the first of them.
+// simSeeds is the number of days that TestSimulate plays. SIM_SEEDS sets another number, SIM_FROM
+// the first seed.
 const simSeeds = 8
 
-// TestSimulate plays some seeds, each a virtual day or longer with every checker at work (I1 to I10). Gaps are mended by loads and sweeps (H71, H86, H98).
+// TestSimulate plays some seeds, each for a virtual day or longer with all checkers (I1 to I10).
+// Loads and sweeps repair gaps (H71, H86, H98).
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	from := fromEnvironment(t, "SIM_FROM", 0)
@@ -29,7 +31,8 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// TestSimulationIsRepeatable: the same seed gives the same trace byte for byte, whatever the number of processors.
+// TestSimulationIsRepeatable: the same seed gives the same trace, byte for byte, with any number of
+// processors.
 func TestSimulationIsRepeatable(t *testing.T) {
 	for _, seed := range partOf([]uint64{1, 4}) {
 		first := Simulate(seed, SimOptions{Trace: true})
@@ -44,18 +47,20 @@ func TestSimulationIsRepeatable(t *testing.T) {
 				t.Errorf("seed %d on %d processors: another trace", seed, processors)
 			}
 		}
-		// Without a trace the same things happen.
+		// Without a trace the run is the same.
 		if untraced := Simulate(seed, SimOptions{}); untraced.Steps != first.Steps || !maps.Equal(untraced.Injected, first.Injected) {
 			t.Errorf("seed %d without a trace: %d steps instead of %d", seed, untraced.Steps, first.Steps)
 		}
 	}
 }
 
-// exampleSeeds is how many days each mapping is played, each under seeds of its own: no two have the same faults.
+// exampleSeeds is how many days each mapping is played, each with its own seeds, so that no two
+// have the same faults.
 const exampleSeeds = 1
 
-// H72, H73, H74, H83: every worked example and every mapping of the simulation, for days of its own, with a workload of items that move, meet,
-// are removed and come back, and cannot be mapped, under copies, crashes and all other faults. In a brief run some of them.
+// H72, H73, H74, H83: every worked example and every mapping of the simulation is played for its
+// own days. Items move, share rows, are removed and recreated, and cannot be mapped, beside copies,
+// crashes and all other faults. A brief run plays some of them.
 func TestH72_H73_H74_H83_EveryMappingIsPlayed(t *testing.T) {
 	t.Parallel()
 	from, seeds := fromEnvironment(t, "SIM_FROM", 1000), seedsOf(t, exampleSeeds)
@@ -71,8 +76,9 @@ func TestH72_H73_H74_H83_EveryMappingIsPlayed(t *testing.T) {
 	}
 }
 
-// twiceAfterKill is a bug that shows only after a worker was killed: a row that is present is written again as it is. A run in which it did not show
-// early is over then, so that nobody plays a day for each fault that is needed for it.
+// twiceAfterKill is a bug that shows only after a worker was killed: an existing row is written
+// again unchanged. A run without an early occurrence ends, so that the test does not play a day for
+// each required fault.
 func twiceAfterKill(s *simulation) {
 	s.World.Go("bug", func(ctx context.Context) {
 		for task.Sleep(ctx, 10*time.Minute) == nil {
@@ -93,9 +99,9 @@ func twiceAfterKill(s *simulation) {
 	})
 }
 
-// TestExplain: a failing run is made as small as it gets, and its story names what it is about.
+// TestExplain: a failing run is reduced as far as possible, and its history names the cause.
 func TestExplain(t *testing.T) {
-	o := SimOptions{sabotage: twiceAfterKill, Without: []string{"workers gone after ledger writes"}} // which kills without a fault of its own
+	o := SimOptions{sabotage: twiceAfterKill, Without: []string{"workers gone after ledger writes"}} // this kills workers without a separate fault
 	seed := uint64(0)
 	for ; Simulate(seed, o).Checker() != "I7"; seed++ {
 		if seed > 50 {

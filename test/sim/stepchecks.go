@@ -18,7 +18,7 @@ func (m *Migration) violate(format string, args ...any) {
 	m.broken = append(m.broken, text)
 }
 
-// check looks at every write as it takes place.
+// check checks every write as it is executed.
 func (m *Migration) check(table, key string, before, after *model.Row) {
 	if slices.Contains(m.Mapping.Tables(), table) {
 		m.checkVersion(key, before, after)
@@ -37,7 +37,7 @@ func (m *Migration) check(table, key string, before, after *model.Row) {
 	}
 }
 
-// checkVersion: I2, the version of a row never decreases, nor that of any item in it.
+// checkVersion: I2, the version of a row never falls, nor that of any item in it.
 func (m *Migration) checkVersion(key string, before, after *model.Row) {
 	before.Columns(func(family, qualifier string, _ int64, _ string) {
 		if family != sink.LiveFamily && family != sink.GoneFamily || !strings.HasPrefix(qualifier, sink.VersionColumn) {
@@ -49,8 +49,8 @@ func (m *Migration) checkVersion(key string, before, after *model.Row) {
 	})
 }
 
-// superseded reports whether a row holds a version of a later generation: one of a former mapping
-// may go with it.
+// superseded reports whether a row holds a version of a later generation. It may replace a former
+// mapping's version.
 func superseded(was string, after *model.Row) bool {
 	return slices.ContainsFunc(owners(after), func(owner string) bool {
 		return transform.Version(heldIn(after, versionColumn(owner))).Generation() > transform.Version(was).Generation()
@@ -59,14 +59,14 @@ func superseded(was string, after *model.Row) bool {
 
 func held(r *model.Row) string { return heldIn(r, sink.VersionColumn) }
 
-// heldIn is the version in a version column, live or as a tombstone.
+// heldIn returns the version in a version column, live or tombstone.
 func heldIn(r *model.Row, column string) string {
 	live, _ := r.Value(sink.LiveFamily, column)
 	gone, _ := r.Value(sink.GoneFamily, column)
 	return max(live, gone)
 }
 
-// checkShard: I3, I4 and I6, for the row of a shard.
+// checkShard checks I3, I4 and I6 for the row of a shard.
 func (m *Migration) checkShard(key string, before, after *model.Row) {
 	was, existed := decoded[shardRecord](before)
 	if !existed {
@@ -105,10 +105,10 @@ func (m *Migration) checkShard(key string, before, after *model.Row) {
 	}
 }
 
-// checkParent: I4, a shard is begun only when its parent, if the ledger knows it, is finished.
+// checkParent: I4, a shard begins only when its parent, if the ledger knows it, is finished.
 func (m *Migration) checkParent(s checkpoint.Shard) {
 	for _, p := range m.Shards() {
-		// An orphan may begin: when its parent is listed after all, it may be too late to wait.
+		// An orphan may begin before its parent, because the parent may be listed too late.
 		orphan := m.born[m.shardKey(s)] < m.born[m.shardKey(p)]
 		if p.Label == s.Label && p.ID == s.Parent && !p.Finished() && !p.Ended() && !orphan {
 			m.violate("I4: shard %s was begun while its parent is %s", s.ID, p.State)
@@ -120,10 +120,10 @@ func (m *Migration) shardKey(s checkpoint.Shard) string {
 	return "default/shard/" + m.Source.Name + "/" + s.Label + "/" + s.ID
 }
 
-// checkApplied: I3, everything up to a checkpoint is applied, looked at as far as it lies after the
-// one before: the row of each item changed in the shard up to it holds at least the change's
-// version. Items that were parked hold it as well, as a tombstone. Changes from before the cut are
-// left out, until one comes in the shard that is not (H84).
+// checkApplied: I3, everything up to a checkpoint is applied. It checks the changes after the
+// previous checkpoint. The row of each changed item must hold at least the change's version. A
+// parked item's row holds it as a tombstone. Changes before the cut are excluded, until the shard
+// has one after it (H84).
 func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 	shard := m.Source.Shard(s.Label, s.ID)
 	if m.FromTopic || shard == nil || m.Target.Tables[m.Mapping.Table] == nil {
@@ -151,7 +151,7 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 			continue
 		}
 		for _, row := range rows {
-			if m.Bared[row.Row] { // with our version
+			if m.Bared[row.Row] { // including replicator's version
 				continue
 			}
 			if heldIn(m.Target.Row(row.Table, row.Row), versionColumn(row.Owner)) < string(versionOf(s, c.Sequence)) {
@@ -161,8 +161,8 @@ func (m *Migration) checkApplied(s checkpoint.Shard, from cdc.SequenceNumber) {
 	}
 }
 
-// versionOf is the version of a shard's change. What one commit adds was read under one lease, and
-// so in one generation.
+// versionOf returns the version of a shard's change. The changes of one commit were read under one
+// lease, and so in one generation.
 func versionOf(s checkpoint.Shard, change cdc.SequenceNumber) transform.Version {
 	return transform.NewVersion(s.Generation, s.Hop, change, transform.CountExact)
 }

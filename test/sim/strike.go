@@ -13,10 +13,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// strike takes a worker away at the moment at which a write of its to the ledger takes place: what
-// it did before the write is done, and what should follow it is not, the answer to the write
-// included. Killing at random instants seldom comes between two writes of one decision, and what is
-// unsafe is unsafe there. Common writes are struck seldom, so that the rest of the work goes on.
+// strike kills a worker at the moment when one of its ledger writes is executed. What it did before
+// the write is done. What should follow is not done, and the write's answer is lost. Kills at
+// random instants seldom hit between two writes of one decision, where unsafe code fails. Frequent
+// writes are seldom struck, so that other work continues.
 func (s *simulation) strike(table, key string, before, after *model.Row) {
 	family, turn := model.LedgerFamily, table == model.StateTable && isTurn(key, before, after)
 	if table != model.StateTable && strings.HasPrefix(key, transform.WitnessPrefix) {
@@ -35,7 +35,7 @@ func (s *simulation) strike(table, key string, before, after *model.Row) {
 		p /= 100
 	}
 	text, ok := after.Value(family, model.RecordColumn)
-	if !ok || strings.Contains(key, "/data/") || !s.World.Chance(p) { // what a verify keeps is no record
+	if !ok || strings.Contains(key, "/data/") || !s.World.Chance(p) { // the data of a verify is not a record
 		return
 	}
 	var record struct{ By string }
@@ -56,8 +56,8 @@ func (s *simulation) strike(table, key string, before, after *model.Row) {
 	}
 }
 
-// freeze stops a worker for a while, often another than the one that writes, while a step is made
-// of something that takes several: what it read before it, it acts on after it.
+// freeze pauses a worker, often another than the writer, at one step of a decision with several
+// steps. It acts afterwards on what it read before.
 func (s *simulation) freeze() {
 	if !s.World.Chance(s.stills) {
 		return
@@ -70,7 +70,7 @@ func (s *simulation) freeze() {
 	s.pause(m, s.World.UpTo(s.limit(2*s.Lease)))
 }
 
-// isClaim reports whether a witness is made, or taken from another ledger or generation.
+// isClaim reports whether a witness is created, or taken over from another ledger or generation.
 func isClaim(before, after *model.Row) bool {
 	var was, is checkpoint.Witness
 	text, found := before.Value(sink.LiveFamily, model.RecordColumn)
@@ -81,8 +81,8 @@ func isClaim(before, after *model.Row) bool {
 	return json.Unmarshal([]byte(text), &is) == nil && (!found || was.Ledger != is.Ledger || was.Generation != is.Generation)
 }
 
-// isTurn reports whether a write of the ledger is a step of something that takes several: anything
-// but a renewal or a checkpoint.
+// isTurn reports whether a ledger write is a step of a decision with several steps: any write
+// except a renewal or a checkpoint.
 func isTurn(key string, before, after *model.Row) bool {
 	switch {
 	case strings.HasPrefix(key, "default/table/"):
@@ -97,7 +97,7 @@ func isTurn(key string, before, after *model.Row) bool {
 	return false
 }
 
-// recordOf is decoded, with an empty record for a row that is not there.
+// recordOf is like decoded, but returns an empty record for a missing row.
 func recordOf[T any](r *model.Row) *T {
 	if record, ok := decoded[T](r); ok {
 		return record
@@ -105,10 +105,10 @@ func recordOf[T any](r *model.Row) *T {
 	return new(T)
 }
 
-// rival rewrites the table's record just before somebody else's compare-and-set of it, as another
-// worker, the survey of a command or an operator would who notes something of no consequence: what
-// was to be written has to be made anew of what the record holds now. Left to chance, two such
-// writes seldom meet within one round trip.
+// rival rewrites the table's record just before another process's compare-and-set of it, like a
+// worker, a command or an operator that records something unimportant. The compare-and-set must
+// then be repeated with the current record. By chance, two such writes seldom meet within one round
+// trip.
 func (s *simulation) rival(op, table, key string) {
 	if s.rivals == 0 || op != "Swap" || table != model.StateTable || !strings.HasPrefix(key, "default/table/") || !s.World.Chance(s.rivals) {
 		return

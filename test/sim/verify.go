@@ -23,11 +23,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// A verify is begun now and then beside the load, by an operator whose machine works on its parts
-// as the workers do, and once more when there is peace, with rows that somebody hurt. Its report is
-// held against a naive comparison (I9).
+// From time to time an operator verifies beside the load, and his machine works on the parts as the
+// workers do. After the faults he verifies again, with damaged rows. The result is compared with a
+// naive comparison (I9).
 
-// shaky is what the verifier reads through: some reads break in their midst.
+// shaky is the verifier's view of the target: some reads fail in the middle.
 type shaky struct {
 	model.Target
 	s   *simulation
@@ -42,7 +42,7 @@ func (k shaky) fails(op string) error {
 	return model.Fail(op, cdc.Unavailable)
 }
 
-// broken lets a read give some of its rows and fail then.
+// broken makes a read return some of its rows and then fail.
 func broken[T any](k shaky, f func(T) error) func(T) error {
 	after := -1
 	if k.rng.IntN(8) == 0 {
@@ -73,13 +73,13 @@ func (k shaky) ReadMarks(ctx context.Context, table string, r sink.Range, unmark
 	return k.Target.ReadMarks(ctx, table, r, unmarked, limit, broken(k, f))
 }
 
-// shakyDatabase is the source in the same way.
+// shakyDatabase does the same for the source.
 type shakyDatabase struct {
 	database
 	shaky
 }
 
-// Scan implements backfill.ScanSource. It takes its time, so that positions are saved.
+// Scan implements backfill.ScanSource. It is slow, so that positions are saved.
 func (k shakyDatabase) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
 	if err := k.fails("Scan"); err != nil {
 		return backfill.ScanPage{}, err
@@ -103,14 +103,14 @@ func (k shakyDatabase) Describe(ctx context.Context, table string) (backfill.Des
 	return k.database.Describe(ctx, table)
 }
 
-// verifies lets an operator verify the table now and then, until there is peace.
+// verifies lets an operator verify the table from time to time, until the faults are over.
 func (s *simulation) verifies(ctx context.Context) {
 	if !s.options.Verifies {
 		return
 	}
 	rng := stream(s.plan.seed, "verifier")
 	for task.Sleep(ctx, time.Duration((0.5+5*rng.Float64())*float64(time.Hour))) == nil && !s.peaceful {
-		patience := []time.Duration{20 * time.Minute, 6 * time.Hour}[rng.IntN(2)] // what he leaves he takes up again
+		patience := []time.Duration{20 * time.Minute, 6 * time.Hour}[rng.IntN(2)] // an abandoned verify is resumed later
 		limited, cancel := task.WithTimeout(ctx, time.Duration((0.1+rng.Float64())*float64(patience)))
 		found, result, err := s.verifyOnce(limited, rng)
 		cancel()
@@ -123,7 +123,7 @@ func (s *simulation) verifies(ctx context.Context) {
 	}
 }
 
-// verifyOnce begins a verify, or takes one up that was left, and works on it until it is over.
+// verifyOnce begins a verify, or resumes an abandoned one, and works on it until it is done.
 func (s *simulation) verifyOnce(ctx context.Context, rng *rand.Rand) ([]verify.Finding, checkpoint.VerifyResult, error) {
 	none := checkpoint.VerifyResult{}
 	s.verifiers++
@@ -184,13 +184,14 @@ func (s *simulation) verifyOnce(ctx context.Context, rng *rand.Rand) ([]verify.F
 	return found, state.Verify.Result, err
 }
 
-// checkFound: what a verify found beside the load differs now, too, if its row is as it was then.
+// checkFound: rows that a verify beside the load found to differ still differ, if they have not
+// changed.
 func (s *simulation) checkFound(found []verify.Finding, result checkpoint.VerifyResult) {
 	if n := result.Differing() + result.InFlight - result.LeftOut; int64(len(found)) != n {
 		s.fail("I9", "a verify found %d rows, and keeps %d", n, len(found))
 	}
 	if s.targetLost().After(result.BegunAt) {
-		return // of what it saw nothing is left to compare with
+		return // nothing is left to compare the findings with
 	}
 	wrong := s.wrongRows()
 	for _, f := range found {
@@ -207,7 +208,7 @@ func (s *simulation) checkFound(found []verify.Finding, result checkpoint.Verify
 	}
 }
 
-// heldBy is the higher version of an owner in a row.
+// heldBy returns the higher version of an owner in a row.
 func heldBy(row *model.Row, owner string) string {
 	column := ownColumn(sink.VersionColumn, owner)
 	live, _ := row.Value(sink.LiveFamily, column)
@@ -215,11 +216,12 @@ func heldBy(row *model.Row, owner string) string {
 	return max(live, gone)
 }
 
-// verifyInPeace verifies with rows that somebody hurt, when nothing changes any more: what it finds
-// is exactly what a naive comparison does. Where items are read at a few an hour, nobody waits for it.
+// verifyInPeace verifies with damaged rows, when nothing changes any more. The verify must find
+// exactly what a naive comparison finds. If only a few items an hour are read, the test does not
+// wait for it.
 func (s *simulation) verifyInPeace() {
 	state := s.State()
-	stage := state.Stage() // a sweep removes what is hurt
+	stage := state.Stage() // a sweep removes damaged rows
 	busy := state.NeedsLoad || stage == checkpoint.StageCopying || stage == checkpoint.StageSweeping
 	if !s.options.Verifies || s.copyRate > 0 || busy || s.bad() || s.Source.Stream().Ended || state.Generation == 0 || state.Suspended.Reason != "" || state.MappingHash != s.hash {
 		return
@@ -267,7 +269,7 @@ func (s *simulation) verifyInPeace() {
 	defer cancel()
 	if waited := done.Wait(limited); waited != nil || err != nil {
 		p.Kill()
-		followed := slices.ContainsFunc(s.crew, (*member).works) // or whoever found the target exchanged has ended, and rows wait for changes
+		followed := slices.ContainsFunc(s.crew, (*member).works) // otherwise the worker that found the exchanged target has ended, and rows wait for changes
 		if followed && s.State().Generation == state.Generation {
 			s.fail("I9", "a verify in peace does not end: %v, %v", waited, err)
 		}
@@ -296,7 +298,7 @@ func (s *simulation) verifyInPeace() {
 	s.repairInPeace(found)
 }
 
-// hurt does something to a row that nobody's request would.
+// hurt damages a row as no request would.
 func (s *simulation) hurt(rng *rand.Rand) (undo func()) {
 	tables := s.Mapping.Tables()
 	table := tables[rng.IntN(len(tables))]
@@ -307,7 +309,7 @@ func (s *simulation) hurt(rng *rand.Rand) (undo func()) {
 	}
 	key := keys[rng.IntN(len(keys))]
 	if s.expiring(table, key, 48*time.Hour) || s.rec.keepsOutlived(rowID{table, key}) {
-		return nil // nobody would mend it
+		return nil // nothing would repair it
 	}
 	row := s.Target.Row(table, key).Clone()
 	drop := func(what func(c model.Column) bool) { row.Cols = slices.DeleteFunc(row.Cols, what) }
@@ -338,17 +340,17 @@ func (s *simulation) hurt(rng *rand.Rand) (undo func()) {
 	return s.Target.Hurt(table, key, row)
 }
 
-// content is what belongs into a row, or is there.
+// rowContent is the wanted or actual content of a row.
 type rowContent struct {
 	owners map[string]bool
-	cells  map[[2]string][]string // by family and qualifier, from the newest on
+	cells  map[[2]string][]string // by family and qualifier, the newest first
 }
 
 func newRowContent() *rowContent {
 	return &rowContent{map[string]bool{}, map[[2]string][]string{}}
 }
 
-// wantedRows are what all items together put into rows, by table and key.
+// wantedRows returns the rows of all items, by table and key.
 func (s *simulation) wantedRows() map[string]*rowContent {
 	want := map[string]*rowContent{}
 	for _, item := range s.Source.Items() {
@@ -364,14 +366,14 @@ func (s *simulation) wantedRows() map[string]*rowContent {
 			want[at].owners[r.Owner] = true
 			for _, c := range r.Cells {
 				column := [2]string{c.Family, c.Qualifier}
-				want[at].cells[column] = append([]string{string(c.Value)}, want[at].cells[column]...) // lists come from the oldest on
+				want[at].cells[column] = append([]string{string(c.Value)}, want[at].cells[column]...) // lists are ordered from the oldest to the newest
 			}
 		}
 	}
 	return want
 }
 
-// wrongRows are the rows, by table and key, that are not as all items together say, found naively.
+// wrongRows returns the rows, by table and key, that differ from the items, found naively.
 func (s *simulation) wrongRows() map[string]bool {
 	want, wrong := s.wantedRows(), map[string]bool{}
 	for _, table := range s.Mapping.Tables() {
@@ -397,7 +399,7 @@ func (s *simulation) wrongRows() map[string]bool {
 	return wrong
 }
 
-// contentOf is what a row holds in the managed families.
+// contentOf returns a row's content in the managed families.
 func (s *simulation) contentOf(row *model.Row, managed []string) *rowContent {
 	have := newRowContent()
 	for _, c := range row.Cols {
@@ -425,8 +427,8 @@ func (s *simulation) contentOf(row *model.Row, managed []string) *rowContent {
 	return have
 }
 
-// is reports whether a row holds what belongs there. Cells older than those are garbage
-// collection's.
+// is reports whether a row holds exactly the wanted content. Older cells are left to garbage
+// collection.
 func (c *rowContent) is(want *rowContent) bool {
 	if want == nil {
 		want = newRowContent()
@@ -434,7 +436,7 @@ func (c *rowContent) is(want *rowContent) bool {
 	return len(c.owners) == len(want.owners) && len(c.cells) == len(want.cells) && c.has(want)
 }
 
-// has reports whether a row holds what belongs there, whatever else it holds.
+// has reports whether a row holds the wanted content, possibly with more.
 func (c *rowContent) has(want *rowContent) bool {
 	for owner := range want.owners {
 		if !c.owners[owner] {
@@ -450,8 +452,8 @@ func (c *rowContent) has(want *rowContent) bool {
 	return true
 }
 
-// doubtful are rows in which a naive comparison cannot tell: of items whose time to live is over on
-// one side perhaps, and that hold more than they should where what it removed stays.
+// doubtful reports rows that a naive comparison cannot judge: of items whose time to live may be
+// over on one side, and that hold more than they should if expired items are kept.
 func (s *simulation) doubtful(table, row string) bool {
 	if s.expiring(table, row, time.Hour) {
 		return true
@@ -464,7 +466,7 @@ func (s *simulation) doubtful(table, row string) bool {
 	return s.Mapping.Outlives() && (held == nil && len(want.owners) == 0 || held != nil && s.contentOf(held, s.Mapping.Managed(table)).has(want))
 }
 
-// expiring rows are of items that expire within a time.
+// expiring reports rows of items that expire within a time.
 func (s *simulation) expiring(table, row string, within time.Duration) bool {
 	for _, item := range s.Source.Items() {
 		if live, _ := s.Mapping.Unexpired([]attribute.Item{item}, s.World.Now().Add(within)); len(live) > 0 {

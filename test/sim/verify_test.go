@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// TestVerifiesTellTheTruth: whole systems that are verified beside the load and in peace, with rows
-// that somebody hurt and reads that break (I9, H54, H55, H56, H96).
+// TestVerifiesTellTheTruth: whole systems are verified beside the load and after the faults, with
+// damaged rows and reads that fail (I9, H54, H55, H56, H96).
 func TestVerifiesTellTheTruth(t *testing.T) {
 	total := happened{}
 	for seed := range seedsOf(t, 12) {
@@ -22,7 +22,7 @@ func TestVerifiesTellTheTruth(t *testing.T) {
 	total.demand(t, "verify beside the load", "verify in peace", "row hurt", "verify finds: missing", "verify finds: different", "verify finds: extra", "read of a verify broken off")
 }
 
-// The checker sees a verify that overlooks a row, and one that reports a right one.
+// The checker detects a verify that overlooks a row, and one that reports a correct one.
 func TestVerifyCheckerHasTeeth(t *testing.T) {
 	w := virtual.NewWorld(1, time.Time{}, false)
 	m := NewMigration(w, 1)

@@ -21,7 +21,7 @@ import (
 // rankAttribute is the version attribute of a run in which the application ranks its writes.
 const rankAttribute = "rev"
 
-// ranked is the mapping of such a run.
+// ranked returns the mapping of such a run.
 func ranked(moving bool) *transform.Mapping {
 	spec := transform.Spec{
 		Source: "Orders", Table: "orders", VersionAttribute: rankAttribute, Families: []transform.Family{{Name: "d"}},
@@ -41,7 +41,7 @@ func ranked(moving bool) *transform.Mapping {
 	return m
 }
 
-// dualSource is the table as an application's server uses it: answers are lost, or late.
+// dualSource is the table as an application's server uses it: answers are lost or late.
 type dualSource struct{ *dualRun }
 
 func (s dualSource) Get(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
@@ -79,8 +79,8 @@ func (s dualSource) Write(ctx context.Context, c dualwrite.Change) (attribute.It
 	return old, nil
 }
 
-// dualTarget is the target as an application's server uses it: any request may be late. Its writes
-// are no business of the checkers of this program's.
+// dualTarget is the target as an application's server uses it: any request may be late. Checkers do
+// not judge its writes.
 type dualTarget struct {
 	model.Target
 	run *dualRun
@@ -105,7 +105,7 @@ func (t dualTarget) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return t.Target.Apply(ctx, r)
 }
 
-// changeRanked is one change by a server with the package that applications use, beside others.
+// changeRanked is one change by a server that uses the applications' package, beside other servers.
 func (d *dualRun) changeRanked() {
 	d.pending++
 	d.World.Go("server", func(ctx context.Context) {
@@ -117,14 +117,14 @@ func (d *dualRun) changeRanked() {
 		case 0:
 			d.phantom(ctx, pk, keys)
 			return
-		case 1: // by a way round the application, without a raise: ordered by the stream
+		case 1: // bypasses the package and does not raise the number: the stream orders it
 			if item := d.items[pk]; item.Exists() {
 				d.World.Inject("edit without a raise")
 				d.items[pk] = d.imageOf(keys, item)
 				d.Source.Put(d.items[pk])
 			}
 			return
-		case 2: // which carries no number (H87)
+		case 2: // it carries no number (H87)
 			if d.items[pk].Exists() {
 				d.World.Inject("removal without a number")
 				d.items[pk] = attribute.Item{}
@@ -149,7 +149,7 @@ func (d *dualRun) changeRanked() {
 	})
 }
 
-// imageOf is a new image of an item, with the number that it has.
+// imageOf returns a new image of an item, with its current number.
 func (d *dualRun) imageOf(keys, old attribute.Item) attribute.Item {
 	rng := d.World.Rand()
 	d.written++
@@ -174,8 +174,8 @@ func withNumber(item, of attribute.Item) attribute.Item {
 	return attribute.NewItem(append(slices.Clone(item.Attributes()), attribute.Attribute{Name: rankAttribute, Value: number}))
 }
 
-// phantom writes the target as a server whose condition failed must not: at a number that somebody
-// else has taken meanwhile. Whatever has that number, or a higher one, takes its place.
+// phantom writes the target as a server must not after a failed condition: at a number that another
+// server has used meanwhile. A write with that number or a higher one replaces it.
 func (d *dualRun) phantom(ctx context.Context, pk string, keys attribute.Item) {
 	read := d.items[pk]
 	number, ok := d.numberOf(pk)
@@ -183,7 +183,7 @@ func (d *dualRun) phantom(ctx context.Context, pk string, keys attribute.Item) {
 		return
 	}
 	if now, exists := d.numberOf(pk); !exists || now <= number {
-		return // in another row it would be one that no change mends
+		return // in another row no change would repair it
 	}
 	d.World.Inject("phantom write")
 	requests, err := dualwrite.Rows(d.Mapping, cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: d.World.Now(), Keys: keys, New: withRevision(d.imageOf(keys, read), number+1)})
@@ -195,8 +195,8 @@ func (d *dualRun) phantom(ctx context.Context, pk string, keys attribute.Item) {
 	}
 }
 
-// restart creates an item as a server that counts from 1, whatever it had been before (H87): the
-// stream's change is refused for the tombstone's number, and raised above it.
+// restart creates an item as a server that counts from 1, whatever its number was before (H87). The
+// tombstone's number rejects the stream's change, and replicator raises the change above it.
 func (d *dualRun) restart(ctx context.Context) {
 	pk := fmt.Sprintf("r%d", d.World.Rand().IntN(3))
 	keys := keysOf(pk)
@@ -213,7 +213,7 @@ func (d *dualRun) restart(ctx context.Context) {
 	}
 }
 
-// cure writes the items that began anew once more, above every number before.
+// cure writes the recreated items again, above every earlier number.
 func (d *dualRun) cure(ctx context.Context) {
 	for n := range 3 {
 		pk := fmt.Sprintf("r%d", n)
@@ -242,7 +242,7 @@ func keysOf(pk string) attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}, {Name: "sk", Value: attribute.String("s")}})
 }
 
-// parkedKeys are the partition keys of what is parked.
+// parkedKeys returns the partition keys of parked items.
 func (d *dualRun) parkedKeys(ctx context.Context) (keys []string) {
 	parking := sink.NewParking(model.Target{Bigtable: d.Target}, "default")
 	_ = parking.List(ctx, d.Mapping.Source, func(_ sink.Ref, p transform.Parked) error {

@@ -14,16 +14,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// workload makes items for a mapping out of its samples: they keep what the mapping asks for, and everything else of them changes. Now and then
-// they lack something, or hold what cannot be mapped.
+// workload makes items for a mapping from its samples. They keep what the mapping needs, and all
+// else varies. Sometimes they lack an attribute, or cannot be mapped.
 type workload struct {
 	*shape
 	keys []itemKey
-	// pool is what the attributes that steer may hold: few values, so that items come back to where they were, and meet.
+	// pool holds the values of the attributes that steer. There are few, so that items return to
+	// earlier places, and share rows.
 	pool map[string][]attribute.Value
 }
 
-// itemKey is the key of an item with the sample that it was made from.
+// itemKey is the key of an item with the sample from which it was made.
 type itemKey struct {
 	attribute.Item
 	sample int
@@ -47,7 +48,7 @@ func newWorkload(s *shape, rng *rand.Rand, keys int, long bool) *workload {
 		if long {
 			key = lengthened(key)
 		}
-		if p := s.layout.place(w.as(key, at)); len(p.spots) > 0 || p.ignored || rng.IntN(8) == 0 { // few that are parked whatever they hold
+		if p := s.layout.place(w.as(key, at)); len(p.spots) > 0 || p.ignored || rng.IntN(8) == 0 { // only a few that are parked whatever they hold
 			w.keys = append(w.keys, itemKey{key, at})
 		}
 	}
@@ -61,7 +62,7 @@ func newWorkload(s *shape, rng *rand.Rand, keys int, long bool) *workload {
 	return w
 }
 
-// as is a sample under another key.
+// as returns a sample under another key.
 func (w *workload) as(key attribute.Item, sample int) attribute.Item {
 	list := slices.Clone(key.Attributes())
 	for _, a := range w.samples[sample].Attributes() {
@@ -72,7 +73,7 @@ func (w *workload) as(key attribute.Item, sample int) attribute.Item {
 	return attribute.NewItem(list)
 }
 
-// mixed is a key of parts of two samples.
+// mixed combines parts of two samples' keys.
 func (w *workload) mixed(rng *rand.Rand, key attribute.Item) attribute.Item {
 	other := w.mapping.Keys(w.samples[rng.IntN(len(w.samples))])
 	list := slices.Clone(key.Attributes())
@@ -81,7 +82,7 @@ func (w *workload) mixed(rng *rand.Rand, key attribute.Item) attribute.Item {
 	return attribute.NewItem(list)
 }
 
-// lengthened is a key whose first part is long, if it is text.
+// lengthened makes the first part of a key long, if it is text.
 func lengthened(key attribute.Item) attribute.Item {
 	list := slices.Clone(key.Attributes())
 	if list[0].Value.Kind() == attribute.KindS {
@@ -90,7 +91,7 @@ func lengthened(key attribute.Item) attribute.Item {
 	return attribute.NewItem(list)
 }
 
-// varied changes all parts of a key alike, so that what is equal stays so.
+// varied changes all parts of a key in the same way, so that equal values stay equal.
 func (w *workload) varied(how int, key attribute.Item) attribute.Item {
 	list := slices.Clone(key.Attributes())
 	for i := range list {
@@ -99,7 +100,8 @@ func (w *workload) varied(how int, key attribute.Item) attribute.Item {
 	return attribute.NewItem(list)
 }
 
-// varied is another value that is much like the given one. The same way changes equal values alike.
+// varied returns another value that is similar to the given one. Equal values change in the same
+// way.
 func varied(how int, v attribute.Value) attribute.Value {
 	switch v.Kind() {
 	case attribute.KindS:
@@ -128,7 +130,8 @@ func varied(how int, v attribute.Value) attribute.Value {
 	return v
 }
 
-// shifted moves the delimiter between two parts of a key, so that both keys are one text where delimiters are not escaped.
+// shifted moves the delimiter between two parts of a key, so that both keys are the same text if
+// delimiters are not escaped.
 func shifted(first, second string, key attribute.Item) attribute.Item {
 	a, _ := key.Get(first)
 	b, _ := key.Get(second)
@@ -154,7 +157,7 @@ func number(text string) attribute.Value {
 	return v
 }
 
-// item makes an image of the item with that key. Write is a number that no other has.
+// item returns an image of the item with that key. Write is a unique number.
 func (w *workload) item(rng *rand.Rand, key itemKey, write int) attribute.Item {
 	sample := w.samples[key.sample]
 	if rng.IntN(6) == 0 {
@@ -176,7 +179,7 @@ func (w *workload) item(rng *rand.Rand, key itemKey, write int) attribute.Item {
 			continue
 		}
 		switch how := rng.IntN(24); {
-		case how == 0 || w.steers[a.Name] && how == 1: // it is absent
+		case how == 0 || w.steers[a.Name] && how == 1: // absent
 			continue
 		case w.steers[a.Name] && how < 14:
 			pool := w.pool[a.Name]
@@ -201,7 +204,7 @@ func (w *workload) item(rng *rand.Rand, key itemKey, write int) attribute.Item {
 	return attribute.NewItem(list)
 }
 
-// textOf is the name of an attribute of text that does not decide where the item goes.
+// textOf returns the name of a text attribute that does not decide where the item goes.
 func (w *workload) textOf(rng *rand.Rand, item attribute.Item) string {
 	names := []string{"bad"}
 	for _, a := range item.Attributes() {
@@ -212,12 +215,12 @@ func (w *workload) textOf(rng *rand.Rand, item attribute.Item) string {
 	return names[rng.IntN(len(names))]
 }
 
-// expiry is a time to live: within a day or a year of the run, long over, or none.
+// expiry returns a time to live: within a day or a year of the run, long past, or none.
 func expiry(rng *rand.Rand, write int) (attribute.Value, bool) {
 	switch rng.IntN(9) {
 	case 0:
 		return attribute.Value{}, false
-	case 8: // in milliseconds, before the epoch, nearly for ever, and more than any clock
+	case 8: // in milliseconds, before the epoch, in a very distant future, and beyond any clock
 		return number([]string{"1793500000000", "-1793500000", "253402300798", "253402300799", "1e20", "99999999999999999999999999999999999999"}[write%6]), true
 	case 1:
 		return number("5"), true
@@ -229,7 +232,7 @@ func expiry(rng *rand.Rand, write int) (attribute.Value, bool) {
 	return number(fmt.Sprint(simEpoch.Add(time.Duration(rng.IntN(48))*time.Hour).Unix() + int64(write))), true
 }
 
-// another is a value of another type.
+// another returns a value of another type.
 func another(v attribute.Value) attribute.Value {
 	if v.Kind() == attribute.KindS {
 		return attribute.List([]attribute.Value{v, attribute.Null()})
@@ -237,7 +240,7 @@ func another(v attribute.Value) attribute.Value {
 	return attribute.String("another type")
 }
 
-// changed is a value of the same type, most often one that no other image has.
+// changed returns a value of the same type, usually a unique one.
 func changed(rng *rand.Rand, v attribute.Value, write int) attribute.Value {
 	switch v.Kind() {
 	case attribute.KindS:
