@@ -82,8 +82,8 @@ func (s *simulation) repairAll(ctx context.Context, found []verify.Finding) (rep
 	return repair.Findings(ctx, r.Repairer, found, slog.New(slog.DiscardHandler))
 }
 
-// repairInPeace repairs what a verify found, and looks at what became of it. Rows that are left have
-// a reason.
+// repairInPeace repairs the rows that a verify found, and checks the result. Each row that is left
+// must have a reason.
 func (s *simulation) repairInPeace(found []verify.Finding) {
 	if len(found) == 0 || s.bad() {
 		return
@@ -109,7 +109,7 @@ func (s *simulation) repairInPeace(found []verify.Finding) {
 	}
 	state := s.State()
 	if err != nil || d.NotReached > 0 {
-		if s.bad() || state.Generation != state.Adopted || !state.Loaded() { // no generation admits a row without a version then
+		if s.bad() || state.Generation != state.Adopted || !state.Loaded() { // no generation accepts a row without a version then
 			return
 		}
 		s.fail("I9", "a repair in peace fails: %v, %+v", err, d)
@@ -145,8 +145,8 @@ func (s *simulation) repairInPeace(found []verify.Finding) {
 	}
 }
 
-// forgetStrange takes rows away that somebody made and a repair has emptied: no item was ever there,
-// and the checks of the end know nothing of them.
+// forgetStrange removes rows of another writer that a repair has emptied. They never had an item,
+// and the final checks do not know them.
 func (s *simulation) forgetStrange() {
 	for _, table := range s.Mapping.Tables() {
 		for _, key := range slices.Clone(s.Target.Rows(table)) {
@@ -157,7 +157,7 @@ func (s *simulation) forgetStrange() {
 	}
 }
 
-// checkSampled: what workers note to differ of what they have just applied does differ.
+// checkSampled: rows that workers report as different, among those just applied, do differ.
 func (s *simulation) checkSampled(after *model.Row) {
 	record := recordOf[struct {
 		Findings []json.RawMessage `json:"findings"`

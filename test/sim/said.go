@@ -133,10 +133,11 @@ func (s *simulation) doubt() string {
 	return strings.Join(s.rec.unequalOf(s.since(state), func(c change) bool { return claimed(c) || c.At.Before(bound) }), "\n")
 }
 
-// claimed returns a function that reports whether the ledger calls a change applied.
+// claimed returns a function that reports whether the ledger calls a change applied. In mode topic
+// a checkpoint only says that it is published.
 func (t *recorder) claimed(state checkpoint.TableState) func(c change) bool {
 	return func(c change) bool {
-		if c.Shard == nil { // the load's alone
+		if c.Shard == nil { // only the load brings it
 			at := state.Load.ImagesAt()
 			return c.At.Before(at.Add(-t.exports.fuzzOf(at.Unix())))
 		}
