@@ -40,12 +40,14 @@ type Progress struct {
 	Settling Settling
 	Ended    bool
 	Cutover  Sighted
+	// Rechecked is about the rows of the changes up to Position.
+	Rechecked Rechecked
 }
 
 // Progress returns the shard's progress according to its record.
 func (s *Shard) Progress() Progress {
 	return Progress{Position: cdc.Position{After: s.Position}, EventTime: s.EventTime, CellTime: s.CellTime, FirstRead: s.FirstRead,
-		AppliedTo: s.AppliedTo, ReadAt: s.ReadTime(), CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate, Cutover: s.Sighted}
+		AppliedTo: s.AppliedTo, ReadAt: s.ReadTime(), CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate, Cutover: s.Sighted, Rechecked: s.Rechecked}
 }
 
 // Take leases a shard that Look returned. Parent is its parent's row, nil if there is none. The
@@ -244,7 +246,7 @@ func (s *Shard) advance(p Progress) error {
 		s.ReadAt = later(s.ReadAt, p.ReadAt.Add(s.ahead()))
 	}
 	s.CaughtUp, s.Dropping = p.CaughtUp, p.Dropping
-	s.Settling, s.Sighted = p.Settling, p.Cutover
+	s.Settling, s.Sighted, s.Rechecked = p.Settling, p.Cutover, p.Rechecked
 	s.AppliedTo = p.AppliedTo // a late change resets it
 	s.Applied = max(s.Applied, p.Applied)
 	if s.Owner != "" { // a shard that no worker reads has no rate

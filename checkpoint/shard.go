@@ -89,6 +89,8 @@ type Shard struct {
 	Settling Settling `json:"settling,omitzero"`
 	// Sighted holds facts about the shard that a cutover needs.
 	Sighted Sighted `json:"sighted,omitzero"`
+	// Rechecked says how far the rows of the shard's changes were compared again.
+	Rechecked Rechecked `json:"rechecked,omitzero"`
 	// Reopened is how often the shard was reopened after a gap. It is reset when a page of the
 	// shard is applied.
 	Reopened int `json:"reopened,omitempty"`

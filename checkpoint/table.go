@@ -85,6 +85,8 @@ type TableState struct {
 	// Suspended says why the table, which a pattern selected, cannot be followed now; zero if it
 	// can.
 	Suspended Suspension `json:"aside,omitzero"`
+	// Recheck is a cutover's request to compare the rows of all changes again.
+	Recheck Recheck `json:"recheck,omitzero"`
 	// Halt is a cutover's request to all processes that write rows of the table.
 	Halt Halt `json:"halt,omitzero"`
 	// Pause is an operator's pause of the table.

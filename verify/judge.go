@@ -34,8 +34,9 @@ type Verdict struct {
 	InFlight, Leaving bool
 	// Kept counts shares without an item that stay because expire: keep is configured.
 	Kept int
-	// Unmapped says that one of the items cannot be mapped.
-	Unmapped bool
+	// Unmapped says that one of the items cannot be mapped. Expired says that the row is missing,
+	// and counts as equal only because the time to live of its item has ended.
+	Unmapped, Expired bool
 
 	pending []Finding // differences at a version of count 0
 	held    []held
@@ -77,6 +78,9 @@ func Judge(m *transform.Mapping, table string, row sink.Row, shares []sink.Share
 	j.hold(shares, wanted)
 	return j.Verdict
 }
+
+// Equal reports whether the row has exactly what its items require.
+func (v Verdict) Equal() bool { return !v.differs() && !v.Unmapped }
 
 type judgement struct {
 	Verdict
@@ -147,6 +151,7 @@ func (j *judgement) wanted(w Wanted) {
 	case !alive && nothing:
 		f.Kind = Missing
 		if expired {
+			j.Expired = true
 			return // absent here, and soon in the source: an expired item counts as absent on both sides
 		}
 	case alive && len(f.Columns) == 0:

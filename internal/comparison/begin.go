@@ -32,13 +32,27 @@ type Beginning struct {
 
 // Compare compares the whole table in this process, while nothing writes either side.
 func (b Beginning) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
-	result, err := verifies.CompareFrozen(ctx, verifies.Options{
+	result, err := verifies.CompareFrozen(ctx, b.options(), state, b.Bytes, newKey())
+	return stored(result, state), err
+}
+
+// SampleItems compares random items in this process, while nothing writes either side.
+func (b Beginning) SampleItems(ctx context.Context, state checkpoint.TableState, items int) (checkpoint.VerifyResult, error) {
+	result, err := verifies.SampleFrozen(ctx, b.options(), state, b.Items, items)
+	return stored(result, state), err
+}
+
+func (b Beginning) options() verifies.Options {
+	return verifies.Options{
 		Ledger: b.Ledger, Database: b.Source, Rows: b.Target,
 		Table: engine.Spec{Mapping: b.Mapping, MappingHash: b.Hash, Late: b.Late, Owned: b.Owned, Segments: partsAtOnce},
-	}, state, b.Bytes, newKey())
-	stored := result.Stored()
-	stored.Generation = state.Generation
-	return stored, err
+	}
+}
+
+func stored(r verify.Result, state checkpoint.TableState) checkpoint.VerifyResult {
+	s := r.Stored()
+	s.Generation = state.Generation
+	return s
 }
 
 // Begin plans the verify of the table and writes the plan to the ledger. From then on, workers can

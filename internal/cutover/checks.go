@@ -42,6 +42,13 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Await(now, why) })
 		return err
 	}
+	if waits, why, err := v.recheck(ctx, c, now); err != nil {
+		return err
+	} else if why != "" {
+		return v.cancel(ctx, c, now, "%s", why)
+	} else if waits != "" {
+		return v.trouble(ctx, c, "%s", waits)
+	}
 	if err := v.probeCanaries(ctx, c); err != nil {
 		return v.cancel(ctx, c, now, "canaries cannot be written to a source: %v", err)
 	}

@@ -64,6 +64,8 @@ type Verifier interface {
 	Begin(ctx context.Context, state checkpoint.TableState) (number uint32, err error)
 	// Compare makes one in this process. Nothing writes meanwhile.
 	Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error)
+	// Sample compares so many random items in this process. Nothing writes meanwhile.
+	Sample(ctx context.Context, state checkpoint.TableState, items int) (checkpoint.VerifyResult, error)
 }
 
 // Settings are what a configuration says of cutovers, and periods. A zero period is its default.

@@ -21,11 +21,15 @@ func TestALongVerifyIsRefusedBeforeTheFreeze(t *testing.T) {
 	}{{5 * time.Minute, 10 * time.Minute, 1000, true}, {5*time.Minute + 1, 10 * time.Minute, 1000, false}, {time.Hour, 0, 1000, true},
 		{time.Hour, 10 * time.Minute, 999, true}} { // the driver compares fewer by itself
 		f := ready()
-		f.State.Verify.Full.Items = c.items
+		f.State.Verify.Full.Items, f.State.Apply = c.items, checkpoint.Topic
 		f.State.Verify.Full.BegunAt = f.State.Verify.Full.EndedAt.Add(-c.took)
 		yes, figure, cure := f.full("T", c.within, 1000, noon)
 		if yes != c.yes || yes == (cure != "") || !yes && !strings.Contains(figure, "more than half of cutover.deadlines.verify (10m)") {
 			t.Errorf("%s of %s: %t, %q, %q", c.took, c.within, yes, figure, cure)
+		}
+		f.State.Apply = checkpoint.Direct // its changes are compared again instead
+		if yes, figure, _ := f.full("T", c.within, 1000, noon); !yes {
+			t.Errorf("%s of %s: %q", c.took, c.within, figure)
 		}
 	}
 }

@@ -122,6 +122,10 @@ func (v *drive) final(ctx context.Context, c checkpoint.Cutover, source string, 
 	switch number := c.Finals[source]; {
 	case done:
 		f.result = compared
+	case number == 0 && rechecks(s, v.settings.Ready.Small):
+		if f, err = v.finalRecheck(ctx, c, s); err != nil || f.waits+f.why != "" {
+			return f, err
+		}
 	case number == 0 && !c.Rehearse && small(s.Verify.Full, v.settings.Ready.Small): // in a rehearsal the application writes
 		if f.result, err = v.Verifier.Compare(ctx, s); err != nil {
 			return final{}, err

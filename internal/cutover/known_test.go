@@ -297,7 +297,7 @@ func TestWhenReadyWaitsOn(t *testing.T) {
 // Tables drain side by side: ten take no longer than one, and the default deadline holds.
 func TestTablesDrainSideBySide(t *testing.T) {
 	for tables, defect := range map[int]string{
-		4:  "4 tables: step watching, frozen for 8m31s",
+		4:  "4 tables: step watching, frozen for 8m27s",
 		10: "10 tables: step cancelled, frozen for 10m4s",
 	} {
 		stage(t, tables, 1, func(s *scene) {
@@ -322,7 +322,7 @@ func TestFencesRiseSideBySide(t *testing.T) {
 					to = e.At
 				}
 			}
-			defect := map[int]string{12: "step watching, the fence took 4m1s", 40: "step watching, the fence took 13m21s"}[targets]
+			defect := map[int]string{12: "step watching, the fence took 4m2s", 40: "step watching, the fence took 13m22s"}[targets]
 			known.Defect(t, 47, defect,
 				known.Expect(to.Sub(from) < 2*time.Minute, "step %s, the fence took %s", c.Step, to.Sub(from).Round(time.Second)))
 		})

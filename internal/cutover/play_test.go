@@ -17,16 +17,19 @@ import (
 // says.
 type scene struct {
 	*kit.Migration
-	calls  []string // of hooks: name, token, step
-	hook   func(call Call) (string, Outcome)
-	takes  time.Duration // a call
-	final  func(source string) checkpoint.VerifyResult
-	begun  []string // final verifies of the workers
-	alone  []string // tables that the driver compared
-	parked map[string][]string
-	failed []string
-	said   []string // steps
-	driver *Driver
+	calls []string // of hooks: name, token, step
+	hook  func(call Call) (string, Outcome)
+	takes time.Duration // a call
+	final func(source string) checkpoint.VerifyResult
+	begun []string // final verifies of the workers
+	alone []string // tables that the driver compared
+	// full, if not zero, is what a verify of the workers finds, and sample what one of the driver.
+	full, sample checkpoint.VerifyCounts
+	samples      int
+	parked       map[string][]string
+	failed       []string
+	said         []string // steps
+	driver       *Driver
 }
 
 // playScene plays a script with a scene in which every call does what it is there for.
@@ -82,6 +85,9 @@ func (s *scene) Begin(ctx context.Context, state checkpoint.TableState) (uint32,
 	s.World.Go("verify "+state.Source, func(ctx context.Context) {
 		_ = task.Sleep(ctx, 15*time.Second)
 		r := s.final(state.Source)
+		if s.full != (checkpoint.VerifyCounts{}) {
+			r.VerifyCounts = s.full
+		}
 		switch r.Items {
 		case 0:
 			r.Items = 1000
@@ -92,6 +98,15 @@ func (s *scene) Begin(ctx context.Context, state checkpoint.TableState) (uint32,
 		_, _ = s.Ledger.EndVerify(ctx, begun, r)
 	})
 	return begun.Verify.Number, nil
+}
+
+// Sample compares a few items of a large table.
+func (s *scene) Sample(ctx context.Context, _ checkpoint.TableState, items int) (checkpoint.VerifyResult, error) {
+	s.samples++
+	_ = task.Sleep(ctx, time.Second)
+	r := checkpoint.VerifyResult{VerifyCounts: s.sample, EndedAt: s.Now()}
+	r.Compared = int64(items)
+	return r, ctx.Err()
 }
 
 // Compare compares a small table.

@@ -111,7 +111,7 @@ func (s *scene) create(source string) {
 		st.StreamARN, st.Label = "arn/"+source, "l"
 		st.Generation, st.Adopted, st.Base, st.Listed = 5, 5, 5, 5
 		st.Load = checkpoint.Load{Generation: 5, DoneAt: begin}
-		clean := checkpoint.VerifyResult{Number: 1, Way: "quiet", VerifyCounts: checkpoint.VerifyCounts{Items: 50_000}, BegunAt: begin.Add(-33 * time.Minute), EndedAt: begin.Add(-30 * time.Minute), Generation: 5}
+		clean := checkpoint.VerifyResult{Number: 1, Way: "quiet", VerifyCounts: checkpoint.VerifyCounts{Items: 1000}, BegunAt: begin.Add(-33 * time.Minute), EndedAt: begin.Add(-30 * time.Minute), Generation: 5}
 		st.Verify.Number, st.Verify.Result, st.Verify.Full = 1, clean, clean
 	})
 	s.shard(checkpoint.Shard{Source: source, ID: "s", State: checkpoint.Waiting, Generation: 5})
@@ -252,6 +252,11 @@ func (s *scene) Begin(ctx context.Context, state checkpoint.TableState) (uint32,
 		s.must(err)
 	})
 	return begun.Verify.Number, nil
+}
+
+// Sample compares a few items of a large table.
+func (s *scene) Sample(ctx context.Context, state checkpoint.TableState, _ int) (checkpoint.VerifyResult, error) {
+	return s.Compare(ctx, state)
 }
 
 // Compare compares a small table, which takes a second.

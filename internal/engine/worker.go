@@ -58,6 +58,7 @@ type Table struct {
 	Publisher Publisher
 	Tracker   ShardTracker // the shards that this process reads
 	Outages   Outages      // the leases it released because the source did not answer
+	Recheck   RecheckNumber
 	Wake      wakeups
 }
 

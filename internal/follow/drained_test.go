@@ -30,7 +30,7 @@ func TestH18_WhatWasFoundBeforeHoldsStill(t *testing.T) {
 		assigning := func(source string) *Assigner {
 			s := engine.NewTable(p, engine.Spec{Mapping: &transform.Mapping{Source: source}})
 			p.Completion.Await(source, &s.Wake.Assigner)
-			return NewAssigner(s, NewFollower(s, nil, NewSettleRoom(0)))
+			return NewAssigner(s, NewFollower(s, nil, NewSettleRoom(0), nil))
 		}
 		a, b := assigning("A"), assigning("B")
 		read := checkpoint.Shard{Label: "l", ID: "s", State: checkpoint.Reading, Owner: ledger.Worker()}

@@ -32,15 +32,18 @@ type follower struct {
 	late      time.Duration // how long after its change the application may write the target; 0: it does not
 	room      *SettleRoom
 	lagBound  time.Duration
+	rechecks  func() Recheck // nil: this process does not compare rows
+	number    *engine.RecheckNumber
 }
 
 // NewFollower makes what works under leases. Sample, if not nil, is shown what is applied; pages that
 // are to be settled take room.
-func NewFollower(s *engine.Table, sample func(*transform.Batch) (durable func()), room *SettleRoom) *follower {
+func NewFollower(s *engine.Table, sample func(*transform.Batch) (durable func()), room *SettleRoom, rechecks func() Recheck) *follower {
 	return &follower{
 		Common: s.Common, applier: s.Applier(sample), publisher: s.Publisher, fencing: s.Fencing, mapping: s.Mapping, open: s.Open, database: s.Database,
 		slots: s.Worker.Slots, calls: s.Worker.Calls, tracker: &s.Tracker, outages: &s.Outages,
 		late: s.Spec.Late, room: room, lagBound: cmp.Or(s.Spec.LagBound, defaultLagBound),
+		rechecks: rechecks, number: &s.Recheck,
 	}
 }
 
@@ -48,22 +51,25 @@ func NewFollower(s *engine.Table, sample func(*transform.Batch) (durable func())
 // publish where the mode says so, write, commit. The checkpoint moves only over what Write has
 // reported durable (I3), so that a crash anywhere repeats work and loses none. Under dual writes the
 // settler is given each page, and commits (settle.go).
-func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state checkpoint.TableState, settling *settler) error {
+func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state checkpoint.TableState, settling *settler, recheck *rechecking) error {
 	slot := engine.NewPageSlot(f.slots, f.calls)
 	defer slot.Drop(true)
 	pages := &pageReader{follower: f, reader: reader, slot: slot}
-	err := f.loop(life, lease, right, pages, state, settling)
+	err := f.loop(life, lease, right, pages, state, settling, recheck)
 	pages.drop() // waits, so that it is not deferred: a process that ends at once waits for nothing
 	return err
 }
 
-func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, pages *pageReader, state checkpoint.TableState, settling *settler) error {
+func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, pages *pageReader, state checkpoint.TableState, settling *settler, recheck *rechecking) error {
 	ctx, shard, slot := life.Work, lease.Shard(), pages.slot
 	older := inherits(state, shard)
 	at, committed := shard.Progress(), task.Mono(ctx)
 	saved := at.Applied // which appliers are measured by, of a topic
 	rate := engine.RateMeter{At: committed}
 	for !life.Draining() {
+		if settling == nil {
+			recheck.turn(ctx, at.Position)
+		}
 		page, err := pages.next(life, at)
 		if life.Draining() && err != nil {
 			break
@@ -88,6 +94,7 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 		batch.Latest = latestOf(batch.Latest, kept) // of what appliers write, too
 		batch.Read = transform.Reading{At: page.At, Mono: page.answered}
 		f.own(&batch, older)
+		asserted := recheck.take(&batch)
 		err = f.applier.Write(life, right, settling.timestampedBatch(&batch), changes, slot)
 		slot.Drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, engine.ErrPutBack) {
@@ -110,10 +117,16 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 		if page.End && settles {
 			return nil
 		}
+		if !settles && len(page.Changes) > 0 {
+			asserted(ctx, at.Position.After)
+		}
 		if page.End {
+			recheck.finish(life)
+			at.Rechecked = recheck.state()
 			return f.finish(life, lease, at)
 		}
-		if now := task.Mono(ctx); !settles && f.due(before, looks, now-committed) {
+		at.Rechecked = recheck.state()
+		if now := task.Mono(ctx); !settles && (f.due(before, looks, now-committed) || recheck.news()) {
 			if err := f.Retry(life.Finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) }); err != nil {
 				return err
 			}
@@ -217,7 +230,7 @@ func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps s
 		right := &engine.Right{Fencing: f.fencing, Renew: lease.Renew, Generation: shard.Generation, Stamps: stamps, Proved: true}
 		var err error
 		if right.Former, err = f.fencing.Former(held, state, shard.Generation); err == nil {
-			err = f.work(held, lease, right, reader, state)
+			err = f.work(g, held, lease, right, reader, state)
 		}
 		switch {
 		case life.Draining() || releases(err):

@@ -8,6 +8,6 @@ import (
 // assignerOf is the assigner of a rig.
 func assignerOf(r *enginetest.Rig) *Assigner {
 	return enginetest.PartOf(r, func(s *engine.Table) *Assigner {
-		return NewAssigner(s, NewFollower(s, nil, NewSettleRoom(engine.SettleBytes)))
+		return NewAssigner(s, NewFollower(s, nil, NewSettleRoom(engine.SettleBytes), nil))
 	})
 }

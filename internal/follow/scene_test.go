@@ -34,14 +34,16 @@ type scene struct {
 	store  *checkpointtest.Memory
 	stream *stream
 	room   int64 // for pages that are to be settled
-	began  time.Duration
-	wrote  []wrote
-	told   []string // events, in their order
-	failed []string // steps that failed
-	halted error    // why a clean stop began
-	ticked int
-	parts  *Assigner
-	table  *engine.Table
+	// rechecks, if not nil, makes the rechecks of shards.
+	rechecks func() Recheck
+	began    time.Duration
+	wrote    []wrote
+	told     []string // events, in their order
+	failed   []string // steps that failed
+	halted   error    // why a clean stop began
+	ticked   int
+	parts    *Assigner
+	table    *engine.Table
 	// answer, if not nil, gives the target's answer to a write.
 	answer func(ctx context.Context, r *sink.Request) error
 }
@@ -176,7 +178,7 @@ func (s *scene) prepares() {
 	if s.Once {
 		worker.Completion.Await("Orders", &s.table.Wake.Assigner)
 	}
-	s.parts = NewAssigner(s.table, NewFollower(s.table, nil, NewSettleRoom(s.room)))
+	s.parts = NewAssigner(s.table, NewFollower(s.table, nil, NewSettleRoom(s.room), s.rechecks))
 }
 
 // works lets the worker work for so long, then drains it, and ends it half a minute later if it has

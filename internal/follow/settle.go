@@ -67,7 +67,9 @@ type settler struct {
 	source cdc.Source
 	state  checkpoint.TableState
 	owns   bool // rows may be older than the generation
-	wake   task.Wakeup
+	// recheck compares settled rows again.
+	recheck *rechecking
+	wake    task.Wakeup
 
 	mu      sync.Mutex
 	queue   []appliedPage
@@ -100,24 +102,30 @@ func (p *appliedPage) extend(next appliedPage, most time.Duration) bool {
 	return true
 }
 
-// work reads a shard and, if the application writes the target too, settles it beside that.
-func (f *follower) work(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state checkpoint.TableState) error {
+// work reads a shard and, if the application writes the target too, settles it beside that. A recheck
+// of its changes is a task of g.
+func (f *follower) work(g *task.Group, life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state checkpoint.TableState) error {
+	recheck := f.startRecheck(g, life, lease, state)
+	defer recheck.end()
 	if f.late == 0 {
-		return f.follow(life, lease, right, reader, state, nil)
+		return f.follow(life, lease, right, reader, state, nil, recheck)
 	}
 	shard := lease.Shard()
 	s := &settler{
-		follower: f, lease: lease, right: right, source: reader.Source, state: state, reading: true,
+		recheck: recheck, follower: f, lease: lease, right: right, source: reader.Source, state: state, reading: true,
 		owns: inherits(state, shard), settled: shard.Progress(), read: shard.Progress(),
 	}
 	defer s.abandon()
-	g := task.NewGroup(life.Work, 0)
-	g.Go("read "+shard.ID, func(ctx context.Context) error {
+	if recheck != nil {
+		recheck.Notify(s.hurry)
+	}
+	both := task.NewGroup(life.Work, 0)
+	both.Go("read "+shard.ID, func(ctx context.Context) error {
 		defer s.stopReading()
-		return f.follow(life.Within(ctx), lease, right, reader, state, s)
+		return f.follow(life.Within(ctx), lease, right, reader, state, s, recheck)
 	})
-	g.Go("settle "+shard.ID, func(ctx context.Context) error { return s.run(life.Within(ctx)) })
-	return g.Wait()
+	both.Go("settle "+shard.ID, func(ctx context.Context) error { return s.run(life.Within(ctx)) })
+	return both.Wait()
 }
 
 // timestampedBatch is the batch that a page is applied with when it is read.
@@ -197,9 +205,10 @@ func (s *settler) abandon() {
 // whether somebody writes, are of what was read.
 func (s *settler) progress() checkpoint.Progress {
 	p := s.settled
+	p.Rechecked = s.recheck.state()
 	if len(s.queue) == 0 {
 		p = s.read
-		p.Ended = s.ended
+		p.Ended, p.Rechecked = s.ended, s.recheck.state()
 		return p
 	}
 	p.FirstRead, p.ReadAt, p.Rate, p.CaughtUp = s.read.FirstRead, s.read.ReadAt, s.read.Rate, false
@@ -248,9 +257,12 @@ func (s *settler) run(life engine.Lifecycle) error {
 	committed := task.Mono(life.Work)
 	for {
 		now := task.Mono(life.Work)
+		s.recheck.turn(life.Work, s.settledTo())
 		step := s.next(now, committed)
 		switch {
 		case step.finished:
+			s.recheck.finish(life)
+			step.progress.Rechecked = s.recheck.state()
 			return s.finish(life, s.lease, step.progress)
 		case step.stopped && life.Draining():
 			return s.commit(life, step.progress)
@@ -283,6 +295,24 @@ func (s *settler) commit(life engine.Lifecycle, p checkpoint.Progress) error {
 	return s.Retry(life.Finishing(), "commit", func(ctx context.Context) error { return s.lease.Commit(ctx, p) })
 }
 
+// settledTo is the position up to which every change is asserted.
+func (s *settler) settledTo() cdc.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return s.read.Position
+	}
+	return s.settled.Position
+}
+
+// hurry commits at once.
+func (s *settler) hurry() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.urgent = true
+	s.wake.Signal()
+}
+
 // pop takes the front off the queue: it is settled.
 func (s *settler) pop() {
 	s.mu.Lock()
@@ -300,43 +330,62 @@ func (s *settler) settle(life engine.Lifecycle, page *appliedPage) error {
 	if page.batch == nil {
 		return s.rereadStretch(life, *page)
 	}
-	return s.applier.Write(life, s.right, page.batch, nil, &engine.PageSlot{})
+	asserted := s.recheck.take(page.batch)
+	err := s.applier.Write(life, s.right, page.batch, nil, &engine.PageSlot{})
+	if err == nil {
+		asserted(life.Work, page.to.Position.After)
+	}
+	return err
 }
 
-// rereadStretch reads the stretch of a page that was dropped, and asserts it exactly. What was parked of it
-// is parked.
+// rereadStretch reads the stretch of a page that was dropped, and asserts it exactly. What was parked
+// of it is parked.
 func (s *settler) rereadStretch(life engine.Lifecycle, page appliedPage) error {
-	shard, at := s.lease.Shard(), page.from
-	reader := &cdc.Reader{Source: s.source, Shard: shard.ID, Covered: covered(shard, s.state), AppliedTo: at.AppliedTo}
-	slot := engine.NewPageSlot(s.slots, s.calls)
+	end := page.to.Position.After
+	return s.stretch(life, s.source, s.lease.Shard(), s.state, page.from, end, func(batch *transform.Batch, to cdc.SequenceNumber) error {
+		s.own(batch, s.owns)
+		asserted := s.recheck.take(batch)
+		err := s.applier.Write(life, s.right, batch, nil, &engine.PageSlot{})
+		if err == nil {
+			asserted(life.Work, to)
+		}
+		return err
+	})
+}
+
+// stretch reads the changes of a shard after one position, up to another, and folds them page by page
+// for each.
+func (f *follower) stretch(life engine.Lifecycle, source cdc.Source, shard checkpoint.Shard, state checkpoint.TableState, at checkpoint.Progress, end cdc.SequenceNumber, each func(b *transform.Batch, to cdc.SequenceNumber) error) error {
+	reader := &cdc.Reader{Source: source, Shard: shard.ID, Covered: covered(shard, state), AppliedTo: at.AppliedTo}
+	slot := engine.NewPageSlot(f.slots, f.calls)
 	defer slot.Drop(true)
-	for at.Position.After.Compare(page.to.Position.After) < 0 {
+	for at.Position.After.Compare(end) < 0 {
 		reader.Changed = at.EventTime
-		read, sent, err := s.follower.Read(life, reader, at.Position, slot)
+		read, sent, err := f.Read(life, reader, at.Position, slot)
 		if err != nil {
 			return err
 		}
 		for i, c := range read.Changes {
-			if c.Sequence.Compare(page.to.Position.After) > 0 {
+			if c.Sequence.Compare(end) > 0 {
 				read.Changes = read.Changes[:i]
 				break
 			}
 		}
 		next := at
-		changes := engine.Keep(&next, engine.CutOf(shard, s.state), read.Changes)
-		batch := transform.Fold(s.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
+		changes := engine.Keep(&next, engine.CutOf(shard, state), read.Changes)
+		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime})
 		batch.Read = transform.Reading{At: read.At, Mono: task.Mono(life.Work)}
 		batch.Parked, batch.Unaddressed, batch.Ignored = nil, nil, nil
-		s.own(&batch, s.owns)
-		if err := s.applier.Write(life, s.right, &batch, nil, &engine.PageSlot{}); err != nil {
+		latest := batch.Latest
+		at = Advance(next, read, latest, sent)
+		if err := each(&batch, at.Position.After); err != nil {
 			return err
 		}
 		slot.Drop(true)
-		at = Advance(next, read, batch.Latest, sent)
 		if read.End {
 			return nil
 		}
-		if len(read.Changes) == 0 && life.Rest(s.Timing.Poll) != nil {
+		if len(read.Changes) == 0 && life.Rest(f.Timing.Poll) != nil {
 			return context.Cause(life.Drain)
 		}
 	}

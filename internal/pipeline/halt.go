@@ -65,8 +65,12 @@ func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) 
 	defer watched()
 	g.Go("check for a cutover", func(context.Context) error {
 		for task.Sleep(watching, t.Timing.Pass) == nil {
-			if state, _, err := t.Ledger.Table(watching, t.Source); err == nil && state.Stopped() {
+			state, _, err := t.Ledger.Table(watching, t.Source)
+			if err == nil && state.Stopped() {
 				stop(engine.ErrHalted)
+			}
+			if err == nil {
+				t.Recheck.Set(state.Recheck.Number(t.Ledger.ServiceTime(watching)))
 			}
 		}
 		return nil

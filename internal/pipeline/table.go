@@ -36,7 +36,12 @@ func newTable(w *worker, spec engine.Spec) *table {
 	if t.sampler != nil {
 		sample = t.sampler.Sample
 	}
-	t.assigner = follow.NewAssigner(s, follow.NewFollower(s, sample, w.room))
+	var rechecks func() follow.Recheck
+	if t.verifier != nil {
+		rechecker := verify.NewRechecker(t.verifier)
+		rechecks = func() follow.Recheck { return rechecker.Begin() }
+	}
+	t.assigner = follow.NewAssigner(s, follow.NewFollower(s, sample, w.room, rechecks))
 	reconciler := stream.New(s, t.admission)
 	var conductor *load.Conductor
 	t.loader, conductor = load.New(s)

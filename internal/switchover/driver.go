@@ -84,6 +84,15 @@ func (v verifier) Compare(ctx context.Context, state checkpoint.TableState) (che
 	return b.Compare(ctx, state)
 }
 
+// Sample compares random items in this process.
+func (v verifier) Sample(ctx context.Context, state checkpoint.TableState, items int) (checkpoint.VerifyResult, error) {
+	b, err := v.beginning(ctx, state)
+	if err != nil {
+		return checkpoint.VerifyResult{}, err
+	}
+	return b.SampleItems(ctx, state, items)
+}
+
 // beginning returns the settings of a comparison of everything.
 func (v verifier) beginning(ctx context.Context, state checkpoint.TableState) (b comparison.Beginning, err error) {
 	t, ok := v.Cfg.Table(state.Source)

@@ -74,7 +74,7 @@ func (m *Migration) begin(table config.Table) {
 		s.StreamARN, s.Label, s.MappingHash = m.Source.arn(table.From), "L", m.Config.Hash(table)
 		s.Generation, s.Adopted, s.Base, s.Listed = generation, generation, generation, generation
 		s.Load = checkpoint.Load{Generation: generation, DoneAt: Begin}
-		clean := checkpoint.VerifyResult{Number: 1, Way: "quiet", VerifyCounts: checkpoint.VerifyCounts{Items: 50_000}, BegunAt: Begin.Add(-33 * time.Minute), EndedAt: Begin.Add(-30 * time.Minute), Generation: generation}
+		clean := checkpoint.VerifyResult{Number: 1, Way: "quiet", VerifyCounts: checkpoint.VerifyCounts{Items: 1000}, BegunAt: Begin.Add(-33 * time.Minute), EndedAt: Begin.Add(-30 * time.Minute), Generation: generation}
 		s.Verify.Number, s.Verify.Result, s.Verify.Full = 1, clean, clean
 	})
 	shard := checkpoint.Shard{Source: table.From, StreamARN: m.Source.arn(table.From), Label: "L", ID: Shard, State: checkpoint.Waiting, Hop: 500_000, Generation: generation}
@@ -144,7 +144,7 @@ func (m *Migration) StopWorker() { m.away = true }
 
 // follow reads the shard of a table as a worker does, and commits the position.
 func (m *Migration) follow(ctx context.Context, source string) {
-	set, canaries := canary.New(m.worker.ID(), source), checkpoint.Sighted{}
+	set, canaries, rechecked := canary.New(m.worker.ID(), source), checkpoint.Sighted{}, checkpoint.Rechecked{}
 	for ; ctx.Err() == nil && !m.away; _ = task.Sleep(ctx, time.Second) {
 		shards, err := m.worker.Shards(ctx, source)
 		m.Must(err)
@@ -153,7 +153,8 @@ func (m *Migration) follow(ctx context.Context, source string) {
 			continue // halted
 		}
 		for ; lease.Context().Err() == nil && !m.away; _ = task.Sleep(ctx, 2*time.Second) {
-			if state := m.Table(source); state.Halted() {
+			state := m.Table(source)
+			if state.Halted() {
 				_ = lease.Release(ctx)
 				break
 			}
@@ -168,6 +169,11 @@ func (m *Migration) follow(ctx context.Context, source string) {
 				}
 			}
 			progress.Cutover = canaries
+			if n := state.Recheck.Number(now); n != rechecked.Verify {
+				rechecked = checkpoint.Rechecked{Verify: n, Since: now}
+			}
+			rechecked.To, rechecked.Through = progress.Position.After, progress.Position.After
+			progress.Rechecked = rechecked
 			if lease.Commit(ctx, progress) != nil {
 				break
 			}

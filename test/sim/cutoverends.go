@@ -211,17 +211,35 @@ func (v cutoverVerifier) Begin(ctx context.Context, state checkpoint.TableState)
 
 // Compare compares everything in the driver's process.
 func (v cutoverVerifier) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
-	t := v.d.tables.named(state.Source)
-	if t == nil {
-		return checkpoint.VerifyResult{}, fmt.Errorf("there is no table %s", state.Source)
+	o, err := v.options(state)
+	if err != nil {
+		return checkpoint.VerifyResult{}, err
 	}
-	result, err := verifies.CompareFrozen(ctx, verifies.Options{
-		Ledger: v.ledger, Database: v.d.tables, Rows: model.Target{Bigtable: v.d.Target},
-		Table: engine.Spec{Mapping: t.Mapping, MappingHash: "h1", Owned: true, Late: v.d.Late},
-	}, state, 1<<10, []byte{1})
+	result, err := verifies.CompareFrozen(ctx, o, state, 1<<10, []byte{1})
 	stored := result.Stored()
 	stored.Generation = state.Generation
 	return stored, err
+}
+
+// Sample compares a few items.
+func (v cutoverVerifier) Sample(ctx context.Context, state checkpoint.TableState, _ int) (checkpoint.VerifyResult, error) {
+	o, err := v.options(state)
+	if err != nil {
+		return checkpoint.VerifyResult{}, err
+	}
+	result, err := verifies.SampleFrozen(ctx, o, state, 8, 2)
+	return result.Stored(), err
+}
+
+func (v cutoverVerifier) options(state checkpoint.TableState) (verifies.Options, error) {
+	t := v.d.tables.named(state.Source)
+	if t == nil {
+		return verifies.Options{}, fmt.Errorf("there is no table %s", state.Source)
+	}
+	return verifies.Options{
+		Ledger: v.ledger, Database: v.d.tables, Rows: model.Target{Bigtable: v.d.Target},
+		Table: engine.Spec{Mapping: t.Mapping, MappingHash: "h1", Owned: true, Late: v.d.Late},
+	}, nil
 }
 
 // canaryPrefix begins the keys of items that a cutover writes.

@@ -1,0 +1,221 @@
+package cutover
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// A large table cannot be compared as a whole while writes are frozen. So the workers recheck the
+// rows of every change, then a full verify runs while the application writes, and only then is the
+// application frozen. The rechecks begin before the verify: a change is seen by one of them.
+
+const (
+	// recheckFor is how long workers recheck without word of the cutover. It is extended halfway.
+	recheckFor = 2 * time.Hour
+	// recheckSlack is how long before the full verify a shard's recheck must have begun: a worker
+	// may act on a record that is a little old, and times have small errors.
+	recheckSlack = 10 * time.Second
+	// sampled is how many random items are compared at last. Of damage that no change shows, they
+	// find one row in a thousand with 86 %.
+	sampled = 2000
+)
+
+// rechecks reports whether the final comparison of a table rests on rechecks. In mode topic a worker
+// does not know when its changes are written, so the workers compare the whole table.
+func rechecks(s checkpoint.TableState, most int64) bool {
+	return s.Apply != checkpoint.Topic && !small(s.Verify.Full, most)
+}
+
+// recheck prepares the final comparison of all large tables. Waits says what it waits for, why that
+// the application must not be switched.
+func (v *drive) recheck(ctx context.Context, c checkpoint.Cutover, now time.Time) (waits, why string, err error) {
+	for _, source := range c.Tables {
+		s, _, err := v.Ledger.Table(ctx, source)
+		if err != nil {
+			return "", "", err
+		}
+		if s.Recheck.Verify == 0 && !rechecks(s, v.settings.Ready.Small) {
+			continue
+		}
+		w, y, err := v.recheckTable(ctx, s, now)
+		if err != nil || y != "" {
+			return "", "table " + source + ": " + y, err
+		}
+		if w != "" && waits == "" {
+			waits = "table " + source + ": " + w
+		}
+	}
+	return waits, "", nil
+}
+
+// recheckTable makes the next step of one table.
+func (v *drive) recheckTable(ctx context.Context, s checkpoint.TableState, now time.Time) (waits, why string, err error) {
+	shards, err := v.Ledger.Shards(ctx, s.Source)
+	if err != nil {
+		return "", "", err
+	}
+	r := recheckOf(s, shards, now)
+	switch {
+	case r.begin:
+		_, err = v.Ledger.UpdateTable(ctx, s.Source, func(s *checkpoint.TableState) error { s.BeginRecheck(now.Add(recheckFor)); return nil })
+	case r.verify:
+		_, err = v.Verifier.Begin(ctx, s)
+	case s.Recheck.Until.Sub(now) < recheckFor/2:
+		_, err = v.Ledger.UpdateTable(ctx, s.Source, func(s *checkpoint.TableState) error { s.Recheck.Until = now.Add(recheckFor); return nil })
+	}
+	return r.waits, r.why, err
+}
+
+// rechecked is the state of a table's rechecks before the freeze, and what comes next.
+type rechecked struct {
+	begin  bool   // the workers must be asked for rechecks, or again
+	verify bool   // the full verify must begin
+	waits  string // what is waited for; "" if all is rechecked
+	why    string // why the application must not be switched
+}
+
+// recheckOf judges the rechecks of a table before the freeze. It is pure.
+func recheckOf(s checkpoint.TableState, shards []checkpoint.Shard, now time.Time) rechecked {
+	n, full := s.Recheck.Number(now), s.Verify.Full
+	again := func(why string) rechecked { return rechecked{begin: true, waits: why} }
+	if n == 0 {
+		return again("the workers are asked to compare the rows of all changes again")
+	}
+	if full.Number < n { // the full verify is still to come, or is running
+		unready, youngest := unrechecked(s, shards, n)
+		switch {
+		case s.Verify.Number >= n && s.Verify.Running():
+			return rechecked{waits: "a full verify is running, beside the application"}
+		case s.Verify.Number >= n: // it was cancelled
+			return again("the full verify was cancelled; it begins again")
+		case unready > 0:
+			return rechecked{waits: fmt.Sprintf("the changes of %d shards are not compared again yet", unready)}
+		case s.Verify.Running():
+			return rechecked{waits: "another verify is running"}
+		case now.Sub(youngest) < recheckSlack:
+			return rechecked{waits: "the full verify is about to begin"}
+		}
+		return rechecked{verify: true, waits: "a full verify begins, beside the application"}
+	}
+	if full.Generation != s.Generation || !full.Clean() {
+		return rechecked{why: "result of the full verify: " + full.Verdict(now)}
+	}
+	if lost := recheckLost(s, shards, full.BegunAt); lost != "" {
+		return again(lost)
+	}
+	differing := 0
+	for i := range shards {
+		if shards[i].Label == s.Label {
+			differing += shards[i].Rechecked.Differing
+		}
+	}
+	if differing > 0 {
+		return rechecked{waits: fmt.Sprintf("rows of changed items differ: %d", differing)}
+	}
+	return rechecked{}
+}
+
+// unrechecked returns how many open shards are not rechecked, and when the youngest recheck began.
+func unrechecked(s checkpoint.TableState, shards []checkpoint.Shard, n uint32) (unready int, youngest time.Time) {
+	for i := range shards {
+		sh := &shards[i]
+		if sh.Label != s.Label || sh.Finished() || sh.State == checkpoint.Waiting && sh.FirstRead.IsZero() {
+			continue
+		}
+		if sh.Rechecked.Verify != n {
+			unready++
+		} else if sh.Rechecked.Since.After(youngest) {
+			youngest = sh.Rechecked.Since
+		}
+	}
+	return unready, youngest
+}
+
+// recheckLost says of which shard changes since the beginning of the full verify were not rechecked;
+// "" of none. A shard that was done before needs no recheck: the verify has seen all of its changes.
+func recheckLost(s checkpoint.TableState, shards []checkpoint.Shard, began time.Time) string {
+	for i := range shards {
+		sh := &shards[i]
+		r := sh.Rechecked
+		switch {
+		case sh.Label != s.Label, sh.State == checkpoint.Gap:
+		case sh.State == checkpoint.Waiting && sh.FirstRead.IsZero(): // nothing of it was applied
+		case sh.State == checkpoint.Done && !sh.DoneAt.IsZero() && sh.DoneAt.Add(recheckSlack).Before(began):
+		case r.Verify != s.Recheck.Verify && r.Lost != "":
+			return "changes of shard " + sh.ID + " were not compared again: " + r.Lost
+		case r.Verify != s.Recheck.Verify:
+			return "changes of shard " + sh.ID + " were not compared again"
+		case !r.Since.IsZero() && r.Since.Add(recheckSlack).After(began):
+			return "changes of shard " + sh.ID + " were compared again too late"
+		case sh.State == checkpoint.Done && (r.Through.Compare(sh.Position) < 0 || r.Differing > 0):
+			return "changes of shard " + sh.ID + ", which is done, were not all compared again"
+		}
+	}
+	return ""
+}
+
+// recheckedTo says what is not rechecked yet up to the positions at which the shards were proved to be
+// applied; "" if all is.
+func recheckedTo(s checkpoint.TableState, shards []checkpoint.Shard, proofs []checkpoint.CutoverProof) string {
+	proved := map[string]cdc.SequenceNumber{}
+	for _, p := range proofs {
+		if p.Table == s.Source {
+			proved[p.Shard], _ = cdc.ParseSequenceNumber(p.Position)
+		}
+	}
+	differing, behind := 0, 0
+	for i := range shards {
+		sh := &shards[i]
+		if sh.Label != s.Label || sh.Rechecked.Verify != s.Recheck.Verify {
+			continue
+		}
+		differing += sh.Rechecked.Differing
+		if sh.Rechecked.Through.Compare(proved[sh.ID]) < 0 {
+			behind++
+		}
+	}
+	switch {
+	case differing > 0:
+		return fmt.Sprintf("rows of changed items differ: %d", differing)
+	case behind > 0:
+		return fmt.Sprintf("the last changes of %d shards are not compared again yet", behind)
+	}
+	return ""
+}
+
+// finalRecheck completes the comparison of a large table while writes are frozen: the rows of the last
+// changes, and a sample of all items.
+func (v *drive) finalRecheck(ctx context.Context, c checkpoint.Cutover, s checkpoint.TableState) (final, error) {
+	shards, err := v.Ledger.Shards(ctx, s.Source)
+	if err != nil {
+		return final{}, err
+	}
+	full := s.Verify.Full
+	if s.Recheck.Verify == 0 || full.Number < s.Recheck.Verify {
+		return final{why: "its changes were not compared again"}, nil
+	}
+	if lost := recheckLost(s, shards, full.BegunAt); lost != "" {
+		return final{why: lost}, nil
+	}
+	if waits := recheckedTo(s, shards, c.Proofs); waits != "" {
+		return final{waits: waits}, nil
+	}
+	result := full
+	if !c.Rehearse { // in a rehearsal the application writes
+		sample, err := v.Verifier.Sample(ctx, s, sampled)
+		if err != nil {
+			return final{}, err
+		}
+		result.Add(checkpoint.VerifyCounts{Missing: sample.Missing, Different: sample.Different, Extra: sample.Extra, Foreign: sample.Foreign, InFlight: sample.InFlight})
+		result.EndedAt = sample.EndedAt
+		result.Why = fmt.Sprintf("all rows by verify %d, then the rows of every change, at last %d random items", full.Number, sample.Compared)
+	} else {
+		result.Why = fmt.Sprintf("all rows by verify %d, then the rows of every change", full.Number)
+	}
+	result.Number = 0 // it is no verify of the ledger
+	return final{result: result}, nil
+}
