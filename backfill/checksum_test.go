@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// A page that was changed on its way is requested again: a changed value is not copied, and a
+// A page that was changed on its way is requested again. A changed value is not copied, and a
 // changed name does not end the segment.
 func TestPagesAreHeldAgainstTheirChecksums(t *testing.T) {
 	const sent = `{"Count":1,"Items":[{"pk":{"S":"k"},"price":{"N":"100"}}],"LastEvaluatedKey":{"pk":{"S":"k"}},"ScannedCount":1}`

@@ -155,7 +155,7 @@ func changed(step exports.Step, r exports.Record) cdc.Change {
 	return c
 }
 
-// open opens a file after a line. It verifies the file at each opening: if the file was replaced,
+// open opens a file after a line. It verifies the file at each opening. If the file was replaced,
 // its lines would otherwise be taken for the remaining lines of the first one.
 func (e *Exported) open(ctx context.Context, step exports.Step, file int, line int64) error {
 	if err := e.Close(); err != nil {

@@ -244,7 +244,7 @@ func TestAPartOfAnExportHasOneFileOpen(t *testing.T) {
 	}
 }
 
-// The duration of a request is subtracted on the service's clock, too: an image is as old as the
+// The duration of a request is subtracted on the service's clock, too. An image is as old as the
 // request, even if the worker's clock is far ahead.
 func TestH31_AnAnswerThatTookItsTime(t *testing.T) {
 	w := virtual.NewWorld(1, day.Add(time.Hour), false)

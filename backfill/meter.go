@@ -84,7 +84,7 @@ func ETA(items, estimate int64, rate float64, running time.Duration) (eta time.D
 }
 
 // Percent returns the copied share of an estimate, rounded down. It stays below 100 until the load
-// is done: the estimate is up to six hours old, and items that are read again count again. Without
+// is done. The estimate is up to six hours old, and items that are read again count again. Without
 // an estimate it is unknown.
 func Percent(items, estimate int64, done bool) (percent int, known bool) {
 	switch {

@@ -55,7 +55,7 @@ type Sweep struct {
 	// Now is the source's clock, which dates the cells of images; nil means this worker's clock.
 	Now func(ctx context.Context) time.Time
 	// AppliedTo returns the time up to which all committed changes are applied. It is set if an
-	// application writes the target too: rows without a version are then checked a second time,
+	// application writes the target too. Rows without a version are then checked a second time,
 	// after that time has passed their first check. Nil means that no application writes the
 	// target.
 	AppliedTo func(ctx context.Context) (time.Time, error)

@@ -214,7 +214,7 @@ func failed(ctx context.Context, op string, err error) error {
 	return &Error{op, reasonOf(err), Brief(err)}
 }
 
-// reasonOf returns the reason for a client's error. The order of the checks matters: an error may
+// reasonOf returns the reason for a client's error. The order of the checks matters. An error may
 // contain the answer of another service, for example STS when it fails to return credentials.
 func reasonOf(err error) Reason {
 	for e := err; ; {

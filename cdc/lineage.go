@@ -19,8 +19,8 @@ const MaxHop = 999_999
 type Node struct {
 	ID     string
 	Parent string // "" if it has none
-	// Hop ranks the shard within its lineage: every change in it is newer, for the same item, than every change in a shard
-	// of the same lineage with a lower hop.
+	// Hop ranks the shard within its lineage. Every change in it is newer, for the same item, than
+	// every change in a shard of the same lineage with a lower hop.
 	Hop uint32
 }
 

@@ -95,10 +95,10 @@ func (l *Lister) Listing() Listing {
 }
 
 // Next reads the next page, and reports whether it was the last. After a transient error, the next
-// call asks for the same page again: if each throttled call discarded the earlier pages, a listing
+// call asks for the same page again. If each throttled call discarded the earlier pages, a listing
 // of a large stream would never be complete.
 //
-// A listing that does not end, or whose next page is rejected, restarts from the first page: a page
+// A listing that does not end, or whose next page is rejected, restarts from the first page. A page
 // begins after a shard that may no longer exist. The first page shows whether the stream still
 // exists.
 func (l *Lister) Next(ctx context.Context) (done bool, err error) {

@@ -18,7 +18,7 @@ import (
 // conversion of its types. The client still does the rest of the call.
 //
 // This decoder accepts only well-formed answers. Anything else is left to the client's decoder,
-// whose result counts: so the client reports errors, and FuzzDecodePage checks that both decoders
+// whose result counts. So the client reports errors, and FuzzDecodePage checks that both decoders
 // agree on every text.
 
 // decodedPage travels in the context of a call, from Read to strictProtocol and back.

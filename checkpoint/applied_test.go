@@ -265,7 +265,7 @@ func TestH114_ALateNoteForgetsNothing(t *testing.T) {
 }
 
 // The row of a shard stays while some of its messages are not known to be applied, and so do those
-// of its descendants: without these rows the missing messages would not be noticed.
+// of its descendants. Without these rows the missing messages would not be noticed.
 func TestRowsOfUnappliedShardsStay(t *testing.T) {
 	shard := func(id, parent string, applied uint64) checkpoint.Shard {
 		return checkpoint.Shard{Apply: checkpoint.Topic, Label: "l", ID: id, Parent: parent, Generation: 1, Applied: applied}

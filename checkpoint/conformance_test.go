@@ -95,7 +95,7 @@ func (i *impatient) WithTimeout(ctx context.Context, d time.Duration, _ error) (
 	return context.WithDeadline(ctx, time.Unix(0, 0))
 }
 
-// A call ends by its own timeout, with an error that says so: the client retries a read of an
+// A call ends by its own timeout, with an error that says so. The client retries a read of an
 // unresponsive instance until its context ends.
 func TestBigtableStoreIsNotHeldByACall(t *testing.T) {
 	store := checkpoint.Bigtable(startEmulator(t).create(t, "ledger"), "ledger")

@@ -73,7 +73,7 @@ func (s *Shard) stand(merged []Applied) Stand {
 }
 
 // HoldBack filters rows that Removable returned, parents first. It drops shards with messages that
-// are not known to be applied, and their descendants: without a shard's row, missing messages would
+// are not known to be applied, and their descendants. Without a shard's row, missing messages would
 // not be noticed.
 func HoldBack(removable []Shard, table TableState, merged []Applied) []Shard {
 	held := map[Track]bool{}

@@ -288,7 +288,7 @@ func TestWhoHasAParentIsNoRoot(t *testing.T) {
 	}
 }
 
-// A released shard cannot be finished, nor a finished one released: the row's state shows whether
+// A released shard cannot be finished, nor a finished one released. The row's state shows whether
 // an earlier write with an unknown outcome was the caller's.
 func TestWhatWasReleasedIsNotDone(t *testing.T) {
 	f := newFailing(t)

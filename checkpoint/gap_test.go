@@ -110,7 +110,7 @@ func TestH107_TheWidestKindStays(t *testing.T) {
 	}
 }
 
-// A gap from before the base does not count: a worker that declares it late must not request a load
+// A gap from before the base does not count. A worker that declares it late must not request a load
 // that the generation has already had.
 func TestAGapOfBeforeTheBaseIsMended(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {

@@ -56,7 +56,7 @@ func (s *Shard) Progress() Progress {
 func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, error) {
 	lease := &Lease{}
 	encode := func() ([]byte, error) {
-		// Read the table as late as possible: if the generation rises after this read, either the
+		// Read the table as late as possible. If the generation rises after this read, either the
 		// raise finds the row that is written now, or this write fails.
 		table, _, err := l.Table(ctx, s.Source)
 		if err != nil {

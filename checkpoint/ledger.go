@@ -172,7 +172,7 @@ func (l *Ledger) Cluster(ctx context.Context) (string, error) {
 }
 
 // CheckCluster stores the first cluster that is known, and fails with ErrClusterChanged when the
-// cluster changes later (H46): the new one may lack writes that were not replicated to it. An empty
+// cluster changes later (H46). The new one may lack writes that were not replicated to it. An empty
 // id means that the cluster is unknown, and nothing is checked.
 func (l *Ledger) CheckCluster(ctx context.Context, id string) error {
 	if id == "" {

@@ -261,7 +261,7 @@ func TestWhatAPlanNeeds(t *testing.T) {
 	}
 }
 
-// A load of only windows is judged at each end, the copy's and each pass's: another shard's loss
+// A load of only windows is judged at each end, the copy's and each pass's. Another shard's loss
 // may be recorded meanwhile, and begin before the first window. Completing such a load would clear
 // a loss that it did not repair. A refusal changes nothing, and no retry helps.
 func TestH107_WindowsAreJudgedAtEveryEnd(t *testing.T) {

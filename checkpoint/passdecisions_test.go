@@ -105,7 +105,7 @@ func TestWhatACopyMends(t *testing.T) {
 	}
 }
 
-// A part's trouble is stored with its lease: the next commit writes it, it disappears with its
+// A part's trouble is stored with its lease. The next commit writes it, it disappears with its
 // cause, and the next worker starts without it. The first lease records when the part was begun.
 func TestThePlaceOfAPartsTrouble(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A write whose outcome is learned long after it was sent does not renew the lease from then on:
-// other workers count from when it took place, and would take the shard from a worker that still
+// A write whose outcome is learned long after it was sent does not renew the lease from then on.
+// Other workers count from when it took place, and would take the shard from a worker that still
 // writes.
 func TestH44_SettledLateIsTrustedFromWhenItWasSent(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {

@@ -31,7 +31,7 @@ type Witnesses struct {
 }
 
 // Stranger returns another migration that writes the target table; false if there is none. It skips
-// witnesses of source tables that the ledger or the process knows, because Beat judges them: after
+// witnesses of source tables that the ledger or the process knows, because Beat judges them. After
 // the loss of a ledger they belong to the lost one. It reads the ledger's tables after the
 // witnesses, because a table's record is created before its witness. L is nil if there is no ledger
 // yet.

@@ -202,7 +202,7 @@ func (s *TableState) written() int {
 	return plainFormat
 }
 
-// takeOver converts a record of format 1, which had neither kinds of gaps nor sweeps: its losses
+// takeOver converts a record of format 1, which had neither kinds of gaps nor sweeps. Its losses
 // need a copy, and a table that was loaded without a loss counts as swept. The caller must own the
 // record.
 func (s *TableState) takeOver() {

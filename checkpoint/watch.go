@@ -2,7 +2,7 @@ package checkpoint
 
 import "time"
 
-// Watch judges other workers' leases by their rows' counters: a lease has ended when its counter
+// Watch judges other workers' leases by their rows' counters. A lease has ended when its counter
 // has not changed for a lease's duration on the watcher's own monotonic clock. So clocks need not
 // agree (H64).
 type Watch struct {

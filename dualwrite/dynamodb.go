@@ -28,7 +28,7 @@ type dynamoTable struct {
 }
 
 // DynamoDB returns a table as a Source. Each call is one attempt, whatever the client's retryer
-// does: a retry of a conditional write that was executed would fail on its own condition.
+// does. A retry of a conditional write that was executed would fail on its own condition.
 func DynamoDB(client *dynamodb.Client, table string) Source {
 	return &dynamoTable{client, backfill.NewTables(client), table}
 }

@@ -86,7 +86,7 @@ func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(at
 }
 
 // Delete removes an item, which has the primary key of the given one and, with a version attribute,
-// its number: it is the item as the caller read it. Errors are *Error.
+// its number. It is the item as the caller read it. Errors are *Error.
 func (w *Writer) Delete(ctx context.Context, item attribute.Item) error {
 	_, err := w.write(ctx, call{op: "Delete", keys: w.mapping.Keys(item), read: item, old: item})
 	return err

@@ -24,7 +24,7 @@
 // Scans follow the MD5 of the partition key.
 //
 // It does not imitate throughput limits, propagation delays of tables, or eventual consistency of
-// reads: every read is consistent, and a table is active as soon as it is created. Throttling can
+// reads. Every read is consistent, and a table is active as soon as it is created. Throttling can
 // be injected as a Fault. Error messages are the service's own if they are known, but never repeat
 // values or keys.
 //

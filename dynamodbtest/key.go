@@ -57,7 +57,7 @@ type primaryKey struct {
 	// order sorts items in the order of scans: by the hash of the partition key, then by the sort
 	// key. Equal keys, such as the numbers 1 and 1.0, have equal orders.
 	order string
-	// hash decides to which shard the key belongs: it is the leading 64 bits of the MD5 of the
+	// hash decides to which shard the key belongs. It is the leading 64 bits of the MD5 of the
 	// partition key. (DynamoDB's hash function is not public.)
 	hash uint64
 	item attribute.Item

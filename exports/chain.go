@@ -28,9 +28,9 @@ type Step struct {
 }
 
 // Chain orders exports so that they form one load: a full export and the windows after it, or only
-// windows. Windows must follow one another without a gap and without an overlap: an overlap would
+// windows. Windows must follow one another without a gap and without an overlap. An overlap would
 // hide an item that was inserted and deleted in it. The first window may begin before the time of
-// the full export: the full export contains an item that the overlap hides, and such items are read
+// the full export. The full export contains an item that the overlap hides, and such items are read
 // again (checkpoint.Load.Doubted). The error is *Error. Chain does not change the given slice.
 func Chain(exports []*Export, want Wanted) ([]Step, error) {
 	ordered := slices.Clone(exports)

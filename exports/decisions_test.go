@@ -167,7 +167,7 @@ func TestAFaultNamesItsFile(t *testing.T) {
 	}
 }
 
-// Two tables differ if their ARNs or their IDs differ: a restored table has the other's name, and a
+// Two tables differ if their ARNs or their IDs differ. A restored table has the other's name, and a
 // copy's ID may be missing.
 func TestExportsOfTwoTablesAreNoChain(t *testing.T) {
 	for name, edit := range map[string]func(e *Export){

@@ -17,7 +17,7 @@ import (
 //
 // A write of a paused process, a late retry or a request that the network delayed may execute hours
 // later, and no deadline bounds that. So every write to a row of a target table first names a
-// family with a number: it sets a cell there and deletes it again. After that family is dropped,
+// family with a number. It sets a cell there and deletes it again. After that family is dropped,
 // every later request with its number is rejected as a whole. Witnesses and rows of the state table
 // are compared and set, and carry no stamp.
 //

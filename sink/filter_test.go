@@ -71,7 +71,7 @@ func longestKey(t *testing.T) string {
 }
 
 // A filter with columns that are named by item keys stays below Bigtable's limit, however long the
-// keys are: a request that is refused for its filter would be refused forever.
+// keys are. A request that is refused for its filter would be refused forever.
 func TestFiltersOfTheLongestKeysAreTaken(t *testing.T) {
 	owner := longestKey(t)
 	long := strings.Repeat("q", 1900) // {pk}

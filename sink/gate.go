@@ -10,8 +10,9 @@ import (
 //
 // A cutover hands the target over to the application only if no request of any process can be
 // executed afterwards. Each process has one gate. It counts the requests of the process that are in
-// flight, and it remembers those that never got a definite answer: they may be executed at any later
-// time. A cutover closes the gate. Then the process sends nothing more, and its count falls to zero.
+// flight, and it remembers those that never got a definite answer. They may be executed at any
+// later time. A cutover closes the gate. Then the process sends nothing more, and its count falls
+// to zero.
 //
 // The rule that makes this correct: a request is counted before it looks at the gate. Otherwise the
 // gate could be found at zero between the two.

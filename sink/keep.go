@@ -10,9 +10,9 @@ import (
 
 // A put that keeps older cells.
 //
-// The deletes of such a put depend on the row: a column that the new image lacks is deleted as a
+// The deletes of such a put depend on the row. A column that the new image lacks is deleted as a
 // whole, and Bigtable has no request for "all columns except these". So the row is read first, and
-// the request is made for the row as read: any version above the one read refuses it. This is a
+// the request is made for the row as read. Any version above the one read refuses it. This is a
 // compare-and-set, because every write raises the version (S1). The version read is below the
 // put's, so this request refuses everything that the guard refuses, and each execution still sets
 // the row to the maximum. After a refused request the row is read again; then the put is stale or a
@@ -22,7 +22,7 @@ import (
 // load that read the item after the change, or from another change in the same second. Then the
 // value is set, unless the newest remaining cell holds it already. So a column has one cell for
 // each value that the attribute has had since it last appeared, at the time when it got that value.
-// Cells before the beginning of a column, row or generation are deleted: no cell can express that
+// Cells before the beginning of a column, row or generation are deleted. No cell can express that
 // there was no value, and values across a gap are unknown.
 
 // Looker reads the part of a row that a put which keeps older cells needs.
@@ -168,7 +168,7 @@ func (k *keeping) look(seen Row, m transform.RowMutation) {
 
 // doubt prepares for cells that the stream may contradict: those of a load or a repair. A load's or
 // repair's read may already include changes that the stream delivers later, so its cells may show
-// values too early. The item's image before the first change decides: a cell with another value is
+// values too early. The item's image before the first change decides. A cell with another value is
 // deleted and, for a load, all cells before it too.
 func (k *keeping) doubt(held transform.Version, m transform.RowMutation) {
 	k.loaded = held.Hop() == transform.LoadHop

@@ -15,7 +15,7 @@ import (
 // service does not say which version refused a request, so the row's version is read once after a
 // refusal.
 //
-// In that case the stream judges: the change is written at the number of the row and at its own
+// In that case the stream judges. The change is written at the number of the row and at its own
 // position, which is later. So no version falls (S1). Late attempts of the item's earlier changes
 // are refused, whatever number they were raised to, because the row has held that number.
 
@@ -65,7 +65,7 @@ func overtaken(refused, held transform.Version) bool {
 // A later generation reads changes again that an earlier one has applied, so the position of a
 // change proves nothing about a row of an earlier generation. Such a change is parked, and the row
 // keeps its image, until later changes or the load of the generation follow. The image of a load is
-// later than every earlier generation. It is raised over removed items only: the number of an image
+// later than every earlier generation. It is raised over removed items only. The number of an image
 // may be its own, and then changes older than the load would be taken for later ones.
 func raised(refused, held transform.Version) transform.Version {
 	certain := refused.Generation() == held.Generation()

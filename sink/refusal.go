@@ -119,7 +119,7 @@ func (r *refusals) alone(ctx context.Context, row *transform.RowMutation) bool {
 // probeRow is a key next to the witnesses, which no mapping uses.
 const probeRow = transform.WitnessPrefix + "probe"
 
-// probeOf returns a request that changes nothing: in a row that does not exist, it deletes a column
+// probeOf returns a request that changes nothing. In a row that does not exist, it deletes a column
 // that no process writes, in each family that the mutation touches. The name identifies the table
 // and the families.
 func probeOf(row *transform.RowMutation) (probe Request, name string) {

@@ -338,7 +338,7 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 // them longer. This does not apply to a row without a version, whose cells may come from any
 // program. A row at count 0 is left (ErrPending). Mend is pure.
 //
-// A row that the application itself wrote, at a number above the item's, is a phantom: no record of
+// A row that the application itself wrote, at a number above the item's, is a phantom. No record of
 // the stream will ever outrank it. Only a phantom's version is lowered, to the item's number, if
 // the row still holds exactly the version that was read.
 func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.Time) (Request, bool, error) {

@@ -220,7 +220,7 @@ func TestRepair(t *testing.T) {
 	})
 }
 
-// An image is dated at the moment before its read was sent: a generation may admit it from a little
+// An image is dated at the moment before its read was sent. A generation may admit it from a little
 // later on, and nothing that was read before that.
 func TestRepairDatesAnImageBeforeItsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -454,7 +454,7 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 
 // leaveHigher removes mutations from a batch that their rows would refuse, because the rows hold a
 // higher number of the application than their item (transform.Rank). It returns the number of their
-// suspects. It also removes the puts of such an item in other rows: the load has written these, and
+// suspects. It also removes the puts of such an item in other rows. The load has written these, and
 // otherwise no pass would be the last.
 func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int64) {
 	if s.Mapping.VersionAttribute() == "" {

@@ -414,7 +414,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// A remove deletes all cells of its item, from any rule: in a replaced target the row may hold
+// A remove deletes all cells of its item, from any rule. In a replaced target the row may hold
 // another image than the stream shows.
 func TestARemoveOwnsWhatEveryRuleHas(t *testing.T) {
 	m := sweepMapping(t, nil, "k = 'd': {id} > d", "{id} > e")

@@ -144,7 +144,7 @@ func (c *compiler) keys() {
 }
 
 // unkept finds, without a key schema, addresses that contain no attribute whose values stay
-// distinct: two items would share such an address under any primary key. If a condition gives an
+// distinct. Two items would share such an address under any primary key. If a condition gives an
 // attribute one value, the address may belong to a single item.
 func (c *compiler) unkept() {
 	for _, w := range c.placed() {
@@ -193,7 +193,7 @@ func movesFinding(where at, field, name, what string) Finding {
 }
 
 // moves reports addresses that use attributes beyond the primary key. The column of a folded item
-// must not use any: a column that an item left, and that no available image names, would stay
+// must not use any. A column that an item left, and that no available image names, would stay
 // permanently (H74).
 func (c *compiler) moves(w placed) {
 	for _, p := range w.row {
@@ -416,7 +416,7 @@ func collide(a, b *Mapping) (Finding, bool) {
 }
 
 // rowsApart reports whether items of two tables always take different rows of one target. Without
-// the key schema nothing is known about a default row key: it begins with an attribute's value, so
+// the key schema nothing is known about a default row key. It begins with an attribute's value, so
 // no literal in another row key keeps the two apart.
 func rowsApart(a *write, ruleA *rule, b *write, ruleB *rule) bool {
 	if a.template == nil || b.template == nil {

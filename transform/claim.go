@@ -449,10 +449,10 @@ func percentDecoded(s string) string {
 // item.
 type Found struct{ Keys, Image attribute.Item }
 
-// Sweep turns consistent reads at readAt into mutations, as Load does: the rows that the images map
+// Sweep turns consistent reads at readAt into mutations, as Load does. The rows that the images map
 // to are put, and claimed rows beyond those are removed. In a row that is put, the claimed cells
 // are deleted too. Claims belong to items that are among the found ones. A claim's version is the
-// version that the row holds, if any: with a version attribute, the removal of a deleted item is
+// version that the row holds, if any. With a version attribute, the removal of a deleted item is
 // ranked by that version.
 func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, readAt time.Time) Batch {
 	var images []attribute.Item

@@ -428,7 +428,7 @@ func (c *compiler) declared(family string, as Encoding, where at, field, attr st
 }
 
 // longestAge is the longest age of a rule by which cells can be stamped to expire. The stamp is the
-// expiry minus the age, and no cell can be dated before 1970: with an age of 60 years, no cell
+// expiry minus the age, and no cell can be dated before 1970. With an age of 60 years, no cell
 // would expire before 2030, whatever its item says. Items that are written end in the future, or up
 // to five years ago.
 const longestAge = 18250 * 24 * time.Hour

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// description is a mapping in a form that can be kept: a ledger holds it from the time when the
+// description is a mapping in a form that can be kept. A ledger holds it from the time when the
 // mapping is replaced until nothing that the mapping wrote is left (H102).
 type description struct {
 	Source       string            `json:"source"`

@@ -17,7 +17,7 @@ type Stamp struct {
 	// DualWrites says that the application writes the target too. Rows then get the fields that
 	// Batch.Timestamped needs.
 	DualWrites bool
-	// Apart says that changes of different items are in no order, as in an export window: each cell
+	// Apart says that changes of different items are in no order, as in an export window. Each cell
 	// then has the time of its own change.
 	Apart bool
 }
@@ -53,7 +53,7 @@ func (h *history) current(i int) bool { return h.keyOnly || h.addresses[i].chang
 //
 // Of each item it keeps the newest image, which is the last one, and the union of the addresses
 // that any old or new image in the page maps to. The addresses that the newest image does not map
-// to are removed at the newest version (T2): an item that moves a→b→c within a page leaves neither
+// to are removed at the newest version (T2). An item that moves a→b→c within a page leaves neither
 // a nor b behind. An old image without an address adds none, because nothing was ever written for
 // it. Items come in the order of their first appearance in the page.
 //

@@ -399,7 +399,7 @@ func TestBatchParkGivesTheChangeOfARow(t *testing.T) {
 	}
 }
 
-// Fold returns each item that had no address before its newest change, with that version: nothing
+// Fold returns each item that had no address before its newest change, with that version. Nothing
 // else shows that its parked records are obsolete.
 func TestFoldTellsWhatHadNoAddress(t *testing.T) {
 	m := foldMappings(t)["tenant first"]

@@ -270,7 +270,7 @@ func hexadecimal(v scalar, _ *Call) (scalar, error) {
 	return scalar{attribute.KindS, hex.EncodeToString([]byte(v.text))}, nil
 }
 
-// textual returns the type of a piece of a value: a piece of bytes is bytes, and a piece of a
+// textual returns the type of a piece of a value. A piece of bytes is bytes, and a piece of a
 // number is text.
 func textual(kind attribute.Kind) attribute.Kind {
 	if kind == attribute.KindB {

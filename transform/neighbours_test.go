@@ -68,7 +68,7 @@ func TestAnItemThatOneOfTwoWritesCannotPlace(t *testing.T) {
 	}
 }
 
-// If one change of a page lacks its old image, later changes do not replace it: nothing shows the
+// If one change of a page lacks its old image, later changes do not replace it. Nothing shows the
 // row that the item left.
 func TestAMissingOldImageIsMissedForTheWholePage(t *testing.T) {
 	m := foldMappings(t)["tenant first"]

@@ -8,7 +8,7 @@ import (
 )
 
 // outliving rejects expire: keep unless an item's key determines its addresses. Cells of an expired
-// item stay, and no image names them later: when the item is inserted again, the change has no old
+// item stay, and no image names them later. When the item is inserted again, the change has no old
 // image. If it then maps to another address, or to a rule that owns other families of the row,
 // nothing would remove the old cells.
 func (c *compiler) outliving() {

@@ -18,7 +18,7 @@ func keepingSpec(family string, rules ...Rule) Spec {
 	return Spec{Source: "S", Table: "t", PrimaryKey: []KeyAttribute{{Name: "pk", Type: attribute.KindS}}, Families: []Family{f}, Rules: rules, KeepVersions: true}
 }
 
-// Families keep versions as far as their rules allow: an age rule, alone or within a rule, is
+// Families keep versions as far as their rules allow. An age rule, alone or within a rule, is
 // refused, and a rule that keeps one cell causes a warning.
 func TestKeepVersionsNeedsFamiliesWithoutAge(t *testing.T) {
 	for rule, want := range map[string]string{

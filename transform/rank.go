@@ -122,7 +122,7 @@ func (m *Mapping) removalOf(held Version) Rank {
 
 // rank returns the highest rank of an item's changes in a page, and the reason why the newest
 // change cannot be applied; "" if it can, at that rank. A change whose number is lower than that of
-// its own old image is not applied: a writer has ignored the condition, and the row with the higher
+// its own old image is not applied. A writer has ignored the condition, and the row with the higher
 // number would reject it. The writer of an item that is recreated below the number of a removed one
 // has ignored no condition. It gets the higher number, at which its later position decides.
 func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// An item moves a→b→c within a page: each row names the columns of the old images there, and the
+// An item moves a→b→c within a page. Each row names the columns of the old images there, and the
 // exact rows equal those of a fold without dual writes.
 func TestTimestampedNamesWhatOldImagesHad(t *testing.T) {
 	m, err := NewMapping("T", "t", "d", []KeyAttribute{{"k", attribute.KindS}}, "at", "k")

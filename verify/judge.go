@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// expirySlack is how far the clocks of garbage collection and of DynamoDB's deletes may be ahead:
-// an item that expires within this time counts as expired.
+// expirySlack is how far the clocks of garbage collection and of DynamoDB's deletes may be ahead.
+// An item that expires within this time counts as expired.
 const expirySlack = 5 * time.Minute
 
 // replicationPrefix begins the attributes that global tables of the former version write on their

@@ -25,7 +25,7 @@ type Look struct {
 	Verdict
 }
 
-// Look checks the rows of these places: it reads each row first, then, consistently, the items that
+// Look checks the rows of these places. It reads each row first, then, consistently, the items that
 // the row names and the items of the place. The results are in the order of the places. A single
 // check does not prove that a row is wrong, because it may be in flight (V1).
 func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) {

@@ -75,7 +75,7 @@ func (differing) ReadSet(_ context.Context, _ string, rows []string, f func(sink
 	return nil
 }
 
-// A part's unsaved findings are bounded by bytes, not only by rows: if every row differs and items
+// A part's unsaved findings are bounded by bytes, not only by rows. If every row differs and items
 // are large, a part keeps at most 32 MiB of them.
 func TestFindingsThatWaitAreBoundedByBytes(t *testing.T) {
 	source := &large{}

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Rows with one key in two target tables are two rows: a row of one table is not missing in the
+// Rows with one key in two target tables are two rows. A row of one table is not missing in the
 // other, and if one of them differs, that says nothing about the other.
 func TestRowsOfOneKeyInTwoTables(t *testing.T) {
 	m := mapping(t, func(s *transform.Spec) { s.Rules[0].Writes[1].Table = "u" }, "k = 'a' | {id} > d & {id} > e")

@@ -46,7 +46,7 @@ func (s *impatient) Extend(ctx context.Context, _ []string, by time.Duration) er
 	return nil
 }
 
-// A write may take any time, even with a deadline of 10 seconds: its message is not delivered
+// A write may take any time, even with a deadline of 10 seconds. Its message is not delivered
 // again, and so gets no nearer to the dead letter.
 func TestASlowWriteKeepsItsMessage(t *testing.T) {
 	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {

@@ -97,7 +97,7 @@ func TestACleanStopFinishesWhatIsUnderWay(t *testing.T) {
 }
 
 // An applier works only on tables of its mode. It changes no table's mode, not even of one that it
-// is configured for: otherwise a worker that writes by itself would leave its changes to appliers.
+// is configured for. Otherwise a worker that writes by itself would leave its changes to appliers.
 func TestAnApplierKeepsTheModeOfItsTables(t *testing.T) {
 	for _, mode := range []checkpoint.Mode{checkpoint.Direct, checkpoint.Both} {
 		for name, later := range map[string]bool{"as it begins": false, "while it runs": true} {

@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A message removes what another rule, or an earlier mapping, wrote for its item: the message that
+// A message removes what another rule, or an earlier mapping, wrote for its item. The message that
 // would have removed it may be lost or refused as stale. Families that the target no longer has are
 // left out.
 func TestAMessageRemovesWhatOthersPutThere(t *testing.T) {

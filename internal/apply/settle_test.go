@@ -83,7 +83,7 @@ func TestASecondApplicationDecidesWhatCounts(t *testing.T) {
 	}
 }
 
-// The right to write is proved again after a moment: a message that a newer load has made obsolete
+// The right to write is proved again after a moment. A message that a newer load has made obsolete
 // is not written on an old proof.
 func TestTheRightToWriteIsProvedAgain(t *testing.T) {
 	playScene(t, func(s *scene) {

@@ -69,7 +69,7 @@ func refence(ctx context.Context, k *enginetest.Rig, families *enginetest.Schema
 
 // H35: a writer whose number was dropped proves its right before it stamps again. If it still holds
 // its lease, it writes the same batch again. If the generation rose or another worker acquired the
-// lease, it drops the batch: a late writer that only took a new stamp would defeat the fence.
+// lease, it drops the batch. A late writer that only took a new stamp would defeat the fence.
 func TestH35_ASleeperProvesItsRightAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		while func(ctx context.Context, k *enginetest.Rig, lease *checkpoint.Lease) error

@@ -30,7 +30,7 @@ type Retrier struct {
 }
 
 // Retry repeats an outer step until it succeeds, its life ends, or it fails in a way that no retry
-// fixes. It is the only place that backs off: the packages below return typed errors and try once,
+// fixes. It is the only place that backs off. The packages below return typed errors and try once,
 // and the AWS SDK makes one attempt, so attempts do not multiply. Once a drain has begun, a failure
 // is final, except for steps that run under life.Finishing. The end of drain or work also ends a
 // wait, because a worker that lost a lease looks for the next one immediately.
@@ -88,7 +88,7 @@ func Repeatable(err error) bool {
 	var read *cdc.Error
 	if errors.As(err, &read) {
 		// Trimmed or missing changes stay so. All other errors may pass, including denied
-		// credentials and a malformed record: an operator fixes the first, a newer version reads
+		// credentials and a malformed record. An operator fixes the first, a newer version reads
 		// the second, and to skip the record would lose it.
 		return read.Reason != cdc.Trimmed && read.Reason != cdc.NotFound
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// A step retries every error that a retry may fix: a worker that gave up after losing a race would
+// A step retries every error that a retry may fix. A worker that gave up after losing a race would
 // no longer follow the table. Other errors are returned immediately.
 func TestWhatIsRepeated(t *testing.T) {
 	for _, c := range []struct {

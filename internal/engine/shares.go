@@ -77,7 +77,7 @@ func (s *Shares) Followed() int {
 }
 
 // Busiest returns the worker from which me should now take over one of the table's shards, "" if
-// from none. The numbers must have been uneven for a lease: the children of an ended shard follow
+// from none. The numbers must have been uneven for a lease. The children of an ended shard follow
 // soon, and a dead worker keeps its shards for that long. Then at most one shard is taken over in a
 // pass, so that all workers see the result first.
 func (s *Shares) Busiest(table, me string, now, lease, pass time.Duration) string {

@@ -58,7 +58,7 @@ func TestWaits(t *testing.T) {
 	add(LimitRows, time.Second, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC)) // a clock that was set back
 }
 
-// Segments and shards wait in parallel: if each of them waited for most of an hour, the table
+// Segments and shards wait in parallel. If each of them waited for most of an hour, the table
 // waited for most of an hour, not for days.
 func TestWaitsSideBySideAreOne(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 30, 0, time.UTC)
@@ -111,7 +111,7 @@ func TestWaitsAndReadsSideBySide(t *testing.T) {
 	}
 }
 
-// A cause quotes a service where its words hold no item data, in one line of bounded length: an
+// A cause quotes a service where its words hold no item data, in one line of bounded length. An
 // exhausted quota of the topic is not "no answer in time".
 func TestCausesQuoteServices(t *testing.T) {
 	secret := errors.New("secret")

@@ -105,7 +105,7 @@ func TestPartsOfAnotherJobReplaceThoseInHand(t *testing.T) {
 	})
 }
 
-// The ledger does not answer for longer than a lease: this worker loses the part, its work ends,
+// The ledger does not answer for longer than a lease. This worker loses the part, its work ends,
 // and the part is acquired again.
 func TestALostLeaseEndsTheWork(t *testing.T) {
 	play(t, 1, 1, func(ctx context.Context, c *counting) {

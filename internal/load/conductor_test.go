@@ -356,7 +356,7 @@ func TestPartsAreRemovedOnce(t *testing.T) {
 	})
 }
 
-// A change between the two reads of a step is left to the next step: if the table was suspended
+// A change between the two reads of a step is left to the next step. If the table was suspended
 // meanwhile, or another coordinator has sealed the load, this one begins nothing.
 func TestAStepActsOnWhatItSawTwice(t *testing.T) {
 	for name, edit := range map[string]func(state *checkpoint.TableState){
@@ -388,7 +388,7 @@ func TestAStepActsOnWhatItSawTwice(t *testing.T) {
 	}
 }
 
-// A load is paused for the stream only if the headroom is known: without a shard that is read there
+// A load is paused for the stream only if the headroom is known. Without a shard that is read there
 // is none to lose. Exactly at the bound it is not paused yet.
 func TestWhatIsKnownOfTheHeadroom(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -31,7 +31,7 @@ const (
 	// service remembers for eight hours.
 	tokenLives = 7 * time.Hour
 	// exportGrace is how long an attempt may be refused for its time, or be unknown, before that
-	// counts: the latest time that can be restored is minutes behind the present.
+	// counts. The latest time that can be restored is minutes behind the present.
 	exportGrace = 15 * time.Minute
 )
 

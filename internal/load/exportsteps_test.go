@@ -223,7 +223,7 @@ func (c *closing) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 
 func (c closer) Close() error { c.s.open--; return c.ReadCloser.Close() }
 
-// A part closes its file, whether it is copied to its end or released before: a load of thousands
+// A part closes its file, whether it is copied to its end or released before. A load of thousands
 // of files would otherwise run out of connections.
 func TestAPartClosesItsFile(t *testing.T) {
 	for _, stopped := range []bool{false, true} {

@@ -66,7 +66,7 @@ func TestWhenWitnessesAreWithdrawn(t *testing.T) {
 	}
 }
 
-// If appliers write the rows, the fence is raised once more before the sweep: until the load was
+// If appliers write the rows, the fence is raised once more before the sweep. Until the load was
 // sealed, they wrote messages of earlier generations under its number.
 func TestTheFenceBeforeASweep(t *testing.T) {
 	for mode, raised := range map[checkpoint.Mode]bool{checkpoint.Direct: false, checkpoint.Topic: true} {

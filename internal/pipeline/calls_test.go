@@ -34,7 +34,7 @@ func TestWhatWasAppliedIsTold(t *testing.T) {
 	}
 }
 
-// A followed table does not join again, however often tables are searched for: two coordinators and
+// A followed table does not join again, however often tables are searched for. Two coordinators and
 // two readers of one process would contend for it.
 func TestATableJoinsOnce(t *testing.T) {
 	o := clusterOptions(t, &rolled{}, nil)

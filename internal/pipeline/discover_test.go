@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A failed search and a failed suspension in the same look are both reported: the second may end
+// A failed search and a failed suspension in the same look are both reported. The second may end
 // the process, but the first alone would be retried.
 func TestAFailedLookDoesNotHideTheNext(t *testing.T) {
 	ctx, failed := t.Context(), errors.New("some tables could not be described")

@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// A shard counts as soon as it is held: a restart whose first page cannot be written must not make
+// A shard counts as soon as it is held. A restart whose first page cannot be written must not make
 // the shard look caught up.
 func TestLagOfAShardWhoseFirstPageIsNotWritten(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // the world of play begins then

@@ -151,7 +151,7 @@ func (oneChange) Read(ctx context.Context, _ cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Next: "i", Changes: []cdc.Change{{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Time: task.Now(ctx), Keys: item, New: item}}}, nil
 }
 
-// A worker that the fence rejects releases the shard and its lease: if it renewed the lease without
+// A worker that the fence rejects releases the shard and its lease. If it renewed the lease without
 // reading, no other worker could read the shard.
 func TestWhatIsFencedLeavesItsShard(t *testing.T) {
 	m := enginetest.OrdersMapping(t)

@@ -124,7 +124,7 @@ func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
 }
 
 // A table that is being dropped is gone. A table that could not be described, or that exists, is
-// not: a scan that did not find it may have come a moment too early.
+// not. A scan that did not find it may have come a moment too early.
 func TestWhatIsGone(t *testing.T) {
 	for _, c := range []struct {
 		described backfill.Description
@@ -165,7 +165,7 @@ func TestWhyATableIsSuspended(t *testing.T) {
 	}
 }
 
-// A worker without tables ends if it finds, during a search, that its ledger was replaced: no other
+// A worker without tables ends if it finds, during a search, that its ledger was replaced. No other
 // task of it would notice that.
 func TestALookForTablesEndsTheProcess(t *testing.T) {
 	store := &checkpointtest.Memory{}

@@ -29,7 +29,7 @@ func Admissible(table checkpoint.TableState, shards []checkpoint.Shard, now time
 	return false, err
 }
 
-// YoungEnough refuses images that are older than the age of tombstones: a removed item would come
+// YoungEnough refuses images that are older than the age of tombstones. A removed item would come
 // back, or the writer would park the image (H105). A most of 0 means no limit.
 func YoungEnough(noun string, at, now time.Time, most time.Duration) error {
 	if age := now.Sub(at); most > 0 && age > most {

@@ -13,7 +13,7 @@ type NextStep struct {
 	Why     string `json:"why"`
 }
 
-// Command returns a complete command line: it adds the first word, puts the table into "--table
+// Command returns a complete command line. It adds the first word, puts the table into "--table
 // TABLE", and appends the flags by which the command finds the same configuration.
 func Command(command, table, flags string) string {
 	return "replicator " + strings.Replace(command, "--table TABLE", "--table "+table, 1) + flags

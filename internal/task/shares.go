@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Shares is a Limit that several names share. A name that releases slowly must not hold everything:
-// once there is more than one name, each may claim more only while it holds less than shareOfFree
+// Shares is a Limit that several names share. A name that releases slowly must not hold everything.
+// Once there is more than one name, each may claim more only while it holds less than shareOfFree
 // times the free units. So some units always stay free for a name that holds few, and a name that
 // works alone still gets almost all.
 type Shares struct {

@@ -8,7 +8,7 @@
 // context.WithTimeout or a draw from math/rand themselves. A test over their syntax trees checks
 // this.
 //
-// The runtime is carried in the context: a task uses the runtime of its context, and a simulated
+// The runtime is carried in the context. A task uses the runtime of its context, and a simulated
 // worker with a skewed clock is just a context with another runtime.
 package task
 

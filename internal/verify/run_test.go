@@ -49,7 +49,7 @@ func TestAVerifyAddsUpItsPhases(t *testing.T) {
 	}
 }
 
-// A part that its worker released after a stop resumes at its saved position: nothing is counted
+// A part that its worker released after a stop resumes at its saved position. Nothing is counted
 // twice, and no finding of an earlier save is lost or overwritten.
 func TestAPartIsGoneOnWith(t *testing.T) {
 	for name, leave := range map[string][]time.Duration{"at once": nil, "once": {25 * time.Minute}, "twice": {22 * time.Minute, 23 * time.Minute}} {

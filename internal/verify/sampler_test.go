@@ -57,7 +57,7 @@ func TestSampleOfWhatIsApplied(t *testing.T) {
 	}
 }
 
-// However many rows are applied, the waiting ones are bounded, and are a sample by hash: a waiting
+// However many rows are applied, the waiting ones are bounded, and are a sample by hash. A waiting
 // item would have been selected at any time of the round.
 func TestASampleIsBounded(t *testing.T) {
 	s := newSample(t, 1)
@@ -134,7 +134,7 @@ func TestWhatIsKnownToDiffer(t *testing.T) {
 	}
 }
 
-// A row is identified by its table and key: the outcome for a row with the same key in another
+// A row is identified by its table and key. The outcome for a row with the same key in another
 // table says nothing about it.
 func TestWhatIsKnownIsOfATable(t *testing.T) {
 	of := func(table string) verify.Finding {

@@ -36,7 +36,7 @@ func TestH81_LeastTombstoneAge(t *testing.T) {
 }
 
 // A run's writer puts an image only if it is younger than the removal age of tombstones by the
-// margin: the tombstone that would reject it still exists.
+// margin. The tombstone that would reject it still exists.
 func TestH81_ARunParksWhatIsAlmostAsOldAsTombstones(t *testing.T) {
 	w, _ := connected(t)
 	m, oldest := w.found.Tables[0].Mapping, w.Config.State.TombstoneAge-loads.ImageMargin
