@@ -282,9 +282,9 @@ func keyAttributes(key attribute.Item) (map[string]types.AttributeValue, error) 
 	return attributes, nil
 }
 
-// The conversion of values rejects the same values as the conversion of stream records. DynamoDB
-// cannot have written a value that it cannot hold, and in the target such a value would differ from
-// the stream's.
+// The conversion of values rejects the same values as the conversion of stream records. A value
+// that DynamoDB cannot hold is not its own, and in the target it would differ from the stream's
+// value.
 
 // ConvertItem converts an item of the SDK. Its error names the attribute at which it fails. Names
 // inside values are data, so the error does not contain them.

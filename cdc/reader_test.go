@@ -394,8 +394,8 @@ func TestH21H75AnIdleShardIsReadOn(t *testing.T) {
 	}
 }
 
-// A few empty pages prove nothing (H18), and an older change that follows reverts what they seemed
-// to prove.
+// A few empty pages prove nothing (H18). If an older change follows, it reverts the apparent
+// progress.
 func TestH18ARunOfEmptyPagesProves(t *testing.T) {
 	c := &clock{now: time.Unix(1_732_000_000, 0)}
 	s := &script{n: 3, size: 2, clock: c}

@@ -199,8 +199,8 @@ func union(a, b []Applied) []Applied {
 	return out
 }
 
-// outside returns tracks without merged messages, and without tracks of generations that their
-// shard has left.
+// outside removes merged messages from tracks. It also removes tracks of a generation older than
+// their shard's.
 func outside(tracks, merged []Applied) []Applied {
 	var out []Applied
 	for _, t := range tracks {

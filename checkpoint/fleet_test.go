@@ -295,8 +295,8 @@ func (f *fleet) run() time.Duration {
 
 // TestFleet_H03_H12_H44_H45_H85 checks all rules together. Checkpoints are monotone and never ahead
 // of applied changes. Only the holder of the newest epoch writes. No two workers trust a lease at
-// the same time. Everything is done soon after the trouble: within the longest pause, a late take
-// and a lease, and the time for the lineage.
+// the same time. Everything is done soon after the trouble. That time covers the longest pause, a
+// late take, a lease, and one shard after the other down the lineage.
 func TestFleet_H03_H12_H44_H45_H85(t *testing.T) {
 	const bound = 3*fleetLease + 2*fleetLease + fleetLease + 3*(shardLength*500*time.Millisecond+2*time.Second)
 	takes, takenOver := 0, 0

@@ -65,8 +65,8 @@ type Available struct {
 // shard is unfinished, has no owner or one whose lease has ended, and has a finished parent or none
 // that the ledger knows (roots, and children of removed rows). A child never starts before its
 // parent is finished (H12) and its parent's gap is declared; a trimmed parent is reopened and read
-// first. A held shard would be free if its lease had ended; it may be taken over only for balance.
-// Shards must hold all rows of the table, because Look forgets all others.
+// first. A held shard is one that would be free if its lease had ended. It may be taken over only
+// for balance. Shards must hold all rows of the table, because Look forgets all others.
 func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free, held []Available) {
 	rows := make(map[string]*Shard, len(shards))
 	for i := range shards {

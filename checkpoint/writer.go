@@ -58,7 +58,7 @@ func (l *Ledger) Writers(ctx context.Context) ([]Writer, error) {
 	return l.writers.decode(l.writerPrefix(), rows)
 }
 
-// EnterWriter adds to this process's record what it may write, and returns the record. It writes
+// EnterWriter adds the given rights to this process's record, and returns the record. It writes
 // nothing if the record says so already.
 func (l *Ledger) EnterWriter(ctx context.Context, targets map[string]Writing) (Writer, error) {
 	return l.updateWriter(ctx, l.worker, func(w *Writer) {
@@ -81,8 +81,8 @@ func (l *Ledger) LeaveWriter(ctx context.Context, doubts map[string]Writing) err
 	return err
 }
 
-// ForgetWriters removes from all records what was written to a target table under numbers below the
-// given one. Their drop must be in force, so that none of it can still be executed.
+// ForgetWriters removes the numbers below the given one, for a target table, from all records.
+// Their drop must be in force, so that none of it can still be executed.
 func (l *Ledger) ForgetWriters(ctx context.Context, target string, below uint64) error {
 	all, err := l.Writers(ctx)
 	if err != nil {

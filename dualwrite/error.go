@@ -61,8 +61,8 @@ var (
 	ErrNumber = errors.New("the version attribute is not an integer from 0 to 99999999999999999999")
 	// ErrKey: Update or Transact was to change the primary key.
 	ErrKey = errors.New("the item's primary key has changed since it was read")
-	// ErrTransact: after an unanswered transaction, only conditions on numbers show what the items
-	// were before it.
+	// ErrTransact: after an unanswered transaction, only conditions on numbers show the previous
+	// images of the items.
 	ErrTransact = errors.New("Transact needs dual_writes.version_attribute; without it call TransactWriteItems, and replicator writes the rows")
 	// ErrUnmappable: the rules of the mapping make no row of the item. Replicator parks it.
 	ErrUnmappable = errors.New("the item cannot be mapped")

@@ -164,8 +164,8 @@ func (t *target) writeTimed(ctx context.Context, change cdc.Change) (Outcome, er
 	return Written, nil
 }
 
-// outcomeOf returns the outcome of a change of which a row failed after so many others were
-// written.
+// outcomeOf returns the outcome of a change if one of its rows failed after the given number of
+// others were written.
 func outcomeOf(err error, written int) Outcome {
 	if written > 0 {
 		return PartlyWritten
@@ -176,8 +176,8 @@ func outcomeOf(err error, written int) Outcome {
 	return Unknown
 }
 
-// current checks that the item still is what is to be written; only then may a write get a new
-// stamp. A sweep may have compared the row with the source since the earlier number was read.
+// current checks that the item has not changed since the write began; only then may a write get a
+// new stamp. A sweep may have compared the row with the source since the earlier number was read.
 func (t *target) current(ctx context.Context, change cdc.Change) error {
 	found, exists, err := t.source.Get(ctx, change.Keys)
 	if err == nil && (exists != change.New.Exists() || exists && !found.Equal(change.New)) {

@@ -86,7 +86,7 @@ func (w *Writer) prepare(ctx context.Context, keys []attribute.Item, change func
 }
 
 // transact writes both stores, and records what was written. The expected numbers show that the
-// items were still as read.
+// items had not changed since they were read.
 func (w *Writer) transact(ctx context.Context, source Transactor, parts []part, written []attribute.Item) error {
 	changes := make([]Change, len(parts))
 	for i, p := range parts {

@@ -116,7 +116,7 @@ func (x *secondaryIndex) update(base keySchema, tableOrder string, before, after
 	switch {
 	case was && is && from == to && bytes.Equal(old.wire, entry.wire):
 		if entry == after.stored {
-			x.entries.set(to, entry) // equal bytes, but shared with the table
+			x.entries.set(to, entry) // the bytes are equal, but these are shared with the table
 		}
 		return 0
 	case was && is && from == to:

@@ -10,8 +10,8 @@ const ReasonAttribute = "replicator-reason"
 // Source: https://docs.cloud.google.com/pubsub/quotas#resource_limits
 const mostAttribute = 512
 
-// DeadLetter is the message of a dead-letter topic for one that an applier refused: its data as it
-// was, with the reason, which holds no item data, as an attribute.
+// DeadLetter returns the dead-letter message for a message that an applier refused. It has the
+// unchanged data, and the reason as an attribute. The reason holds no item data.
 func DeadLetter(data []byte, c Change, reason string) Message {
 	return Message{Data: data, Attributes: map[string]string{
 		"content-type": ContentType, "table": short(c.Table), "event": c.EventName(), "version": string(c.Version()), "schema": SchemaV1, ReasonAttribute: short(reason),

@@ -33,7 +33,7 @@ type traffic struct {
 	Traffic
 }
 
-// Traffic is what is known of the requests that a process has sent to a target table.
+// Traffic describes the requests that a process has sent to a target table.
 type Traffic struct {
 	// InFlight reports that a request has no answer yet.
 	InFlight bool
@@ -71,7 +71,7 @@ func (g *Gate) set(tables []string, closed bool) {
 	}
 }
 
-// Traffic returns what is known of the requests to a target table.
+// Traffic describes the requests to a target table.
 func (g *Gate) Traffic(table string) Traffic {
 	g.mu.Lock()
 	defer g.mu.Unlock()

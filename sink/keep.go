@@ -12,7 +12,7 @@ import (
 //
 // The deletes of such a put depend on the row. A column that the new image lacks is deleted as a
 // whole, and Bigtable has no request for "all columns except these". So the row is read first, and
-// the request is made for the row as read. Any version above the one read refuses it. This is a
+// the request fits only the row that was read. Any higher version refuses the request. This is a
 // compare-and-set, because every write raises the version (S1). The version read is below the
 // put's, so this request refuses everything that the guard refuses, and each execution still sets
 // the row to the maximum. After a refused request the row is read again; then the put is stale or a
@@ -101,9 +101,9 @@ func since(m *transform.RowMutation) int64 {
 	return max(0, first)
 }
 
-// KeepOlder returns the request that executes a put which keeps older cells, on a row as read. It
-// returns false if the row has the put's version or a higher one. For a mutation that does not keep
-// older cells it returns the guard's request. It is pure.
+// KeepOlder returns the request that executes a put which keeps older cells, on a row that was read
+// as seen. It returns false if the row has the put's version or a higher one. For a mutation that
+// does not keep older cells it returns the guard's request. It is pure.
 func KeepOlder(seen Row, m transform.RowMutation) (Request, bool) {
 	live, gone, _ := seen.Versions(m.Owner)
 	held := max(live, gone)
@@ -149,7 +149,7 @@ type run struct {
 	cells  []transform.Cell
 }
 
-// look collects the item's cells from the row as read.
+// look collects the item's cells from the row that was read.
 func (k *keeping) look(seen Row, m transform.RowMutation) {
 	for _, c := range seen.Cells {
 		at := transform.Column{Family: c.Family, Qualifier: c.Qualifier}

@@ -17,7 +17,7 @@ import (
 //
 // In that case the stream judges. The change is written at the number of the row and at its own
 // position, which is later. So no version falls (S1). Late attempts of the item's earlier changes
-// are refused, whatever number they were raised to, because the row has held that number.
+// are refused. They may have been raised to another number, but the row has held that number.
 
 // outranked returns the version that a row holds after it refused a mutation. It returns "" if the
 // mutation has no rank.

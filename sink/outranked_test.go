@@ -89,8 +89,8 @@ func TestH87_ConflictsAreCounted(t *testing.T) {
 }
 
 // TestH41_H112_OnlyAPhantomFalls: a version above the item's number that only the application wrote
-// is lowered, if the row is still as read. A write at the item's own number is in flight, and the
-// stream follows.
+// is lowered, if the row has not changed since it was read. A write at the item's own number is in
+// flight, and the stream follows.
 func TestH41_H112_OnlyAPhantomFalls(t *testing.T) {
 	want := put(1, "a=1")
 	want.Version = ranked(5, false, 1)

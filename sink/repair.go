@@ -271,8 +271,9 @@ func wanted(m *transform.Mapping, keys, image attribute.Item, claims []transform
 	return b.Rows, nil
 }
 
-// Removals returns the removes of every address to which any image of an item maps or, if the
-// primary key determines the address, of that address. Their versions have no meaning.
+// Removals returns the removes of every address to which any image of an item maps. If the primary
+// key determines the address, it returns the remove of that address. Their versions have no
+// meaning.
 func Removals(m *transform.Mapping, keys attribute.Item, images []attribute.Item) []transform.RowMutation {
 	changes := []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: keys}}
 	for _, image := range images {
@@ -330,13 +331,13 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 	return true, nil
 }
 
-// Mend returns the request that makes a row, as read, hold what it should; false if the row already
-// does. It uses only the rank of want's version. A row without a version gets the version of a load
-// in the given generation at readAt, the moment before the image was read, if it still has no
-// version then. Any other row keeps its version with the count raised by one, whether live or a
-// tombstone. Cells with correct values keep their times, because otherwise an age rule would keep
-// them longer. This does not apply to a row without a version, whose cells may come from any
-// program. A row at count 0 is left (ErrPending). Mend is pure.
+// Mend returns the request that corrects a row that was read; false if the row is already correct.
+// It uses only the rank of want's version. A row without a version gets the version of a load in
+// the given generation at readAt, the moment before the image was read, if it still has no version
+// then. Any other row keeps its version with the count raised by one, whether live or a tombstone.
+// Cells with correct values keep their times, because otherwise an age rule would keep them longer.
+// This does not apply to a row without a version, whose cells may come from any program. A row at
+// count 0 is left (ErrPending). Mend is pure.
 //
 // A row that the application itself wrote, at a number above the item's, is a phantom. No record of
 // the stream will ever outrank it. Only a phantom's version is lowered, to the item's number, if

@@ -25,7 +25,7 @@ func at(count uint16) transform.Version {
 	return transform.NewVersion(1, 500_000, cdc.SequenceOf(10), count)
 }
 
-// seenRow returns a row as read.
+// seenRow returns a row with these versions and cells, as a read returns it.
 func seenRow(live, gone transform.Version, cells ...string) sink.Row {
 	return sink.Row{Key: "r", Version: live, Gone: gone, Cells: put(1, cells...).Cells}
 }

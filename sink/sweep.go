@@ -317,9 +317,9 @@ func OwnAll(m *transform.Mapping, b *transform.Batch) {
 	own(m, b, func(transform.RowMutation) bool { return true })
 }
 
-// OwnRemoved does the same as OwnAll, but only for removes. Removes always need it: a restored or
-// exchanged target is noticed minutes later, and cells of another rule that a remove leaves there
-// are under a tombstone, which no sweep suspects.
+// OwnRemoved does the same as OwnAll, but only for removes. Removes always need it. A restored or
+// replaced target is noticed only minutes later. Until then a remove could leave cells of another
+// rule beside its tombstone, and tombstones are no suspects of a sweep.
 func OwnRemoved(m *transform.Mapping, b *transform.Batch) {
 	own(m, b, func(row transform.RowMutation) bool { return row.Remove })
 }

@@ -11,7 +11,7 @@ import (
 // AppliedSlack bounds how far the source's clock may be ahead of its last known time.
 const AppliedSlack = 2 * time.Second
 
-// endless is after every change of a stream that has ended.
+// endless is a time after every change of a stream that has ended.
 var endless = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // AppliedTo returns the time up to which all committed changes of the table's shards are applied,

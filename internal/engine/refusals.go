@@ -24,10 +24,10 @@ func (e *StreamError) Error() string {
 	return fmt.Sprintf("the stream of table %s has view type %s, which does not give every row and its removal", e.Table, e.View)
 }
 
-// CheckStream reports whether the table's stream is enabled and carries what the mapping needs
-// (H62). New images are enough if every address depends only on the primary key: then old images
-// add nothing about where the item was. Dual writes need the old image too, because it shows what
-// may be deleted.
+// CheckStream reports whether the table's stream is enabled and carries the images that the mapping
+// needs (H62). New images are enough if every address depends only on the primary key: then old
+// images add nothing about where the item was. Dual writes need the old image too, because it shows
+// what may be deleted.
 func CheckStream(d backfill.Description, keyOnly bool) error {
 	switch {
 	case !d.StreamEnabled:

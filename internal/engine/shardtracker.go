@@ -127,7 +127,8 @@ func (b *ShardTracker) Reach(shard string, at time.Time) {
 }
 
 // headroom returns the time that the stream leaves to the shard nearest to losing changes, at the
-// service's time now. It is at most what the lag leaves, because a position may have no time yet.
+// service's time now. It is at most the retention less the lag, because a position may have no time
+// yet.
 func (b *ShardTracker) headroom(now time.Time, lag time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -63,8 +63,8 @@ func (w *Witnesses) Places() []checkpoint.Place {
 	return all
 }
 
-// Withdraw removes the witnesses from target tables that only former mappings wrote, once nothing
-// else of those mappings is left there.
+// Withdraw removes the witnesses from target tables that only former mappings wrote. It does so
+// once no rows of those mappings are left there.
 func (w *Witnesses) Withdraw(ctx context.Context, state checkpoint.TableState) error {
 	for _, name := range state.FormerTables() {
 		err := w.Ledger.Withdraw(ctx, w.Source, checkpoint.Place{Store: w.store(name), Key: w.mapping.WitnessKey(), Further: name})

@@ -352,8 +352,8 @@ func TestAFailoverHandsOnFailures(t *testing.T) {
 	})
 }
 
-// TestH46_ALeaseThatIsCopiedLate: the last copy may show that a worker died with a lease, so what
-// was known before it proves nothing.
+// TestH46_ALeaseThatIsCopiedLate: the last copy may show that a worker died with a lease, so
+// earlier observations prove nothing.
 func TestH46_ALeaseThatIsCopiedLate(t *testing.T) {
 	in(t, func(w *world) {
 		w.instance.during = func() {

@@ -309,7 +309,7 @@ func (c *Conductor) pace(ctx context.Context, state checkpoint.TableState, sums 
 }
 
 // complete records that every part is durable, if the target is still the one that was written and
-// the images still join the stream. It checks the witness again: a loss of the target also lost the
+// the images still join the stream. It checks the witness again, because a lost target lacks the
 // copied rows, and the next regular check may be a minute away. It checks coverage again, because a
 // root may have been listed and first read since the load began.
 func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState, paces paceStore) error {

@@ -137,7 +137,7 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	return err
 }
 
-// images opens what the first load would copy.
+// images opens the source that the first load would copy.
 func (r *rehearsal) images(ctx context.Context, d backfill.Description) (images source.Images, err error) {
 	err = r.Retry(engine.Until(ctx), "read the export", func(ctx context.Context) error {
 		if images, err = source.Open(ctx, r.from, r.spec.From.Address); err == nil {

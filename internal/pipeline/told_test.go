@@ -123,8 +123,8 @@ func TestALeaseThatFailedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A table that is being dropped is gone. A table that could not be described, or that exists, is
-// not. A scan that did not find it may have come a moment too early.
+// A table that is being dropped is gone. A table is not gone if it could not be described, or if it
+// exists. A scan that did not find it may have come a moment too early.
 func TestWhatIsGone(t *testing.T) {
 	for _, c := range []struct {
 		described backfill.Description

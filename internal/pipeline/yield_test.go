@@ -37,8 +37,8 @@ func TestH63_AYieldedLeaseIsLeftToOthers(t *testing.T) {
 	})
 }
 
-// While the source is silent, a worker releases its only shard every minute and acquires it again
-// in a moment. It reports its lag all the while: otherwise an alert that waits for some minutes
+// While the source is silent, a worker releases its only shard every minute and acquires it again a
+// moment later. It reports its lag all the while: otherwise an alert that waits for some minutes
 // would restart whenever no lag is reported.
 func TestLagOfAShardThatIsGivenUp(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // the world of play begins then
@@ -151,7 +151,7 @@ func (d unwell) Describe(ctx context.Context, table string) (backfill.Descriptio
 }
 
 // A complete pass of the coordinator ends its trouble, however often it released its lease before.
-// A failure some minutes later begins then.
+// If a step fails some minutes later, the new trouble begins at that time.
 func TestTheLeasesTroubleEndsWithARound(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // the world of play begins then
 	var first, last time.Duration

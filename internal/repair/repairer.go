@@ -52,7 +52,7 @@ func (r *Repairer) Leave(ctx context.Context) {
 func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, target Target, what string) (*Repairer, error) {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
-	name := fmt.Sprintf("repair-%013x", uint64(task.Rand(ctx)*(1<<52))) // of this repairer alone
+	name := fmt.Sprintf("repair-%013x", uint64(task.Rand(ctx)*(1<<52))) // unique to this repairer
 	ledger, err := checkpoint.Open(ctx, target.Ledger(cfg.State.Table), cfg.Name, checkpoint.Options{ReadOnly: true, Worker: name, Lease: cfg.State.Lease})
 	if err != nil {
 		return nil, preflight.ReadingFailed(ctx, what, err)

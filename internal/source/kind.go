@@ -72,7 +72,7 @@ type Ends struct {
 // folder, and its name there.
 type Folders func(ctx context.Context, address string) (in Store, name string, err error)
 
-// Wanted is what the sets of one load have to fit.
+// Wanted holds the requirements on the sets of one load.
 type Wanted struct {
 	Table   backfill.Description
 	Mapping *transform.Mapping

@@ -32,7 +32,7 @@ func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part,
 	return state, state.VerifyPart(), nil
 }
 
-// Begin reads the way of comparing, and what the phase before selected.
+// Begin reads the way of comparing, and the buckets that the previous phase selected.
 func (k kind) Begin(ctx context.Context, state checkpoint.TableState, _ []checkpoint.Part) (job.Phase, error) {
 	p := phase{Verifier: k.Verifier}
 	err := json.Unmarshal(state.Verify.Plan, &p.plan)

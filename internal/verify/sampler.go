@@ -34,7 +34,7 @@ type Sampler struct {
 	round   uint64
 	cut     uint64 // items with higher hashes are not in the sample
 	waiting []sampledRow
-	known   map[[2]string]bool // the waiting rows
+	known   map[[2]string]bool // the rows that wait for the round
 }
 
 // sampledRow is an applied row, with the hash by which its item was selected.
@@ -246,7 +246,7 @@ func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 	for _, text := range known {
 		var f verify.Finding
 		if json.Unmarshal(text, &f) != nil {
-			now = append(now, text) // from a later version, which compares it
+			now = append(now, text) // written by a later version, which will compare it
 			continue
 		}
 		equal := slices.ContainsFunc(checked.Equal, func(p verify.Place) bool { return p.Table == f.Table && p.Row == f.Row })
