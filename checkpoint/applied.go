@@ -115,8 +115,8 @@ func (l *Ledger) NoteApplied(ctx context.Context, source string, applied []Appli
 }
 
 // counterOf returns the counter by which an applier's row is compared and set. Such rows are often
-// deleted and created again, so a plain count would repeat, and a late write could replace a record
-// that its writer had never read.
+// deleted and created again, so a plain count would repeat. A late write could then replace a
+// record that its writer had never read.
 func counterOf(data []byte) uint64 {
 	sum := sha256.Sum256(data)
 	return binary.BigEndian.Uint64(sum[:])>>1 | 1
@@ -236,8 +236,9 @@ func (s *Shard) Behind(merged []Applied) (messages uint64, at Run) {
 	return s.Applied - through.To, through
 }
 
-// Waiting returns how many published messages of the shard are not known to be applied, and an event
-// time that is not later than that of the oldest one. The time is zero if none is known.
+// Waiting returns how many published messages of the shard are not known to be applied. It also
+// returns an event time that is not later than that of the oldest one. The time is zero if none is
+// known.
 func (s *Shard) Waiting(merged []Applied) (messages uint64, since time.Time) {
 	messages, through := s.Behind(merged)
 	if messages == 1 && !s.EventTime.IsZero() {

@@ -67,11 +67,11 @@ func (l *Ledger) NoteEnabling(ctx context.Context, source, label string, enablin
 	return err
 }
 
-// Admissible returns nil if images read at or after start may be applied in the table's generation,
-// because every change committed after start is applied in it. All shards must have adopted the
-// generation, and every gap must be declared. Each root must have been read from the horizon while
-// the stream still kept all changes since start. It is checked before a load, and again when the
-// load ends.
+// Admissible returns nil if images read at or after start may be applied in the table's generation.
+// That is so if the generation applies every change committed after start. All shards must have
+// adopted the generation, and every gap must be declared. Each root must have been read from the
+// horizon while the stream still kept all changes since start. It is checked before a load, and
+// again when the load ends.
 //
 // Late is how long after its change the application may still write the target; 0 if it does not
 // write it. An image is written only once, so it must be read after the application's writes for

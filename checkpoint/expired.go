@@ -18,8 +18,8 @@ type Stand struct {
 }
 
 // Expired records since when the prefix of each shard has not moved. It returns the gap of messages
-// that are not known to be applied although they are older than the subscription's retention,
-// because these are no longer delivered. It returns false if there is no such gap. A message whose
+// that are not known to be applied although they are older than the subscription's retention. Such
+// messages are no longer delivered. It returns false if there is no such gap. A message whose
 // record is not merged yet counts as not applied.
 func (l *Ledger) Expired(ctx context.Context, source string, kept time.Duration) (gap DeclaredGap, found bool, err error) {
 	now := l.ServiceTime(ctx)

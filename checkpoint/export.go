@@ -77,8 +77,8 @@ func (l *Ledger) AskExport(ctx context.Context, source string, approved bool, ex
 }
 
 // AdmissibleExport returns nil if images of exports may be applied in the table's generation. At is
-// the time before which the images lack no change: the time of a full export, or the end of the
-// last window of a chain. A scan begins after the generation was adopted, but an export may be
+// the time before which the images lack no change. That is the time of a full export, or the end of
+// the last window of a chain. A scan begins after the generation was adopted, but an export may be
 // older. Then its images lack changes that an earlier generation has applied or lost, and would
 // undo them. Only before the first gap was no change applied in another generation, so there the
 // first reads of the roots decide. The row of a root is removed only after kept has passed since

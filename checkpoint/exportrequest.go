@@ -9,8 +9,8 @@ import (
 )
 
 // ExportRequest is a request for an export that replicator itself requests from DynamoDB, and the
-// request's progress. The record is written before DynamoDB is called, so that after a restart the
-// next worker repeats the same call with the same token and gets the same export. Times are on the
+// request's progress. The record is written before DynamoDB is called. So after a restart the next
+// worker repeats the same call with the same token, and gets the same export. Times are on the
 // service's clock.
 type ExportRequest struct {
 	// To is the destination, s3://BUCKET or s3://BUCKET/PREFIX; "" if no export is requested. With

@@ -98,8 +98,8 @@ func (s TableState) HadGeneration(generation uint32) bool {
 		slices.ContainsFunc(s.Gaps, func(g DeclaredGap) bool { return g.Generation == generation })
 }
 
-// inherited returns the first generation after the loss of the last lost ledger: rows of lower
-// generations were written under lost ledgers or under this one. 0: no ledger was lost.
+// inherited returns the first generation after the loss of the last lost ledger; 0 if no ledger was
+// lost. Rows of lower generations were written under lost ledgers or under this one.
 func (s TableState) inherited() uint32 {
 	above := s.Inherited
 	for i, lost := range s.Gaps {
@@ -117,9 +117,8 @@ func (s TableState) inherited() uint32 {
 	return above
 }
 
-// suspend marks the table as in need of a load. A load of windows that is not complete may have
-// removed rows that a later window of it writes again, so the next load must begin as early as that
-// load.
+// suspend marks the table as in need of a load. An incomplete load of windows may have removed rows
+// that a later window of it would write again. So the next load must begin as early as that load.
 func (s *TableState) suspend(gap DeclaredGap) {
 	s.NeedsLoad, s.Reason = true, gap.Reason
 	s.Kind = s.Kind.widen(gap.Kind)
@@ -341,9 +340,9 @@ func GapsCome(table TableState, shards []Shard, now time.Time) bool {
 // gapsAwaited is how long the raise of a generation waits for shards that were not read yet.
 const gapsAwaited = time.Minute
 
-// appliedTo returns an event time up to which every change of the shard is applied: the time of its
-// last change, otherwise the coverage of its ancestors, less Slack. A root without changes covers
-// only changes that the stream had already dropped when the root was first read.
+// appliedTo returns an event time up to which every change of the shard is applied. That is the
+// time of its last change, or else the coverage of its ancestors, less Slack. A root without
+// changes covers only changes that the stream had already dropped when the root was first read.
 func appliedTo(s *Shard, rows map[string]*Shard, open map[string]time.Time, owed time.Time) time.Time {
 	for range len(rows) + 1 { // a lineage has no cycles; damaged rows might
 		parent := rows[s.Parent]

@@ -69,9 +69,9 @@ func TestASecondGapOfAGenerationIsNotLost(t *testing.T) {
 	}
 }
 
-// A gap of a shard whose messages wait in a topic begins with the first change that is not applied,
-// not with the last one that was published: windows of exports must bring all of them. The same
-// applies to a gap of another shard, because the raise ends the waiting messages of all.
+// A gap of a shard whose messages wait in a topic begins with the first change that is not applied.
+// Windows of exports must bring all changes from there, including published ones. The same applies
+// to a gap of another shard, because the raise ends the waiting messages of all.
 func TestL3_AGapBeginsWithWhatWaitsInTheTopic(t *testing.T) {
 	for _, lost := range []string{"s", "other"} {
 		virtually(t, func(ctx context.Context, p *place) {

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A lease ends when it can no longer be trusted: after its duration less the margin, counted from
-// when the last successful renewal was sent, whatever happens to later renewals.
+// A lease ends when it can no longer be trusted. That is after its duration less the margin,
+// counted from when the last successful renewal was sent, whatever happens to later renewals.
 func TestLeaseEndsOnTime(t *testing.T) {
 	const margin = lease / 5
 	for name, outage := range map[string]func(ctx context.Context) error{

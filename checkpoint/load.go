@@ -283,9 +283,9 @@ func (s *TableState) mended() {
 	s.forget()
 }
 
-// AsksItself reports whether replicator requests a load without an operator: the first load if
-// first is set, and a load after a gap if again is set. If a load is needed but not requested,
-// waits says why.
+// AsksItself reports whether replicator requests a load without an operator. It requests the first
+// load if first is set, and a load after a gap if again is set. If a load is needed but not
+// requested, waits says why.
 func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 	stage := s.Stage()
 	switch {

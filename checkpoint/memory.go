@@ -7,7 +7,7 @@ import (
 )
 
 // memory caches the records of rows as last decoded. Every worker reads all rows of a table every
-// second or two, and most of them have not changed: comparing their text is many times cheaper than
+// second or two, and most of them have not changed. Comparing their text is many times cheaper than
 // decoding it. It compares the whole text, not the counter, because counters are not unique after a
 // ledger was restored.
 type memory[T headed] struct {

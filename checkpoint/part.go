@@ -240,7 +240,8 @@ type PartLease struct {
 }
 
 // TakePart leases a part. It fails with ErrTaken if another worker was faster, or if the part is no
-// longer available: its load or verify is paused, another phase runs, or the generation was raised.
+// longer available. That is so if its load or verify is paused, another phase runs, or the
+// generation was raised.
 func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 	lease := &PartLease{}
 	encode := func() ([]byte, error) {

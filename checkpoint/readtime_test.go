@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// The time of a shard's last read stays known whatever the reader's clock does: it jumps, renewals
-// continue without a read, or another worker with another clock takes the shard.
+// The time of a shard's last read stays known whatever the reader's clock does. The clock may jump,
+// renewals may continue without a read, or another worker with another clock may take the shard.
 func TestWhenAShardWasReadSurvivesClocksThatJump(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		machine, a := p.worker("a")

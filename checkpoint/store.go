@@ -30,10 +30,10 @@ type Row struct {
 // at the first newer record, instead of writing it back without its unknown members.
 //
 // Format 2 added records of target tables. Writes of a worker that knows only format 1 name no
-// fence. Format 3 added loads from exports, whose parts a worker that knows only format 2 would
-// treat as segments of a scan, and former mappings, whose rows such a worker would leave. A table's
-// record has format 3 while it has one of these. All other records have format 2, so workers of
-// both versions may run side by side until then.
+// fence. Format 3 added loads from exports and former mappings. A worker that knows only format 2
+// would treat the parts of such a load as segments of a scan, and leave the rows of former
+// mappings. A table's record has format 3 while it has one of these. All other records have format
+// 2, so workers of both versions may run side by side until then.
 const (
 	Format      = 3
 	plainFormat = 2

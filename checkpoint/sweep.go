@@ -46,8 +46,8 @@ type Counts struct {
 // wrote reports whether a pass has written rows that the next pass must examine.
 func (c Counts) wrote() bool { return c.Put+c.Removed > c.Bare }
 
-// Ends reports whether a pass with these counts leaves nothing to sweep: it wrote no row, every row
-// was explained, and, if it only counted, it found no row.
+// Ends reports whether a pass with these counts leaves nothing to sweep. It must have written no
+// row and explained every row; if it only counted, it must have found none.
 func (c Counts) Ends(pass int) bool {
 	return !c.wrote() && c.Unexplained == 0 && (pass > 0 || c.Seen == 0)
 }

@@ -273,7 +273,7 @@ func changes(s TableState, change func(*TableState)) bool {
 // without an owner. When all have it, it records that in the table's row. Unfinished shards of an
 // earlier stream are lost, because that stream was replaced (H24). Any process may complete an
 // adoption that another one began. Adopt reads the rows even if the record says that all shards
-// have adopted, because a process that had not seen the raise may have created a row since.
+// have adopted. A process that had not seen the raise may have created a row since.
 func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	for range tries {
 		state, found, err := l.Table(ctx, source)

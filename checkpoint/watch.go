@@ -62,8 +62,8 @@ type Available struct {
 }
 
 // Look returns the shards of the table's stream that may be leased, in the given order. A free
-// shard is unfinished, has no owner or one whose lease has ended, and has a finished parent or none
-// that the ledger knows (roots, and children of removed rows). A child never starts before its
+// shard is unfinished, and has no owner or one whose lease has ended. Its parent is finished, or
+// unknown to the ledger (roots, and children of removed rows). A child never starts before its
 // parent is finished (H12) and its parent's gap is declared; a trimmed parent is reopened and read
 // first. A held shard is one that would be free if its lease had ended. It may be taken over only
 // for balance. Shards must hold all rows of the table, because Look forgets all others.

@@ -76,7 +76,7 @@ const (
 	SetCell
 	AddToCell  // to a column of an aggregate that the same request deletes first, so repeating it is harmless
 	DeleteFrom // deletes the column's cells at and after Timestamp
-	// DeleteBefore deletes the column's cells before Timestamp, which is at least 1,000: Bigtable
+	// DeleteBefore deletes the column's cells before Timestamp, which is at least 1,000. Bigtable
 	// treats an end of 0 as infinity, which would delete the whole column (H51).
 	DeleteBefore
 )
@@ -131,9 +131,9 @@ func deleting(ops []Op, families []string, columns []transform.Column) []Op {
 	return ops
 }
 
-// timestamped appends the deletes of the first write under dual writes: cells up to and including
-// the record's second, because the old image's cells may have the same second. Aggregates have no
-// history, so they are exact immediately.
+// timestamped appends the deletes of the first write under dual writes. They cover cells up to and
+// including the record's second, because the old image's cells may have the same second. Aggregates
+// have no history, so they are exact immediately.
 func timestamped(ops []Op, m transform.RowMutation) []Op {
 	const millisecond = 1000
 	for _, c := range m.Named {

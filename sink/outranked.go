@@ -51,9 +51,9 @@ func Fell(refused, held transform.Version) bool {
 	return held.Position() < refused.Position()
 }
 
-// overtaken reports whether the application's own write outranked a change of the stream: the row
-// holds a higher number that the application wrote and no record has confirmed yet. An image that a
-// load read is not a change.
+// overtaken reports whether the application's own write outranked a change of the stream. Then the
+// row holds a higher number that the application wrote and no record has confirmed yet. An image
+// that a load read is not a change.
 func overtaken(refused, held transform.Version) bool {
 	return refused.Ordered() && held.Ordered() && held.ByApplication() && refused.Hop() != transform.LoadHop && refused.Rank().Below(held.Rank())
 }

@@ -333,11 +333,11 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 
 // Mend returns the request that corrects a row that was read; false if the row is already correct.
 // It uses only the rank of want's version. A row without a version gets the version of a load in
-// the given generation at readAt, the moment before the image was read, if it still has no version
-// then. Any other row keeps its version with the count raised by one, whether live or a tombstone.
-// Cells with correct values keep their times, because otherwise an age rule would keep them longer.
-// This does not apply to a row without a version, whose cells may come from any program. A row at
-// count 0 is left (ErrPending). Mend is pure.
+// the given generation at readAt, if it still has none then. ReadAt is the moment before the image
+// was read. Any other row keeps its version with the count raised by one, whether live or a
+// tombstone. Cells with correct values keep their times, because otherwise an age rule would keep
+// them longer. This does not apply to a row without a version, whose cells may come from any
+// program. A row at count 0 is left (ErrPending). Mend is pure.
 //
 // A row that the application itself wrote, at a number above the item's, is a phantom. No record of
 // the stream will ever outrank it. Only a phantom's version is lowered, to the item's number, if
@@ -378,7 +378,7 @@ func loadedAt(want transform.RowMutation, generation uint32, readAt time.Time) t
 }
 
 // IsPhantom reports whether only the application wrote a row's version, and the version is above
-// the item's rank: the write to the source failed or was never made (H41). Want is the item's
+// the item's rank. Then the write to the source failed or was never made (H41). Want is the item's
 // image, or the remove of a row to which the item does not map.
 func IsPhantom(held transform.Version, want transform.RowMutation) bool {
 	return held.ByApplication() && want.Version.Rank().Below(held.Rank())
@@ -407,9 +407,9 @@ func standing(seen Row, want transform.RowMutation, readAt time.Time) []transfor
 	return cells
 }
 
-// Holds reports whether a row is as the mutation would leave it: live, with exactly these cells
-// among the item's, or not live and without cells of the item. It ignores versions and cell times.
-// In each column the newest cell counts.
+// Holds reports whether a row is as the mutation would leave it. After a put it is live, with
+// exactly these cells of the item. After a remove it is not live, and has no cells of the item. It
+// ignores versions and cell times. In each column the newest cell counts.
 func Holds(seen Row, want transform.RowMutation) bool {
 	live, gone, _ := seen.Versions(want.Owner)
 	if want.Remove {

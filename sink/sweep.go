@@ -71,9 +71,8 @@ type SweepCounts struct {
 	// Bare are the rows in Put and Removed that had no version in two reads, while an application
 	// also writes the table. They require no further pass.
 	Bare int64 `json:"bare,omitempty"`
-	// Left are suspects that stay: those without an item if the mapping keeps expired items, and
-	// those that hold a higher number than their item (transform.Rank), which only repairs may
-	// lower.
+	// Left are suspects that stay. Some have no item, and the mapping keeps expired items. Others
+	// hold a higher number than their item (transform.Rank), which only repairs may lower.
 	Left int64 `json:"left,omitempty"`
 	// Unexplained are item versions that replicator wrote but whose item is unknown, or that cannot
 	// be removed without cells of other items.

@@ -31,9 +31,8 @@ type Comparison struct {
 	// Owned says that only replicator writes the target. A row without a version whose key suggests
 	// a deleted item then counts as extra, and otherwise as foreign.
 	Owned bool
-	// Late is the maximum delay between the commit of a change and the application's own write to
-	// the target; 0 if the application does not write the target. It is used to explain
-	// differences.
+	// Late is the maximum delay of the application's own write to the target after the commit of a
+	// change; 0 if it does not write the target. It is used to explain differences.
 	Late  time.Duration
 	Scope Scope
 	// Generation is the ledger's generation; 0 if unknown. Differences of rows with a higher

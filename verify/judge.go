@@ -42,8 +42,8 @@ type Verdict struct {
 	held    []held
 }
 
-// held is an owner's share of a row at a check: its version, live or removed, and a hash of its
-// item's cells; "" if the item has none there.
+// held is an owner's share of a row at a check. It has the owner's version, live or removed, and a
+// hash of its item's cells; "" if the item has none there.
 type held struct {
 	owner   string
 	version transform.Version

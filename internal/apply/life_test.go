@@ -78,9 +78,9 @@ func TestADroppedMessageIsOver(t *testing.T) {
 	}
 }
 
-// The right to write is proved once for all messages of a moment. Two cases do not wait until that
-// proof expires but get a new one: a message of a generation newer than the record, and a write
-// that the fence refused.
+// The right to write is proved once for all messages of a moment. Two cases get a new proof before
+// that one expires. One is a message of a generation newer than the record, the other a write that
+// the fence refused.
 func TestTheRightToWriteIsKept(t *testing.T) {
 	proofs := func(s *scene) *int {
 		n := 0

@@ -37,11 +37,11 @@ type doubt struct {
 // doubtFor is how long the ledger may take to catch up with a message.
 const doubtFor = time.Minute
 
-// admit judges a message by the table's record, which was read with the proof of the right to
-// write, and by the ledger and the mapping of this process (H114). A message of an older generation
-// is written until a load of a newer one begins, because it keeps the target fresh. Later it might
-// restore a row that the load's sweep removes, or that a recreated target never held. A further
-// generation does not change that.
+// admit judges a message by the table's record, and by the ledger and the mapping of this process
+// (H114). The record was read with the proof of the right to write. A message of an older
+// generation is written until a load of a newer one begins, because it keeps the target fresh.
+// Later it might restore a row that the load's sweep removes, or that a recreated target never
+// held. A further generation does not change that.
 func admit(s checkpoint.TableState, c relay.Change, ledger, hash string) (verdict, doubt) {
 	switch {
 	case c.Loaded:

@@ -31,9 +31,9 @@ type ClusterWatch struct {
 // Run reads the target's cluster, first immediately and then every Every, until a drain begins. It
 // ends the process if the cluster has changed (H46).
 //
-// It is a task of its own and not a step of the coordinators, because these must keep listing
-// shards however long the control plane does not answer. The control plane is another service than
-// the one that accepts writes.
+// It is a separate task and not a step of the coordinators. These must keep listing shards however
+// long the control plane does not answer. The control plane is another service than the one that
+// accepts writes.
 func (w *ClusterWatch) Run(life Lifecycle) error {
 	for !life.Draining() {
 		err := w.Retry(life, "read the cluster of the target", w.check)

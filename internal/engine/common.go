@@ -24,8 +24,8 @@ type Common struct {
 }
 
 // End reports an error that ends the process. If a clean stop is safe after it, the error becomes
-// the cause of the stop: leases are released, so that another worker can acquire them immediately.
-// After any other error the process writes nothing more.
+// the cause of the stop. Leases are then released, so that another worker can acquire them
+// immediately. After any other error the process writes nothing more.
 func (c *Common) End(err error) error {
 	switch {
 	case Orderly(err):

@@ -40,9 +40,9 @@ type Events struct {
 	// Ignored: a rule of the mapping excludes this many items of a page or of the copy. "" is a
 	// rule without a name.
 	Ignored func(table, rule string, items int)
-	// Lag is the lag of the table's worst shard on this worker: the age of the last applied change
-	// while more changes wait, otherwise the time since the last empty page. Headroom is the time
-	// left of the stream's 24 hours.
+	// Lag is the lag of the table's worst shard on this worker. It is the age of the last applied
+	// change while more changes wait, and otherwise the time since the last empty page. Headroom is
+	// the time left of the stream's 24 hours.
 	Lag func(table string, lag, headroom time.Duration)
 	// NotReading: this worker reads no shard of the table and has released none that is still free,
 	// so it knows no lag. Like Lag it is called in every pass, even in one that fails, and after a

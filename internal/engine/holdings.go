@@ -39,8 +39,8 @@ func (h *Holdings) Begin(name string, take func(ctx context.Context) (hold func(
 	return nil
 }
 
-// NameSet is a set of names that several tasks use: the shards of a table that this worker holds or
-// is about to acquire, or the tables that joined.
+// NameSet is a set of names that several tasks use. It holds the shards of a table that this worker
+// holds or is about to acquire, or the tables that joined.
 type NameSet struct {
 	mu    sync.Mutex
 	Names map[string]bool

@@ -23,10 +23,10 @@ func (t Timing) Wait(empty int) time.Duration {
 // read less often.
 const ledgerRows = 2000
 
-// LookAfter returns how long an assigner rests between two passes, if one pass over each table
-// reads the given rows and the given number of workers make passes. The rows that one worker reads
-// a second do not grow with the number of workers. The total is bounded until each worker makes
-// only one pass in a lease.
+// LookAfter returns how long an assigner rests between two passes. One pass over each table reads
+// the given rows, and the given number of workers make passes. The rows that one worker reads a
+// second do not grow with the number of workers. The total is bounded until each worker makes only
+// one pass in a lease.
 func (t Timing) LookAfter(rows, workers int, lease time.Duration) time.Duration {
 	all := time.Duration(rows) * time.Duration(workers) * time.Second / ledgerRows
 	return max(t.Pass, min(all, lease))

@@ -31,8 +31,8 @@ func (s slow) Publish(ctx context.Context, messages []relay.Message) ([]error, i
 	return outcomes, 0
 }
 
-// A page whose slot another shard waits for is put back if it makes no progress for a while, but
-// not while it makes progress, however long the whole takes.
+// A page whose slot another shard waits for is put back if it makes no progress for a while. A page
+// that makes progress keeps its slot, however long the whole takes.
 func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 	for takes, want := range map[int]error{0: engine.ErrPutBack, 1: nil} {
 		err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {

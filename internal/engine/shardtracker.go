@@ -213,8 +213,8 @@ func (b *ShardTracker) Settle(shards []checkpoint.Shard) {
 const pageTime = 5 * time.Second
 
 // Idle reports whether the shard has returned as many empty pages in a row as Once requires, over
-// the required time, the last of them just now. Pages from before a pause, or from before the
-// service stopped answering, prove nothing about later changes.
+// the required time. The last of them must have come just now. Pages from before a pause, or from
+// before the service stopped answering, prove nothing about later changes.
 func (b *ShardTracker) Idle(shard string, t Timing, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -222,10 +222,10 @@ func (b *ShardTracker) Idle(shard string, t Timing, now time.Duration) bool {
 	return r != nil && !r.left && r.settling == 0 && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
 }
 
-// IdleElsewhere is Idle for a shard that another worker reads, according to the ledger: for the
-// required time, by that worker's clock, it kept reading and found nothing, until just now. Its
-// reports from before its first read may predate a gap, after which the shard was reopened. Renew
-// is the longest time between two reports.
+// IdleElsewhere is Idle for a shard that another worker reads, according to the ledger. By its own
+// clock, that worker must have kept reading for the required time, until just now, and found
+// nothing. Its reports from before its first read may predate a gap, after which the shard was
+// reopened. Renew is the longest time between two reports.
 func (b *ShardTracker) IdleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,9 +244,9 @@ func (b *ShardTracker) IdleElsewhere(s checkpoint.Shard, t Timing, renew, now ti
 	return o.readAt.Sub(o.since) >= t.Idle && now-o.at <= renew+t.Poll+t.Pass+pageTime
 }
 
-// lag returns the lag of the worst shard read here: the age of the last applied change while more
-// changes wait, otherwise the time since the last empty page. The second is an estimate, because an
-// empty page proves nothing. False if no shard is read here.
+// lag returns the lag of the worst shard read here. It is the age of the last applied change while
+// more changes wait, and otherwise the time since the last empty page. The second is an estimate,
+// because an empty page proves nothing. False if no shard is read here.
 func (b *ShardTracker) lag(now time.Time, mono time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -78,8 +78,8 @@ func TestFloorsAreOfOneTable(t *testing.T) {
 	}
 }
 
-// H18: a shard that another worker reads counts as empty if the ledger has shown it empty for the
-// required time by its reader's clock, and still does.
+// H18: a shard that another worker reads counts as empty if the ledger still shows it empty, and
+// has done so for the required time by its reader's clock.
 func TestH18_ReadElsewhere(t *testing.T) {
 	timing, renew := Timing{Poll: time.Second, Pass: time.Second, Idle: 10 * time.Second}, 5*time.Second
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) // on a clock unrelated to this one

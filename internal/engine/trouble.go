@@ -44,8 +44,8 @@ func limitOf(err error) (string, bool) {
 	return "", false
 }
 
-// causeOf returns why a step failed, in words that can be stored and shown: fixed words, and a
-// service's words if they hold nothing of items.
+// causeOf returns why a step failed, in words that can be stored and shown. These are fixed words,
+// or a service's words if they contain no item data.
 func causeOf(err error) string {
 	var read *cdc.Error
 	var record *cdc.RecordError
@@ -181,8 +181,8 @@ const (
 	ticksPerMinute = int64(time.Minute / waitTick)
 )
 
-// waited records when one limit was waited for, by the minute since the Unix epoch modulo somewhat
-// more than an hour, because a wait may be recorded when it begins.
+// waited records when one limit was waited for, by the minute since the Unix epoch. Minutes are
+// counted modulo somewhat more than an hour, because a wait may be recorded when it begins.
 type waited struct {
 	first   time.Time
 	last    time.Time

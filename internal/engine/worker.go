@@ -103,8 +103,8 @@ func (s *Table) Applier(sample func(*transform.Batch) (durable func())) Applier 
 // Workers returns how many workers hold leases of the table's shards.
 func (s *Table) Workers() int { return s.Worker.Shares.workers(s.Source, s.Ledger.Worker()) }
 
-// SameSource applies CheckSource to the table that this worker finds, before it changes anything:
-// from the wrong region, the followed stream would seem to be gone. A missing table passes the
+// SameSource applies CheckSource to the table that this worker finds, before it changes anything.
+// From the wrong region, the followed stream would seem to be gone. A missing table passes the
 // check; the coordinator reports it. SameSource also forgets a refusal of a former configuration.
 func (s *Table) SameSource(ctx context.Context) error {
 	state, _, err := s.Ledger.Table(ctx, s.Source)

@@ -36,9 +36,9 @@ func New(s *engine.Table, kind Kind, o Options) *Loop {
 	return &Loop{Options: o, Common: s.Common, Limits: backfill.NewLimits(0, 0), kind: kind, database: s.Database, bounds: s.Spec.Bounds()}
 }
 
-// Run acquires parts and works on them until a drain begins, or until over, if not nil, reports
-// from the table's record that no work is left. It returns when this worker holds no more parts,
-// with the error that ends the process.
+// Run acquires parts and works on them until a drain begins. If over is not nil, Run also ends once
+// over reports from the table's record that no work is left. It returns when this worker holds no
+// more parts, with the error that ends the process.
 func (l *Loop) Run(life engine.Lifecycle, over func(state checkpoint.TableState) bool) error {
 	held := engine.NewHoldings(life, func() {
 		l.Wake.Signal()

@@ -20,7 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Conductor takes a table's load through its stages: it requests the load if no operator needs to,
+// Conductor takes a table's load through its stages. It requests the load if no operator needs to,
 // seals its plan, completes the copy, and runs the sweep pass by pass. It works under the
 // coordinator lease and moves no item itself: every worker's loader does that. All its state is in
 // the ledger, so the next coordinator continues from there.
@@ -61,7 +61,7 @@ type paceStore interface {
 
 const (
 	// safeHeadroom is how much of the stream's retention every shard must have left while a load
-	// runs, because a load that starves the stream causes the next gap (H106).
+	// runs. A load that starves the stream would cause the next gap (H106).
 	safeHeadroom = 18 * time.Hour
 	// busyEvery is how often the target's CPU load is read.
 	busyEvery = time.Minute
@@ -136,8 +136,8 @@ func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
 	return c.sweep(life, v.State)
 }
 
-// ask requests a load that needs no operator: the first load, from the export that the
-// configuration names if there is one, and with on_gap: load the loads after a gap.
+// ask requests a load that needs no operator. That is the first load, from the export that the
+// configuration names if there is one. With on_gap: load it is also a load after a gap.
 func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) error {
 	if !c.settings.wanted || state.StreamEnded {
 		return nil

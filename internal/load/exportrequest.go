@@ -36,8 +36,8 @@ const (
 )
 
 // nextExportStep decides the next step. Why is the reason for exportEnds. An export of an earlier
-// generation, or one that has become too old, is requested again, a limited number of times,
-// because each costs money (H106).
+// generation, or one that has become too old, is requested again. The number of requests is
+// limited, because each costs money (H106).
 func nextExportStep(v engine.View, now time.Time, late, oldest time.Duration) (next exportStep, why string) {
 	r := v.State.Load.Request
 	switch {

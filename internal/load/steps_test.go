@@ -104,8 +104,8 @@ func TestAnAdoptionMakesImagesYoung(t *testing.T) {
 	}
 }
 
-// What a page writes deletes cells of other rules as long as the target may hold rows of an earlier
-// generation, and not in a target that held nothing.
+// The writes of a page also delete cells of other rules while the target may hold rows of an
+// earlier generation. In a target that was empty they do not.
 func TestWhatAPageDeletes(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}

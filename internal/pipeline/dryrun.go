@@ -41,10 +41,10 @@ const (
 	otherReasons     = "other reasons"
 )
 
-// DryRun reads and maps one table: every item once, and every listed shard from the horizon until
-// the shard ends, is empty, or has changes from after the start. It writes nothing, not even to the
-// ledger. It needs Database, Open, Events and Timing of the options, and Folders for a source that
-// the configuration names.
+// DryRun reads and maps one table. It reads every item once. It reads every listed shard from the
+// horizon until the shard ends, is empty, or has changes from after the start. It writes nothing,
+// not even to the ledger. It needs Database, Open, Events and Timing of the options, and Folders
+// for a source that the configuration names.
 func DryRun(ctx context.Context, o engine.Options, spec engine.Spec) (Rehearsal, error) {
 	o.Timing = o.Timing.OrDefault(0)
 	o.Events = o.Events.OrSilent()

@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Run replicates the tables until ctx ends, which is a clean stop: within Timing.Grace it ends
+// Run replicates the tables until ctx ends, and then stops cleanly. Within Timing.Grace it ends
 // reads, writes and commits pages that were read, and releases leases. It returns nil after a clean
 // stop, and with Once when everything is drained. Any other return is an error that no retry fixes.
 func Run(ctx context.Context, o engine.Options) error {

@@ -49,8 +49,8 @@ func newTable(w *worker, spec engine.Spec) *table {
 	return t
 }
 
-// run works on the table until a drain begins: as one of the workers that read its shards and,
-// while it holds the coordinator lease, as its coordinator.
+// run works on the table until a drain begins. It reads shards like the other workers and, while it
+// holds the coordinator lease, it coordinates the table.
 func (t *table) run(life engine.Lifecycle) error {
 	err := t.Retry(life, "check the source", func(ctx context.Context) error {
 		t.Events.Tick() // a restart of this process would not fix an outage

@@ -35,8 +35,8 @@ func (e ending) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return e.backlog.Read(ctx, at)
 }
 
-// Metrics, logs and alerts depend on a worker's events: the shards by state, an ended shard, a lost
-// shard, the generation that begins then, the headroom, and the wait for a limit.
+// Metrics, logs and alerts depend on a worker's events. These report the shards by state, an ended
+// shard, a lost shard, the generation that begins then, the headroom, and the wait for a limit.
 func TestWhatAWorkerTells(t *testing.T) {
 	o := crowd(t, newBacklog(1), enginetest.Targets{}, "Orders")
 	o.Open = func(string) cdc.Source { return ending{newBacklog(1)} }

@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A coordinator that releases its lease because the source does not answer it avoids the lease for
-// a while; otherwise it might be the first to take it again.
+// A coordinator releases its lease because the source does not answer it. It then avoids the lease
+// for a while; otherwise it might be the first to take it again.
 func TestH63_AYieldedLeaseIsLeftToOthers(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {

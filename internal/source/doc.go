@@ -1,5 +1,5 @@
 // Package source knows where the rows of a load come from. The table kinds lists the kinds of
-// sources. Each kind has its own file, which defines the form of its addresses, their content,
+// sources. Each kind has its own file. The file defines the form of its addresses, their content,
 // whether the content fits a table and is whole, and how its parts are read.
 //
 // Other packages decide by the properties of the opened Images: their times, size and parts. About

@@ -28,8 +28,8 @@ type kind struct {
 	// configuration, "" if nothing is.
 	claims func(address string) bool
 	check  func(address string) (wrong string)
-	// parse returns the address by which every worker finds the source, and folder the directory or
-	// the s3:// or gs:// address that is opened for it, or "".
+	// parse returns the address by which every worker finds the source. folder returns the
+	// directory, or the s3:// or gs:// address, that is opened for it; "" if there is none.
 	parse  func(address string) (string, error)
 	folder func(address string) string
 	// reported: DynamoDB is asked about it.

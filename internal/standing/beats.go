@@ -19,7 +19,7 @@ func isFresh(at, now time.Time, lease time.Duration) bool {
 	return !at.IsZero() && now.Sub(at) <= Fresh(lease)
 }
 
-// Answers reports whether the process that wrote a heartbeat answers: the heartbeat is at most
+// Answers reports whether the process that wrote a heartbeat answers. The heartbeat must be at most
 // three leases old by the service's clock, if the process knows the error of its own clock.
 func Answers(b checkpoint.Heartbeat, now time.Time, lease time.Duration) bool {
 	return isFresh(beatAt(b), now, lease)

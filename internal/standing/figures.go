@@ -95,8 +95,8 @@ func (l *lineage) measure(s *Standing) {
 	}
 }
 
-// measureTopic adds the figures of a table that is applied from a topic: checkpoints show which
-// changes are published, and the unbroken prefix of each shard's messages shows which are applied.
+// measureTopic adds the figures of a table that is applied from a topic. Checkpoints show which
+// changes are published. The unbroken prefix of each shard's messages shows which are applied.
 func (f *Facts) measureTopic(of *Figures) {
 	behind, oldest := uint64(0), time.Duration(0)
 	for _, s := range checkpoint.Unapplied(f.Table, f.Shards, f.Merged) {

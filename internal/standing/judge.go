@@ -290,8 +290,8 @@ func (j *judgement) catchingUp() {
 	}
 }
 
-// syncedSince returns since when a table in sync is known to be in sync: its load was over, and no
-// shard's lag exceeded the configured bound.
+// syncedSince returns since when a table in sync is known to be in sync. Since then its load was
+// over, and no shard's lag exceeded the configured bound.
 func (f *Facts) syncedSince() time.Time {
 	since := later(f.Table.Load.SweptAt, f.Table.Load.DoneAt)
 	for _, s := range Open(f.Table, f.Shards) {

@@ -34,7 +34,7 @@ type lineage struct {
 }
 
 // listingGrace is how long the children of an ended shard may be missing from listings before that
-// is reported: the service's listings may be minutes late.
+// is reported, because the service's listings may be minutes late.
 const listingGrace = 5 * time.Minute
 
 func lineageOf(f *Facts) *lineage {
@@ -69,8 +69,8 @@ func (f *Facts) childless() []checkpoint.Shard {
 	})
 }
 
-// longGone reports whether no change of a dropped table can still be read late: its stream has
-// ended too, and was read to its end in time.
+// longGone reports whether no change of a dropped table can still be read late. That is so once its
+// stream has ended too, and was read to its end in time.
 func (l *lineage) longGone() bool {
 	since := l.Table.Suspended.Since
 	unread := func(s checkpoint.Shard) bool {
@@ -204,8 +204,8 @@ func (l *lineage) askedAt(s *checkpoint.Shard) (at time.Time, future bool) {
 
 // lastRead returns the latest time at which the shard was read. Results of a read also carry the
 // service's time, which no worker's clock affects. Only this time is used if the read was recorded
-// under another worker's clock: the shard has no owner now, or its owner has not read it yet. How
-// wrong that clock was is not recorded.
+// under another worker's clock. That is so if the shard has no owner now, or its owner has not read
+// it yet. How wrong that clock was is not recorded.
 func (l *lineage) lastRead(s *checkpoint.Shard) (at time.Time, future bool) {
 	ahead := func(t time.Time) bool { return t.Sub(l.Now) > Fresh(l.Lease) }
 	shown, beat := later(s.EventTime, s.AppliedTo), beatAt(s.Heartbeat)

@@ -1,8 +1,8 @@
 // Package standing judges the state of a table. From the ledger's records, Of computes one state
 // word, the reasons, the time since when, and the next step. Every command, page and metric shows
 // that word, so no two of them contradict each other. The package also owns the figures behind the
-// word: lag, headroom, the time up to which changes are applied, whether a process answers, and
-// what a verify proves. It is pure: it reads no store and no clock.
+// word. These are lag, headroom, the time up to which changes are applied, whether a process
+// answers, and what a verify proves. It is pure: it reads no store and no clock.
 package standing
 
 import (

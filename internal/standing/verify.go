@@ -14,7 +14,7 @@ func VerifiedInFull(s checkpoint.TableState, now time.Time) bool {
 }
 
 // Verified reports whether the last verify was clean in this generation and ended within a time (0:
-// any time), and whether no sampled row is known to differ.
+// any time). It also requires that no sampled row is known to differ.
 func Verified(s checkpoint.TableState, within time.Duration, now time.Time) bool {
 	r := s.Verify.Result
 	return r.Clean() && r.Generation == s.Generation && s.Sampled.Differing == 0 && (within == 0 || now.Sub(r.EndedAt) <= within)

@@ -84,8 +84,8 @@ func (c Condition) NextStep(table, flags string) (NextStep, bool) {
 	return NextStep{Command(command, table, flags), c.Text()}, true
 }
 
-// wording is a condition for people: a sentence, and the command to run, without the first word and
-// with TABLE for the table; "" if the condition passes without a command.
+// wording is a condition for people: a sentence, and the command to run. The command lacks its
+// first word and has TABLE for the table. It is "" if the condition passes without a command.
 type wording struct{ text, command string }
 
 // wordingOf returns the wording of a state for a reason.

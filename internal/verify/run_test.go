@@ -206,8 +206,8 @@ func TestTheEndOfARun(t *testing.T) {
 	})
 }
 
-// No part is taken of a verify that is paused, of a suspended table, or of a verify that was begun
-// under another mapping, because the process would compare with other rows.
+// No part is taken of a paused verify, of a suspended table, or of a verify that was begun under
+// another mapping. Under another mapping the process would compare with other rows.
 func TestWhichVerifiesAreWorkedOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s *checkpoint.TableState)

@@ -236,8 +236,8 @@ func withKnown(places []verify.Place, known []json.RawMessage) (all []verify.Pla
 	return places, unread
 }
 
-// merge returns what is known to differ after a comparison: its findings, and the earlier findings
-// that it did not find equal, including those that it could not parse. It is pure.
+// merge returns the rows known to differ after a comparison. These are its findings, and the
+// earlier findings that it did not find equal, including those that it could not parse. It is pure.
 func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 	var now []json.RawMessage
 	at := func(f verify.Finding) func(o verify.Finding) bool {
