@@ -112,8 +112,8 @@ func (s *shape) learn(read []Attribute) bool {
 	return true
 }
 
-// slab returns the number of attributes or values in one allocation: few for a short text, and
-// limited, because one attribute that is kept long keeps its whole slab.
+// slab returns the number of attributes or values in one allocation. It is small for a short text,
+// and limited, because one attribute that is kept long keeps its whole slab.
 func (s *Scanner) slab() int { return min(max((len(s.text)-s.pos)/32, 4), 512) }
 
 // letters are the types whose name has one letter.

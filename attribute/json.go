@@ -13,8 +13,9 @@ import (
 var ErrDynamoDBJSON = errors.New("not DynamoDB JSON")
 
 // MarshalItem encodes an item as DynamoDB JSON: {"name":{"S":"text"},…}, members sorted, without
-// spaces. Equal items give equal bytes. It rejects values that DynamoDB never holds: text that is
-// not UTF-8, a set that is empty or has a member twice, an attribute without a value. Source:
+// spaces. Equal items give equal bytes. It rejects values that DynamoDB never holds. These are text
+// that is not UTF-8, a set that is empty or has a member twice, and an attribute without a value.
+// Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html
 func MarshalItem(item Item) ([]byte, error) {
 	if err := checkMembers(item.attributes); err != nil {

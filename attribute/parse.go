@@ -83,8 +83,8 @@ type Decoder struct {
 	LastNameCounts bool
 }
 
-// UnmarshalItem decodes an item. It is strict: an unknown or a second type, a repeated name, a number
-// out of range or anything after the item is an error, a *JSONError.
+// UnmarshalItem decodes an item. It is strict. An unknown or a second type, a repeated name, a
+// number out of range or anything after the item is a *JSONError.
 func UnmarshalItem(text []byte) (Item, error) { return Decoder{}.Item(text) }
 
 // Item decodes {"name":{"TYPE":value},…}. Its errors are *JSONError.

@@ -9,8 +9,8 @@ import (
 // Scanner reads answers of DynamoDB in one pass, for decoders of pages: it returns items and values
 // without an allocation for each. It accepts only well-formed text. At anything unusual (an unknown
 // type, a repeated name, null, text that is not UTF-8, invalid JSON) its methods return false
-// without a reason, and the Scanner must not be used further. The caller then decodes the text with
-// a slower decoder, which reports the error.
+// without a reason. Then the Scanner must not be used further. The caller then decodes the text
+// with a slower decoder, which reports the error.
 //
 // Results share memory with the text and with each other. A caller that keeps a small part for long
 // should clone it.

@@ -25,7 +25,7 @@ type Exported struct {
 	Steps []exports.Step
 	// Group is the maximum number of files of a step in a part; 0 means one.
 	Group int
-	// Verify checks each file once in full before it is read from its beginning or a position, so
+	// Verify checks each file once in full before it is read from its beginning or a position. So
 	// no item is written from a file that is incomplete or was replaced.
 	Verify bool
 

@@ -31,8 +31,8 @@ type PartSource interface {
 // Page is one page of a part. It may be empty and not the last.
 type Page struct {
 	Items []attribute.Item
-	// Changes replaces Items in a page of an incremental export: one change per item, with the
-	// sequence number of a load's version at the end of the window.
+	// Changes replaces Items in a page of an incremental export. It has one change per item, with
+	// the sequence number of a load's version at the end of the window.
 	Changes []cdc.Change
 	// Next is the position after which the following page begins, in the source's own form; nil if
 	// this page ends the part.
@@ -204,7 +204,7 @@ func (r *running) retry(ctx context.Context, op func(ctx context.Context) error)
 // imageTime returns a time that is certainly not later than the read of a page. The request was
 // sent at sent on this worker's clock, and took the time took. Answered is the service's time of
 // the answer, zero if it had none. The earlier of the two times counts, because the worker's clock
-// may be ahead, and an image that claims to be younger than it is would outrank a later load.
+// may be ahead. An image that claims to be younger than it is would outrank a later load.
 func imageTime(sent, answered time.Time, took time.Duration) time.Time {
 	if answered.IsZero() {
 		return sent

@@ -11,9 +11,10 @@ import (
 // maxSampleSegments bounds the requests of a sample; each costs at least half a read unit and a round trip.
 const maxSampleSegments = 100
 
-// Sample reads up to n items, spread over the table: a few from the beginning of each of up to 100 segments. Segments divide
-// the space of the partition keys' hashes, so the sample is even over partitions rather than over items, and the items of a
-// segment may share a partition. The second result is what the reads consumed, in read units of 4 KB. Errors are those of Scan.
+// Sample reads up to n items, spread over the table: a few from the beginning of each of up to 100
+// segments. Segments divide the space of the partition keys' hashes, so the sample is even over
+// partitions rather than over items. The items of a segment may share a partition. The second
+// result is what the reads consumed, in read units of 4 KB. Errors are those of Scan.
 func (t *Tables) Sample(ctx context.Context, table string, n int) ([]attribute.Item, float64, error) {
 	if n <= 0 {
 		return nil, 0, nil
@@ -52,7 +53,7 @@ const (
 
 // SplitKeys chooses the row keys at which a new target table is split, so that its copy does not
 // begin on one tablet. They are quantiles of a sample of row keys. Bytes is the size that the
-// source reports; it is up to six hours old and may be zero, so a large sample is a sufficient
+// source reports. It is up to six hours old and may be zero, so a large sample is a sufficient
 // reason to split. The result is ascending without repetitions, and empty for a small table.
 func SplitKeys(sample []string, bytes int64) []string {
 	keys := slices.Clone(sample)

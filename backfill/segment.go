@@ -56,8 +56,8 @@ func (s Segments) Read(ctx context.Context, index, total int, after json.RawMess
 }
 
 const (
-	// partBytes is the approximate size of a part: a few seconds of work, so that little is read
-	// again after a crash and workers that start late find free parts.
+	// partBytes is the approximate size of a part, a few seconds of work. So little is read again
+	// after a crash, and workers that start late find free parts.
 	partBytes = 64 << 20
 	// maxParts bounds the rows in the ledger, all of which every worker reads.
 	maxParts = 1024

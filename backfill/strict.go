@@ -8,9 +8,9 @@ func (o strictOutput) Deserialize(d smithy.ShapeDeserializer) error {
 	return o.Deserializable.Deserialize(&strictDeserializer{ShapeDeserializer: d})
 }
 
-// strictDeserializer detects unions without a known member. The client reads a union twice: first
-// to open it, always directly after the key, element or member that it belongs to; then after its
-// value, to check that no other follows. Only the first read must find a member.
+// strictDeserializer detects unions without a known member. The client reads a union twice. First
+// it opens the union, always directly after the key, element or member that it belongs to. Then it
+// checks after the value that no other follows. Only the first read must find a member.
 type strictDeserializer struct {
 	smithy.ShapeDeserializer
 	opening bool

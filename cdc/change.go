@@ -108,8 +108,8 @@ const (
 	ViewNewAndOldImages View = "NEW_AND_OLD_IMAGES"
 )
 
-// Position is a place in a shard: after a sequence number or, if that is zero, at the horizon,
-// before the oldest change that the stream still keeps.
+// Position is a place in a shard: after a sequence number or, if that is zero, at the horizon. The
+// horizon is before the oldest change that the stream still keeps.
 type Position struct{ After SequenceNumber }
 
 // AtHorizon reports whether nothing of the shard has been read yet.

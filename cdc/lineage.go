@@ -7,7 +7,7 @@ import (
 )
 
 // RootHop is the hop of a shard without a parent. Below it is room for ancestors that are listed
-// late; above it is room for more descendants than a stream gets in a century at one split every
+// late. Above it is room for more descendants than a stream gets in a century at one split every
 // four hours.
 const RootHop = 500_000
 
@@ -62,8 +62,8 @@ type Orphan struct {
 // began. Later, such a parent held changes that were never read.
 //
 // As long as no orphan was reported, every known shard has a higher hop than its known ancestors.
-// An orphan that can be read is in both results: as a placed shard the raised generation reads it,
-// and the next listing does not report it again.
+// An orphan that can be read is in both results. As a placed shard it is read in the raised
+// generation, and the next listing does not report it again.
 func RankShards(known []Node, listed []Shard, first bool) (placed []Node, orphans []Orphan) {
 	f := newForest(known, listed, first)
 	for _, id := range f.fresh {

@@ -14,7 +14,7 @@ import (
 )
 
 // Answers of GetRecords are most of the data that a worker reads. Their bodies are decoded here in
-// one pass, directly into Changes, for a tenth of the cost of the client's decoder and the
+// one pass, directly into Changes. That takes a tenth of the cost of the client's decoder and the
 // conversion of its types. The client still does the rest of the call.
 //
 // This decoder accepts only well-formed answers. Anything else is left to the client's decoder,

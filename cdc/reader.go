@@ -19,8 +19,8 @@ type Reader struct {
 	Source Source
 	Shard  string
 	// Covered is an event time up to which every change of the shard's lineage is applied or was
-	// declared lost; for a child, the time that its ancestors cover. While the shard itself is at
-	// the horizon, Covered must not advance only because the shard is still listed. Zero claims
+	// declared lost. For a child it is the time that its ancestors cover. While the shard itself is
+	// at the horizon, Covered must not advance only because the shard is still listed. Zero claims
 	// nothing, as for a root in the first listing: then Covered begins with the first page.
 	Covered time.Time
 	// AppliedTo is the service's time up to which every change of the shard itself is applied. Read
@@ -129,9 +129,9 @@ func (r *Reader) seek(ctx context.Context, applied Position) error {
 // atHorizon reports whether reading continues at the horizon for a position.
 func (r *Reader) atHorizon(applied Position) bool { return applied.AtHorizon() || applied == r.aged }
 
-// claim starts coverage with the first page, as the ledger does for the next reader of the shard:
-// everything before that page is covered by the load. Otherwise this reader could seek the horizon
-// again after a day of throttling, and lost changes would go unnoticed (H75). A run of empty pages
+// claim starts coverage with the first page, as the ledger does for the next reader of the shard.
+// The load covers everything before that page. Otherwise this reader could seek the horizon again
+// after a day of throttling, and lost changes would go unnoticed (H75). A run of empty pages
 // advances AppliedTo, and an older change moves it back.
 func (r *Reader) claim(page Page, empty bool) {
 	if r.Covered.IsZero() {
@@ -178,8 +178,8 @@ func (r *Reader) horizon(now time.Time, applied Position) error {
 
 // check verifies the order of a page, because a page that goes back would move the checkpoint back.
 // It drops the change at the applied position itself. Changes below that position are allowed only
-// from the horizon: from an iterator for the position, they show that the service restarted its
-// numbers, and dropping them would lose them.
+// from the horizon. From an iterator for the position, they show that the service restarted its
+// numbers. Dropping them would lose them.
 func (r *Reader) check(page Page, applied Position) (Page, error) {
 	if page.End != (page.Next == "") {
 		return Page{}, malformed(opGetRecords, "an end and an iterator, or neither")

@@ -128,7 +128,7 @@ func (s *Server) replaceShard(tableName, shardID string, n int) (children []stri
 }
 
 // TrimTo immediately removes all records of the table's streams that were written at or before the
-// time, and closed shards that ended by then, as if they were 24 hours old.
+// time. It also removes closed shards that ended by then, as if all were 24 hours old.
 func (s *Server) TrimTo(tableName string, until time.Time) error {
 	return s.withTable(tableName, func(t *table, now time.Time) error {
 		for _, st := range t.streams {

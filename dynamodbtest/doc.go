@@ -8,8 +8,8 @@
 //
 // Programs that read streams meet the hazards of streams rarely, and never on demand. Shards split
 // and roll, children are listed late, iterators expire, records are trimmed after 24 hours, and
-// sequence numbers grow a digit. Here each of them is one call on the Server, and time is an
-// injected Clock, so a test of them is deterministic and takes no time.
+// sequence numbers grow a digit. Here each of them is one call on the Server. Time is an injected
+// Clock, so a test of them is deterministic and takes no time.
 //
 // # Guarantees
 //
@@ -19,7 +19,7 @@
 // parameters that they replaced, secondary indexes, transactions, time to live, tags, streams,
 // point-in-time recovery and exports. It rejects features that it does not implement (PartiQL,
 // restores, global tables, and more) with a ValidationException or UnknownOperationException that
-// names the feature; it ignores nothing silently. With the same clock readings, seed and order of
+// names the feature. It ignores nothing silently. With the same clock readings, seed and order of
 // requests it gives the same answers, including shard ids, sequence numbers and the order of scans.
 // Scans follow the MD5 of the partition key.
 //

@@ -21,8 +21,8 @@ type iterator struct {
 	position int64 // records before it, counted from the shard's first; horizon: any
 }
 
-// horizon is the position of an iterator that begins at the oldest record at the time of its use,
-// regardless of records that were trimmed since it was issued.
+// horizon is the position of an iterator that begins at the oldest record at the time of its use.
+// Records that were trimmed since it was issued do not matter.
 const horizon = -1
 
 const iteratorVersion = "|1|"

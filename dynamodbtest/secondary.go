@@ -66,8 +66,8 @@ func (x *secondaryIndex) order(it attribute.Item, tableOrder string) (string, bo
 	return string(append(order, tableOrder...)), true
 }
 
-// keyValues returns an item's values of key attributes; false if they do not form a key, because
-// one is missing, empty or of another type, or because together they are too long.
+// keyValues returns an item's values of key attributes; false if they do not form a key. Then one
+// is missing, empty or of another type, or together they are too long.
 func keyValues(it attribute.Item, attributes []keyAttribute, limit int) ([]attribute.Value, bool) {
 	values := make([]attribute.Value, 0, len(attributes))
 	size := 0

@@ -41,8 +41,8 @@ func (o opened) Read(b []byte) (int, error) {
 
 func (o opened) Close() error { o.c.open--; return o.ReadCloser.Close() }
 
-// Every opened file is closed: each manifest and its checksum after it is read, a file that is not
-// an archive immediately, and any other by its opener. A load opens thousands.
+// Every opened file is closed. Each manifest and its checksum are closed after reading, a file that
+// is not an archive immediately, and any other by its opener. A load opens thousands.
 func TestWhatIsOpenedIsClosed(t *testing.T) {
 	for name, spoil := range map[string]func(o objects){
 		"whole":          func(objects) {},
@@ -197,7 +197,7 @@ func TestWhatIsToldOfWindowsWithinWindows(t *testing.T) {
 	}
 }
 
-// A line that does not have exactly the form of its kind of export is not a record: for example
+// A line that does not have exactly the form of its kind of export is not a record. Examples are
 // text after an item, an invalid time, or an image with another key.
 func TestWhatALineMustBe(t *testing.T) {
 	item, change := strings.TrimSpace(hat), strings.TrimSpace(changed)

@@ -47,7 +47,7 @@ func Split(place string) (root, folder string) {
 }
 
 // resolve returns the name, below the store's root, of an object that a manifest names. A manifest
-// has the names in the bucket of the export, and a copy may be stored elsewhere; the part after
+// has the names in the bucket of the export, but a copy may be stored elsewhere. The part after
 // AWSDynamoDB/ is the same in both.
 func (e *Export) resolve(key string) (string, error) {
 	i := strings.LastIndex(key, common)

@@ -215,7 +215,7 @@ func (c *cells) append(cell Cell, from int, attr string) error {
 	if len(cell.Value) > MaxCellBytes {
 		return unmappable("attribute %s takes %d bytes; Bigtable allows cells of %d", quoteName(attr), len(cell.Value), MaxCellBytes)
 	}
-	// This is checked with each cell, not once at the end: names of members repeat the names of the
+	// This is checked with each cell, not once at the end. Names of members repeat the names of the
 	// maps around them, so an item of 400 KB can become gigabytes.
 	if c.total += len(cell.Qualifier) + len(cell.Value); c.total > MaxRowBytes {
 		return unmappable("the item takes more than %d bytes, the maximum of a write", MaxRowBytes)

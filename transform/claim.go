@@ -47,9 +47,9 @@ func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {
 	return attribute.NewItem(keys), true
 }
 
-// ItemsOf returns the primary keys of the items that may have the row, judged by the row's key:
-// usually one, and none for cells that many items share. Unnamed says that the row holds a version
-// that names no item; rules that always name their items never write such a row.
+// ItemsOf returns the primary keys of the items that may have the row, judged by the row's key.
+// Usually it is one; for cells that many items share it is none. Unnamed says that the row holds a
+// version that names no item; rules that always name their items never write such a row.
 func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 	var items []attribute.Item
 	for _, r := range m.rules {

@@ -64,9 +64,9 @@ type describedCell struct {
 	Only      []string `json:"only,omitempty"`
 }
 
-// Describe returns the mapping as a text from which Restore can recreate it: the rules in their
-// order, with templates and conditions in canonical form, and the key schema. It returns "" if the
-// text of a condition is not known.
+// Describe returns the mapping as a text from which Restore can recreate it. The text has the rules
+// in their order, with templates and conditions in canonical form, and the key schema. It returns
+// "" if the text of a condition is not known.
 func (m *Mapping) Describe() string {
 	d := description{Source: m.Source, Table: m.Table, Family: m.Family, RowKey: m.RowKey}
 	for _, k := range m.PrimaryKey {

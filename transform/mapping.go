@@ -152,9 +152,9 @@ func (m *Mapping) Keys(item attribute.Item) attribute.Item {
 	return attribute.NewItem(keys)
 }
 
-// ItemKey names an item within its source table, given its image or only its keys: its primary key
-// in an unambiguous printable encoding, the partition key first, joined with '/'. It is item data:
-// it must not be logged.
+// ItemKey names an item within its source table, given its image or only its keys. The name is the
+// primary key in an unambiguous printable encoding, the partition key first, joined with '/'. It is
+// item data: it must not be logged.
 func (m *Mapping) ItemKey(item attribute.Item) string { return string(m.appendItemKey(nil, item)) }
 
 func (m *Mapping) appendItemKey(b []byte, item attribute.Item) []byte {

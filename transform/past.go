@@ -13,9 +13,9 @@ import (
 // page has more for one item, the oldest images are dropped.
 const MaxPastCells = MaxRowCells / 2
 
-// recall sets Past and Before in the puts of an item: its cells in each row after every change of
-// the page but the newest, in order, and before the first. These are the cells that the row would
-// have had if the changes had been applied one by one.
+// recall sets Past and Before in the puts of an item. Past has its cells in the row after every
+// change of the page but the newest, in order. Before has its cells before the first. These are the
+// cells that the row would have had if the changes had been applied one by one.
 func (m *Mapping) recall(enc *encoder, changes []cdc.Change, h *history, rows []RowMutation) {
 	for i := range rows {
 		row := &rows[i]
@@ -38,8 +38,8 @@ func (m *Mapping) recall(enc *encoder, changes []cdc.Change, h *history, rows []
 	}
 }
 
-// then returns the cells that a change put into a row; nil if the item no longer mapped there or
-// could not be mapped, so its cells were removed.
+// then returns the cells that a change put into a row. It returns nil if the item no longer mapped
+// there or could not be mapped, so its cells were removed.
 func (m *Mapping) then(enc *encoder, c *cdc.Change, row *RowMutation, micros int64) []Cell {
 	if c.Event == cdc.Remove {
 		return nil

@@ -61,8 +61,8 @@ func change(n uint64, second int64, old, image attribute.Item) cdc.Change {
 	return c
 }
 
-// A put carries the item's cells in its row after each change of the page, and before the first:
-// nil if the item was removed, could not be mapped, or was elsewhere.
+// A put carries the item's cells in its row after each change of the page, and before the first.
+// They are nil if the item was removed, could not be mapped, or was elsewhere.
 func TestPutsCarryTheImagesOfTheirPage(t *testing.T) {
 	rowKey, err := ParseTemplate("{place}#{pk}")
 	if err != nil {

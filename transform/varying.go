@@ -66,8 +66,8 @@ func (c *compiler) uncarried(row []rowPart, known Implying) []Varying {
 	return missing
 }
 
-// lead returns the beginning of a row key up to the delimiter of the last varying part, if it
-// contains all varying parts and no other placeholder; nil otherwise. Two rows with the same lead
+// lead returns the beginning of a row key up to the delimiter of the last varying part. It returns
+// nil unless that contains all varying parts and no other placeholder. Two rows with the same lead
 // show their tables in the same way.
 func (c *compiler) lead(row []rowPart) []rowPart {
 	left := len(c.spec.Varies)

@@ -116,8 +116,8 @@ func TestRowsOfAPatternDiffer(t *testing.T) {
 }
 
 // If two rules begin with the same parts of the table's name in different widths, the tables are
-// not kept apart: 1 is 01 in one rule and 0001 in the other, which equals 00 with an item that
-// begins with 01.
+// not kept apart. For example, 1 is 01 in one rule and 0001 in the other. The latter equals 00 with
+// an item that begins with 01.
 func TestWidthsOfATableNameMustBeTheSame(t *testing.T) {
 	found := func(one, other string) []Finding {
 		write := func(row, family string) []Write {

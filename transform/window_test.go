@@ -48,8 +48,8 @@ func (s *source) window(from, to int, end time.Time) []cdc.Change {
 }
 
 // TestH36_AFullExportItsWindowsAndTheStream: executed in any order, they leave what the source
-// holds, with moves, inserts and removes inside a window, even if the stream begins within the last
-// one.
+// holds. There are moves, inserts and removes inside a window, and the stream may begin within the
+// last one.
 func TestH36_AFullExportItsWindowsAndTheStream(t *testing.T) {
 	for name, m := range foldMappings(t) {
 		t.Run(name, func(t *testing.T) {
