@@ -52,8 +52,8 @@ type Listing struct {
 type Shard struct {
 	ID     string
 	Parent string // "" if it has none
-	// Closed says that the listing has an ending sequence number. Some services give one for open
-	// shards too: only a Page with End set ends a shard.
+	// Closed says that the listing has an ending sequence number. Some services return one for open
+	// shards too, so only a Page with End set ends a shard.
 	Closed bool
 }
 

@@ -77,7 +77,8 @@ func noteGap(s *TableState, gap DeclaredGap) {
 	}
 }
 
-// forgetGaps keeps only the generations that the oldest n gaps ended.
+// forgetGaps copies the generations that the oldest n gaps ended to Earlier. The caller then
+// removes these gaps.
 func (s *TableState) forgetGaps(n int) {
 	s.Inherited = s.inherited()
 	s.Earlier = slices.Clone(s.Earlier)

@@ -210,8 +210,8 @@ func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
 }
 
 // send sends all rows once, and leaves in the batch the rows that are not durable. It returns nil
-// if all of these were rejected puts, which are removes now, were raised (judge), or were not sent
-// because of them.
+// if no row is left because of a failure. Then the rows left are rejected puts, which are removes
+// now, raised rows (judge), or rows that were not sent because of these.
 func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, refused *refusals) error {
 	outcomes := make([]outcome, len(b.Rows))
 	var failed atomic.Bool // a failure of the target affects the next row too, so do not send it

@@ -17,8 +17,8 @@ type Stamp struct {
 	// DualWrites says that the application writes the target too. Rows then get the fields that
 	// Batch.Timestamped needs.
 	DualWrites bool
-	// Apart says that changes of different items are in no order, as in an export window. Each cell
-	// then has the time of its own change.
+	// Apart says that changes of different items have no defined order, as in an export window.
+	// Each cell then has the time of its own change.
 	Apart bool
 }
 

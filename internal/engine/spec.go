@@ -32,8 +32,8 @@ type Spec struct {
 	// FromNow drops changes that predate the first start, unless the table is copied. A table that
 	// is neither copied nor FromNow gets all changes that the stream still holds.
 	FromNow bool
-	// Young says that the table was created after the first start. FromNow then drops nothing of
-	// it, and changes that may have been trimmed before the first read are a gap.
+	// Young says that the table was created after the first start. FromNow then drops none of its
+	// changes, and changes that may have been trimmed before the first read are a gap.
 	Young bool
 	// Copy loads the existing items. LoadAgain also loads them after each gap, without an operator.
 	Copy, LoadAgain bool

@@ -389,7 +389,7 @@ func TestAStepActsOnWhatItSawTwice(t *testing.T) {
 }
 
 // A load is paused for the stream only if the headroom is known. Without a shard that is read there
-// is none to lose. Exactly at the bound it is not paused yet.
+// is no headroom to lose. Exactly at the bound it is not paused yet.
 func TestWhatIsKnownOfTheHeadroom(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(ctx context.Context, s *loadScene)

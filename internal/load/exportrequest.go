@@ -95,8 +95,8 @@ func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, e
 	return false, err
 }
 
-// asking spaces the calls about one attempt, which takes minutes or hours. It ends the attempt if
-// the service refuses it permanently.
+// asking leaves time between the calls about one attempt, which takes minutes or hours. It ends the
+// attempt if the service refuses it permanently.
 func (c *Conductor) asking(ctx context.Context, r checkpoint.ExportRequest, now time.Time, call func() error) error {
 	if c.exporter == nil {
 		return source.ErrNone

@@ -260,8 +260,8 @@ func (j *judgement) differs() {
 	}
 }
 
-// aroundNoTopic makes a load the repair of a table in mode topic. Appliers own its rows, and no
-// command repairs single ones.
+// aroundNoTopic makes a load the recommended repair of a table in mode topic. Appliers own its
+// rows, and no command repairs single ones.
 func (j *judgement) aroundNoTopic() {
 	if j.f.Table.Apply == checkpoint.Topic {
 		j.s.Conditions[len(j.s.Conditions)-1].command = redo
