@@ -60,8 +60,7 @@ func TestRunsAreSets(t *testing.T) {
 	})
 }
 
-// Runs that are joined have the latest time of them, whichever comes first, and a prefix has that of
-// its run.
+// Joined runs have the latest time of all of them, in any order. A prefix has the time of its run.
 func TestRunsHaveTheLatestTime(t *testing.T) {
 	at := func(n int64) time.Time { return time.Unix(n, 0) }
 	for name, c := range map[string]struct {
@@ -85,8 +84,8 @@ func TestRunsHaveTheLatestTime(t *testing.T) {
 	}
 }
 
-// Of messages that wait in a topic the oldest is not older than the last one that is known to be
-// applied. If it is the last one published, it has the shard's latest time.
+// The oldest waiting message of a topic is not older than the last one that is known to be applied.
+// If it is the last one published, it has the shard's latest time.
 func TestSinceWhenMessagesWait(t *testing.T) {
 	applied, event, covered, first := time.Unix(500_000, 0), time.Unix(500_100, 0), time.Unix(400_000, 0), time.Unix(450_000, 0)
 	for name, c := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// The mode of a table is that of its first process, and changes only where an operator accepts it. A
+// The mode of a table is that of its first process, and changes only if an operator accepts that. A
 // table that leaves its topic needs a load, because messages that wait there may never be applied.
 func TestAModeIsChangedOnPurpose(t *testing.T) {
 	const direct, both, topic = checkpoint.Direct, checkpoint.Both, checkpoint.Topic
@@ -61,9 +61,8 @@ func TestAModeIsChangedOnPurpose(t *testing.T) {
 	}
 }
 
-// What a process of another mode may do: it leases nothing after the mode that it has checked was
-// changed. The numbers of a shard's messages begin anew with its first lease in a mode that
-// publishes, and with a generation.
+// A process leases nothing after the mode that it has checked was changed. The numbers of a shard's
+// messages restart with its first lease in a mode that publishes, and with a generation.
 func TestWhereTheNumbersOfAModeBegin(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")

@@ -55,7 +55,7 @@ func TestALostAnswerIsResolved(t *testing.T) {
 	for name, c := range map[string]struct {
 		way     string
 		remove  bool
-		created bool   // none was there
+		created bool   // there was no item before
 		fate    string // what DynamoDB has afterwards; "": nothing, "written": the image
 		unread  bool
 		want    dualwrite.Outcome // "" if the write succeeds

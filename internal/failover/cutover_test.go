@@ -167,7 +167,7 @@ func TestAFailoverNeedsNoAnswerTwice(t *testing.T) {
 	})
 }
 
-// A table that is done stays done, though its cutover did not come to note that the watch is over.
+// A table that is done stays done, even if its cutover never recorded the end of the watch.
 func TestATableThatIsDoneStaysDone(t *testing.T) {
 	in(t, func(w *world) {
 		w.at(checkpoint.CutoverWatching)
