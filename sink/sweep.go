@@ -478,8 +478,8 @@ func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int6
 	return left
 }
 
-// Split divides a range at some of the sampled keys, which must be sorted, into no more than most
-// ranges with about the same number of samples.
+// Split divides a range at some of the samples, which must be sorted keys. It returns at most most
+// ranges, with about the same number of samples in each.
 func Split(r Range, samples []string, most int) []Range {
 	inside := slices.DeleteFunc(slices.Clone(samples), func(key string) bool { return key <= r.From || r.To != "" && key >= r.To })
 	inside = slices.Compact(inside)

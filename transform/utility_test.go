@@ -168,7 +168,7 @@ func TestColumnsOfRulesBesideThoseOfAll(t *testing.T) {
 	}
 }
 
-// Encodings of all attributes do not apply to one attribute. The utility's row keys consist of one
+// An encoding for all attributes is refused for a single one. The utility's row keys consist of one
 // attribute.
 func TestUtilityRules(t *testing.T) {
 	key := KeyAttribute{"id", attribute.KindN}

@@ -228,8 +228,8 @@ func (m *move) still(ctx context.Context) error {
 	return err
 }
 
-// unchanged waits, and fails if the ledger was written after the observation since. With copied, it
-// first waits for the copy from cluster From. It returns what it then observes.
+// unchanged waits, and fails if the ledger was written after the earlier observation, since. With
+// copied, it first waits for the copy from cluster From. It returns what it then observes.
 func (m *move) unchanged(ctx context.Context, since checkpoint.Activity, copied bool) (checkpoint.Activity, error) {
 	if err := task.Sleep(ctx, m.Still); err != nil {
 		return since, err
