@@ -12,6 +12,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -22,6 +23,7 @@ func (s *scene) process() (*appliers, *lane) {
 	o := s.Options
 	o.Timing, o.Events = o.Timing.OrDefault(o.Ledger.Lease()), o.Events.OrSilent()
 	o = o.orDefault(false)
+	o.Register = fence.NewRegister(o.Ledger)
 	a := &appliers{Options: &o, Retrier: &engine.Retrier{Events: o.Events}, halt: func(error) {}, room: task.NewLimit(int64(o.Held)), data: task.NewLimit(dataBytes),
 		held: deadlines{due: map[string]deadline{}}, lanes: map[string]*lane{}, strangers: map[string]*stranger{}}
 	l := a.newLane(o.Tables[0])
