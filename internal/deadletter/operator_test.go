@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/apply"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -242,6 +243,30 @@ func TestADropThatFailsDropsNothing(t *testing.T) {
 	p.must(p.List(t.Context(), &Selection{}))
 	if p.out.String() != "0 messages dropped\nno messages found in the dead letter\n" {
 		t.Errorf("of nothing:\n%s", &p.out)
+	}
+}
+
+// Messages are listed by table, and within a table in the order of their changes. Without a ledger
+// none of them is of this migration.
+func TestTheOrderOfAList(t *testing.T) {
+	var all []*entry
+	for _, name := range []string{"B 2", "A 3", "A 1", " 0", "B 1"} {
+		table, n, _ := strings.Cut(name, " ")
+		e := &entry{Ref: name, Table: table, State: apply.Foreign}
+		e.change.Time = at.Add(time.Duration(n[0]) * time.Second)
+		all = append(all, e)
+	}
+	if err := judge(t.Context(), nil, all); err != nil {
+		t.Fatal(err)
+	}
+	var refs []string
+	for _, e := range all {
+		if refs = append(refs, e.Ref); e.State != apply.Foreign {
+			t.Errorf("%s is %s", e.Ref, e.State)
+		}
+	}
+	if want := []string{" 0", "A 1", "A 3", "B 1", "B 2"}; !slices.Equal(refs, want) {
+		t.Errorf("%q, want %q", refs, want)
 	}
 }
 
