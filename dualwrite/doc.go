@@ -14,7 +14,8 @@
 //
 // With dual_writes.settle the row gets cells with this process's time, as any application writes
 // them. Replicator asserts the row again when the delay has passed. In this mode Put has no
-// condition and overwrites the item.
+// condition and overwrites the item. A removal leaves the tombstone of the row, because the stream
+// has no record of the removal of an absent item.
 //
 // docs/how-to/version-attribute.md says what the application must do. Other languages follow the
 // rules of docs/how-to/dual-writes-recipe.md. The programs in examples/dualwrite follow them, and

@@ -291,6 +291,24 @@ func TestH39_TimedWritesCarryNoVersion(t *testing.T) {
 	}
 }
 
+// H39, H79: the removal of an absent item leaves the row's tombstone. The stream has no record of it,
+// so nothing would write the tombstone again, and an older change could bring the item back.
+func TestH39_H79_ATimedRemovalLeavesTheTombstone(t *testing.T) {
+	m := mappingBy(t, keyed, byTime)
+	order := item(t, order1)
+	for name, old := range map[string]attribute.Item{"present": order, "absent": m.Keys(order)} {
+		requests, err := dualwrite.Rows(m, cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Time: time.Now(), Keys: m.Keys(order), Old: old})
+		if err != nil || len(requests) != 1 {
+			t.Fatalf("%s: %+v, %v", name, requests, err)
+		}
+		for _, op := range requests[0].Ops {
+			if sink.IsOwn(op.Family) || op.Kind == sink.DeleteFamily || op.Kind == sink.SetCell {
+				t.Errorf("%s: the removal changes %s:%s", name, op.Family, op.Qualifier)
+			}
+		}
+	}
+}
+
 // Operators act on the advice, so it recommends a repeat only if that is safe.
 func TestAdvice(t *testing.T) {
 	why := errors.New("why")
