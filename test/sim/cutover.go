@@ -45,7 +45,7 @@ const listedWithin = 3 * time.Minute
 // approves, postpones, cancels and resolves; and somebody who writes to the source after it was
 // frozen. In some runs the application writes the target too, changes go through a topic, tables
 // are found by a pattern, a stream loses changes, an item is parked after the freeze, a row of the
-// target is hurt, or everybody sleeps for a day.
+// target is hurt, or everybody sleeps for a day. Most runs also play a scene (cutoverscenes.go).
 //
 // The checkers (cutoverchecks.go) know what the application was told, and look at every write.
 func SimulateCutover(seed uint64, o CutoverOptions) Report {
@@ -85,6 +85,10 @@ type cutoverRun struct {
 	began    uint32 // the generation of the first table in which the last attempt began
 	failures []string
 	checks   cutoverChecks
+
+	scene       *cutoverScene // nil: none
+	begun, seen bool          // the scene has begun, and it has seen what it waited for
+	undisturbed bool          // processes sleep, and no other fault wakes or replaces them
 }
 
 func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
@@ -92,7 +96,10 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	w := virtual.NewWorld(seed, simEpoch, o.Trace)
 	w.StepLimit = stepLimit
 	d := &cutoverRun{o: o, rng: rng}
-	d.pattern = rng.IntN(4) == 0
+	if !o.Calm {
+		d.scene = drawScene(seed)
+	}
+	d.pattern = rng.IntN(4) == 0 && !d.plays("unapplied")
 	if stream(seed, "final").IntN(2) == 0 {
 		d.small = 1 // the workers compare
 	}
@@ -115,11 +122,14 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	}
 	d.workers, d.drivers = newCrew(w, "worker", d.work), newCrew(w, "driver", d.drive)
 	d.appliers = newCrew(w, "applier", d.apply)
-	if !d.pattern && rng.IntN(3) == 0 {
+	if !d.pattern && rng.IntN(3) == 0 || d.plays("unapplied") {
 		d.publish()
 	}
 	if !o.Calm {
 		d.faults()
+	}
+	if d.scene != nil && d.scene.prepare != nil {
+		d.scene.prepare(d)
 	}
 	d.checks = newCutoverChecks(d)
 	return d

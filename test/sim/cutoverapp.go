@@ -28,6 +28,7 @@ type cutoverApp struct {
 	frozen, switched bool
 	top              [3]int
 	underWay         int                // calls that are still to arrive
+	deaf             uint32             // an attempt whose switch it never takes; 0: none
 	chances          map[string]float64 // of how a call goes wrong
 }
 
@@ -95,6 +96,10 @@ func (a *cutoverApp) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	noAnswer := errors.New("no answer")
+	if name == cutover.Switch && strings.HasPrefix(token, fmt.Sprint(a.deaf, ".")) {
+		w.Inject("hook not taken")
+		return nil, noAnswer
+	}
 	fault := a.fault(r.Header.Get("Cutover-Step"))
 	if fault == "hook acts and refuses" && name != cutover.FreezeWrites { // others promise that nothing was done
 		fault = "hook acts and fails"
@@ -201,9 +206,20 @@ func (d *cutoverRun) write() {
 	}
 }
 
+// tell writes a new value of an item, which the application then knows to be durable.
+func (d *cutoverRun) tell(t *cutTable, pk string) {
+	d.written++
+	value := fmt.Sprint("v", d.written)
+	d.put(t, pk, value)
+	t.told[pk] = told{value: value, at: d.World.Elapsed()}
+}
+
 // put changes an item of the source, or removes it where there is no value. An application that
-// writes the target too does so later.
+// writes the target too does so later. It deletes a row only after a delete that removed an item.
 func (d *cutoverRun) put(t *cutTable, pk, value string) {
+	if value == "" && !t.holds(pk) {
+		return
+	}
 	if d.Late > 0 && d.World.Rand().IntN(3) > 0 {
 		at, whole := d.World.Now(), d.World.Rand().IntN(3) == 0
 		d.World.After(d.World.UpTo(d.Late*9/10), func() { d.dual(t, pk, value, at, whole) })

@@ -75,6 +75,9 @@ func (d *cutoverRun) executed(table, key string, before, after *model.Row) {
 	}
 	was, _ := decoded[checkpoint.Cutover](before)
 	is, ok := decoded[checkpoint.Cutover](after)
+	if ok && was != nil {
+		d.sees(*was, *is)
+	}
 	if !ok || was != nil && was.Step == is.Step && was.Attempt == is.Attempt {
 		return
 	}

@@ -34,6 +34,12 @@ type cutTable struct {
 // there reports whether the table was created.
 func (t *cutTable) there() bool { return t.World.Elapsed() >= t.comes }
 
+// holds reports whether the source has an item.
+func (t *cutTable) holds(pk string) bool {
+	_, id := t.Source.KeyOf(keysOf(pk))
+	return t.Source.ByID[id].Exists()
+}
+
 // sources are the source tables of a run, as its processes read and write them.
 type sources []*cutTable
 

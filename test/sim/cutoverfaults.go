@@ -66,12 +66,15 @@ func (d *cutoverRun) strike(step checkpoint.CutoverStep) {
 	}
 }
 
-// sleepForADay lets every process stand still for longer than a stream keeps what was written.
-func (d *cutoverRun) sleepForADay() {
+// sleepForADay suspends every process, perhaps for longer than a stream keeps what was written.
+func (d *cutoverRun) sleepForADay() { d.sleep(20*time.Hour, 12*time.Hour) }
+
+// sleep suspends every process for at least so long, and for up to so much more.
+func (d *cutoverRun) sleep(least, more time.Duration) {
 	d.World.Inject("everybody sleeps for a day at " + string(d.record().Step))
 	for _, c := range []*crew{d.workers, d.drivers, d.appliers} {
 		for _, w := range c.all {
-			c.pause(w, 20*time.Hour+d.World.UpTo(12*time.Hour))
+			c.pause(w, least+d.World.UpTo(more))
 		}
 	}
 }
@@ -91,6 +94,9 @@ func (d *cutoverRun) trouble(ctx context.Context) {
 	for !d.peaceful && task.Sleep(ctx, d.World.UpTo(15*time.Minute)) == nil && !d.peaceful {
 		stream := d.tables[rng.IntN(len(d.tables))].Source.Stream()
 		open := stream.Open()
+		if d.undisturbed {
+			continue
+		}
 		switch rng.IntN(8) {
 		case 0, 1, 2:
 			d.workers.disturb(90*time.Minute, 2)

@@ -61,6 +61,7 @@ func (d *cutoverRun) play(ctx context.Context) {
 func (d *cutoverRun) minute(ctx context.Context) {
 	_ = task.Sleep(ctx, time.Minute)
 	d.checks.attends()
+	d.stage()
 	cutOver := func(w *Worker) bool { return errors.Is(w.Err, checkpoint.ErrCutOver) }
 	for _, c := range []*crew{d.workers, d.appliers} {
 		for _, w := range c.all {
@@ -181,7 +182,7 @@ func (d *cutoverRun) plan(p float64) checkpoint.CutoverPlan {
 			plan.Tables, plan.Targets = append(plan.Tables, t.Source.Name), append(plan.Targets, t.Mapping.Table)
 		}
 	}
-	if int(p*1000)%3 == 0 && !d.o.Calm {
+	if (int(p*1000)%3 == 0 || d.plays("differs")) && !d.o.Calm {
 		for _, gate := range []string{cutover.GateVerify, cutover.GateParked} {
 			plan.Overrides = append(plan.Overrides, checkpoint.CutoverOverride{Gate: gate, Reason: fmt.Sprint("at ", p)})
 		}

@@ -263,10 +263,11 @@ func (s *Stream) close(sh *Shard) {
 }
 
 // Split closes the shard and gives it two children.
-func (s *Stream) Split(sh *Shard) (a, b *Shard) {
+func (s *Stream) Split(sh *Shard) (a, b *Shard) { return s.split(sh, sh.lo+(sh.hi-sh.lo)/2) }
+
+func (s *Stream) split(sh *Shard, mid uint64) (a, b *Shard) {
 	s.close(sh)
 	s.table.world.Inject("shard split")
-	mid := sh.lo + (sh.hi-sh.lo)/2
 	s.table.world.Tracef("splits %s", sh.ID)
 	return s.add(sh.ID, sh.lo, mid), s.add(sh.ID, mid, sh.hi)
 }
