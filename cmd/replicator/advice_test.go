@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// Every command that a state, a document or a gate advises is one of this program, with its flags.
-// That a state does not refuse what it advises, and where that leads, is tested in internal/desk.
+// Every command that a state, a document or a gate advises belongs to this program, with its flags.
+// Tests in internal/desk check that a state accepts the commands it advises, and their effect.
 func TestAdvisedCommandsParse(t *testing.T) {
 	commands := standing.Advised()
 	for path, advises := range map[string]string{

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// cloud answers what Cloud Bigtable knows and bttest does not: clusters, app profiles, permissions and authorized views. Until a
-// script asks for it, bttest answers as it does.
+// cloud serves what Cloud Bigtable has and bttest lacks: clusters, app profiles, permissions and
+// authorized views. Until a script uses it, bttest answers unchanged.
 type cloud struct {
 	mu       sync.Mutex
 	on       bool
@@ -28,10 +28,11 @@ type cloud struct {
 	denied   []string
 	profiles map[string]*adminpb.AppProfile
 	views    map[string]*adminpb.AuthorizedView
-	splits   map[string][]string // of the tables that were created
+	splits   map[string][]string // of created tables
 }
 
-// withCloud is `cloud`, and with a word one of: empty, clusters NAME…, deny PERMISSION…, profile NAME, view TABLE VIEW FAMILY, tables, splits TABLE.
+// withCloud is `cloud`. With a first word it is one of: empty, clusters NAME…, deny PERMISSION…,
+// profile NAME, view TABLE VIEW FAMILY, tables, splits TABLE.
 func withCloud(ts *testscript.TestScript, _ bool, args []string) {
 	c := servicesOf(ts).cloud
 	c.mu.Lock()
@@ -50,13 +51,13 @@ func withCloud(ts *testscript.TestScript, _ bool, args []string) {
 		c.clusters = args[1:]
 	case "deny":
 		c.denied = args[1:]
-	case "profile": // a good one of this name
+	case "profile": // a valid one of this name
 		c.profiles["projects/p/instances/i/appProfiles/"+args[1]] = &adminpb.AppProfile{RoutingPolicy: &adminpb.AppProfile_SingleClusterRouting_{
 			SingleClusterRouting: &adminpb.AppProfile_SingleClusterRouting{ClusterId: c.clusters[0], AllowTransactionalWrites: true}}}
 	case "view": // of a table, with a family
 		c.views["projects/p/instances/i/tables/"+args[1]+"/authorizedViews/"+args[2]] = &adminpb.AuthorizedView{AuthorizedView: &adminpb.AuthorizedView_SubsetView_{
 			SubsetView: &adminpb.AuthorizedView_SubsetView{FamilySubsets: map[string]*adminpb.AuthorizedView_FamilySubsets{args[3]: {}}}}}
-	case "tables": // that were created, to stdout
+	case "tables": // created tables, to stdout
 		_, err := fmt.Fprintln(ts.Stdout(), "tables:", slices.Sorted(maps.Keys(c.splits)))
 		ts.Check(err)
 	case "splits": // of a table, to stdout

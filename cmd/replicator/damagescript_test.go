@@ -21,7 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// damaged is what a script did to a target table behind the program's back.
+// damaged records what a script did to a target table without the program's knowledge.
 type damaged struct {
 	before map[string]bigtable.Row
 	how    map[string]string // by row
@@ -29,10 +29,10 @@ type damaged struct {
 
 type damageKey struct{}
 
-// busyKey begins the keys of items that busy writes.
+// busyKey is the prefix of the keys that busy writes.
 const busyKey = "busy"
 
-// damages are the ways in which somebody else spoils a live row of fill, or a tombstone.
+// damages are the ways in which another program damages a live row of fill, or a tombstone.
 var damages = []struct {
 	name string
 	gone bool
@@ -59,10 +59,11 @@ var damages = []struct {
 	}},
 }
 
-// harmless are damages after which the row still is as it should be.
+// harmless lists damages after which the row is still correct.
 var harmless = []string{"version and tombstone missing"}
 
-// damage TABLE SEED spoils each row with the chance of a half, in one of the ways above, and adds rows.
+// damage TABLE SEED damages each row with a probability of one half, in one of the ways above, and
+// adds rows.
 func damage(ts *testscript.TestScript, _ bool, args []string) {
 	seed, err := strconv.ParseUint(args[1], 10, 64)
 	ts.Check(err)
@@ -114,7 +115,8 @@ func damage(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// mended TABLE fails unless every row that was spoiled holds its item again, or nothing of one that is gone, and every other row is as it was.
+// mended TABLE fails unless every damaged row holds its item again, or nothing if the item was
+// removed, and every other row is unchanged.
 func mended(ts *testscript.TestScript, _ bool, args []string) {
 	table, done := openTable(ts, args[0])
 	defer done()
@@ -162,7 +164,7 @@ func busy(ts *testscript.TestScript, _ bool, args []string) {
 				err = services.call("DeleteItem", map[string]any{"TableName": args[0], "Key": key(n * 7)})
 			}
 			if err != nil {
-				return // the services are gone
+				return // the services have stopped
 			}
 			time.Sleep(5 * time.Millisecond) // a load, not a race
 		}
@@ -170,7 +172,7 @@ func busy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Defer(func() { stop(); running.Wait() })
 }
 
-// rowsOf reads all rows but those of witnesses and of items that busy writes.
+// rowsOf reads all rows except witnesses and the rows of busy.
 func rowsOf(ts *testscript.TestScript, table *bigtable.Table) map[string]bigtable.Row {
 	rows := map[string]bigtable.Row{}
 	ts.Check(table.ReadRows(context.Background(), bigtable.InfiniteRange(""), func(r bigtable.Row) bool {

@@ -18,7 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// repository is where the documentation lies.
+// repository is the root of the documentation.
 const repository = "../.."
 
 // page is one text of the documentation.
@@ -27,7 +27,7 @@ type page struct {
 	text string
 }
 
-// pages are all texts that users and contributors read.
+// pages returns all texts for users and contributors.
 func pages(t *testing.T) []page {
 	t.Helper()
 	var found []page
@@ -68,7 +68,7 @@ func pages(t *testing.T) []page {
 // block is a fenced block with its language.
 type block struct{ language, text string }
 
-// blocks are the fenced blocks of a page, without the indentation of their fences.
+// blocks returns the fenced blocks of a page, without the indentation of their fences.
 func (p page) blocks() []block {
 	var found []block
 	var open *block
@@ -89,7 +89,7 @@ func (p page) blocks() []block {
 	return found
 }
 
-// prose is a page without its fenced blocks.
+// prose returns a page without its fenced blocks.
 func (p page) prose() string {
 	var b strings.Builder
 	fenced := false
@@ -103,7 +103,8 @@ func (p page) prose() string {
 	return b.String()
 }
 
-// TestConfigurationsOfTheDocumentationAreAccepted: whoever copies one gets what the page promises.
+// TestConfigurationsOfTheDocumentationAreAccepted: every configuration in the documentation is
+// valid.
 func TestConfigurationsOfTheDocumentationAreAccepted(t *testing.T) {
 	checked, editors := 0, newEditor(t)
 	for _, p := range pages(t) {
@@ -161,8 +162,9 @@ func (e editor) check(text string) error {
 	return e.schema.Validate(document)
 }
 
-// TestCommandsOfTheDocumentationExist: every command line of ours, on every page, in every error's fix and in every example of the
-// help, names a command that exists, with flags and arguments that it takes.
+// TestCommandsOfTheDocumentationExist: every command line of this program, on every page, in every
+// error's fix and in every example of the help, names an existing command, with flags and arguments
+// that it accepts.
 func TestCommandsOfTheDocumentationExist(t *testing.T) {
 	inline := regexp.MustCompile("`(replicator [^`<…]+)`")
 	checked := 0
@@ -171,7 +173,7 @@ func TestCommandsOfTheDocumentationExist(t *testing.T) {
 			checked++
 			err := parses(words)
 			if diag.Has(err, diag.Usage) && strings.Contains(err.Error(), "needs") && strings.HasPrefix(text, "replicator ") && !strings.Contains(text, "\n") {
-				err = nil // prose that names a command is no call of it
+				err = nil // prose that names a command does not call it
 			}
 			if err != nil {
 				t.Errorf("%s: %s: %v", where, strings.Join(words, " "), err)
@@ -203,7 +205,7 @@ func TestCommandsOfTheDocumentationExist(t *testing.T) {
 	}
 }
 
-// parses tells whether the command tree takes a command line.
+// parses returns an error if the command tree rejects a command line.
 func parses(words []string) error {
 	root := newRoot(process())
 	root.InitDefaultHelpCmd()
@@ -220,18 +222,19 @@ func parses(words []string) error {
 	return err
 }
 
-// commandsOf are the command lines of ours in the text of a shell.
+// commandsOf returns this program's command lines in the text of a shell.
 func commandsOf(text string) [][]string {
 	return slices.DeleteFunc(commandLines(text), func(words []string) bool { return !ours(words) })
 }
 
-// ours reports whether a command line is one of this program.
+// ours reports whether a command line belongs to this program.
 func ours(words []string) bool {
 	return len(words) > 1 && (words[0] == "replicator" || words[0] == "bin/replicator") && !strings.HasPrefix(words[1], "is")
 }
 
-// commandLines are the command lines in the text of a shell: continued lines are joined, prompts, pipes, comments and redirections
-// understood as far as the documentation uses them. What the toolchain runs in place of the program is one of ours.
+// commandLines returns the command lines in the text of a shell. It joins continued lines, and
+// understands prompts, pipes, comments and redirections as far as the documentation uses them. A
+// run through the Go toolchain counts as this program.
 func commandLines(text string) [][]string {
 	var found [][]string
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
@@ -283,7 +286,7 @@ func shellWords(line string) [][]string {
 			return commands
 		case slices.Contains([]rune{'|', '&', ';', '>'}, r):
 			endCommand()
-			file = r == '>' // the next word is where the output goes
+			file = r == '>' // the next word is a file name
 		default:
 			word, inWord = word+string(r), true
 		}
@@ -309,7 +312,8 @@ func TestCommandsOf(t *testing.T) {
 	}
 }
 
-// TestLinksOfTheDocumentationResolve: every relative link leads to a file of the repository, and to a heading of it if it names one.
+// TestLinksOfTheDocumentationResolve: every relative link names a file of the repository and, if it
+// has an anchor, a heading in it.
 func TestLinksOfTheDocumentationResolve(t *testing.T) {
 	link := regexp.MustCompile(`(?:\]\(|<img src=")([^)\s"]+)[)"]`)
 	checked := 0
@@ -340,7 +344,7 @@ func TestLinksOfTheDocumentationResolve(t *testing.T) {
 	}
 }
 
-// anchors are the names that parts of a page have: those given, and those that hosts derive from headings.
+// anchors returns the anchors of a page: explicit ones, and those that hosts derive from headings.
 func anchors(text string) []string {
 	var found []string
 	for _, match := range regexp.MustCompile(`<a id="([^"]+)">`).FindAllStringSubmatch(text, -1) {

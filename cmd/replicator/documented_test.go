@@ -20,8 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// elsewhere are the programs of others that documents call, and why no test of this package runs
-// them as they stand there.
+// elsewhere lists other programs that documents call, and why no test of this package runs them.
 var elsewhere = map[string]string{
 	"aws":       "needs an account of AWS; the embedded DynamoDB takes the place of its services in the scripts",
 	"cbt":       "is not installed with Go; the scripts read rows by themselves",
@@ -38,9 +37,9 @@ var elsewhere = map[string]string{
 	"sha256sum": "is run by the script of the cutover's runbook, through a shell",
 }
 
-// ofTests are flags that scripts add and that change nothing of what a command does to the stores:
-// where it listens, how it logs, that it may use the embedded services, when it ends, that nobody is
-// asked, and how much a demo writes. "" is of every command.
+// ofTests lists, by command, flags that scripts add and that do not change what a command does to
+// the stores: listen addresses, logging, embedded services, time limits, confirmations, and the
+// amount that a demo writes. The entry "" applies to every command.
 var ofTests = map[string][]string{
 	"":              {"allow-emulator", "config", "listen", "log-format", "log-level", "timeout"},
 	"run":           {"once", "idle"},
@@ -55,21 +54,21 @@ var ofTests = map[string][]string{
 	"relay dead-letter drop": {"yes"},
 }
 
-// byGoTests are command lines that tests in Go execute, by the name of the test. Its source names
-// every word of them.
+// byGoTests lists command lines that Go tests execute, by the name of the test. The test's source
+// contains every word of them.
 var byGoTests = map[string][]string{
 	"TestHealthcheck": {"replicator healthcheck live", "replicator healthcheck ready --address 127.0.0.1:9000"},
 }
 
-// use is a command with the set of flags that it is given.
+// use is a command with the set of its flags.
 type use struct{ command, flags string }
 
 func (u use) String() string { return strings.TrimSpace("replicator " + u.command + " " + u.flags) }
 
-// has are the flags of a use.
+// has returns the flags of a use.
 func (u use) has() []string { return strings.Fields(u.flags) }
 
-// useOf reads a command line of ours.
+// useOf parses a command line of this program.
 func useOf(words []string) (use, error) {
 	root := newRoot(process())
 	root.InitDefaultHelpCmd()
@@ -86,8 +85,8 @@ func useOf(words []string) (use, error) {
 	return use{strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), "replicator"), " "), strings.Join(flags, " ")}, nil
 }
 
-// covers reports whether an execution shows that a documented use works: it has its flags, and
-// beyond them only those of tests.
+// covers reports whether an execution proves a documented use: it has the use's flags, and
+// otherwise only those of tests.
 func (ran use) covers(shown use) bool {
 	if ran.command != shown.command {
 		return false
@@ -105,8 +104,8 @@ func (ran use) covers(shown use) bool {
 	return true
 }
 
-// TestDocumentedCommandsAreExecuted: what stands in a block for shells, on a page or in the help, is
-// run by a script or a test and ends as it should, or its program is one of others.
+// TestDocumentedCommandsAreExecuted: every command in a shell block, on a page or in the help, is
+// executed by a script or a test with the expected outcome, or belongs to another program.
 func TestDocumentedCommandsAreExecuted(t *testing.T) {
 	ran := ranByScripts(t)
 	ran = append(ran, ranByGoTests(t)...)
@@ -170,7 +169,7 @@ func TestDocumentedCommandsAreExecuted(t *testing.T) {
 	}
 }
 
-// ranByScripts are the uses that scripts execute with an outcome that is not a refusal.
+// ranByScripts returns the uses that scripts execute without a refusal.
 func ranByScripts(t *testing.T) (ran []use) {
 	t.Helper()
 	for _, path := range scriptFiles(t, "*") {
@@ -199,9 +198,9 @@ var (
 	isForked = regexp.MustCompile(`^! exec (replicator .*?) &\w*&$`)
 )
 
-// executions are the commands of ours in a script that are taken for executed: those that succeed,
-// those that run until they are interrupted, and those that answer no, or end with their time, of
-// which the script wants something on stdout. What is refused shows nothing.
+// executions returns this program's commands in a script that prove a use. They succeed, run until
+// they are interrupted, or end with status 3 or 4 and output that the script checks. A refused
+// command proves nothing.
 func executions(script string) (found []string) {
 	lines := strings.Split(script, "\n")
 	for i, line := range lines {
@@ -223,14 +222,15 @@ func executions(script string) (found []string) {
 	return found
 }
 
-// ranByGoTests are the uses of byGoTests, whose tests exist and name all of their words.
+// ranByGoTests returns the uses of byGoTests. It checks that their tests exist and contain all of
+// their words.
 func ranByGoTests(t *testing.T) (ran []use) {
 	t.Helper()
 	sources, err := filepath.Glob("*_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts := map[string][]string{} // of each test, the words in its literals
+	texts := map[string][]string{} // by test: the words in its literals
 	for _, path := range sources {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 		if err != nil {

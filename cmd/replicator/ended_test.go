@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// startSilent listens and never answers. Asked is told of everybody who has begun to ask.
+// startSilent listens and never answers. Asked receives a value for each request.
 func startSilent(t *testing.T) (address string, asked <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,8 +40,8 @@ func startSilent(t *testing.T) (address string, asked <-chan struct{}) {
 	return l.Addr().String(), came
 }
 
-// What ends a command before anything answered is told as what it is: a signal or --timeout, and neither a network to look after nor a bug.
-// A service that is asked to end while it starts has ended well.
+// A command that ends before it got any answer reports the actual reason: a signal or --timeout,
+// not a network problem or a bug. A service that is stopped while it starts ends with status 0.
 func TestEndedWhileNothingAnswers(t *testing.T) {
 	s := servicesWithOrders(t)
 	configuration := writeTestConfiguration(t)
@@ -49,8 +49,8 @@ func TestEndedWhileNothingAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		command  []string
-		bigtable bool // is what does not answer; otherwise DynamoDB
-		service  bool // SIGTERM ends it well
+		bigtable bool // this service does not answer; otherwise DynamoDB
+		service  bool // SIGTERM ends it with status 0
 	}{
 		{"run", []string{"run", "--allow-emulator", "--listen", "off"}, false, true},
 		{"run without a target", []string{"run", "--allow-emulator", "--listen", "off"}, true, true},

@@ -13,7 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// export TABLE DIR [ATTRIBUTES] exports a table, or these attributes alone: $S3EXPORT is its folder in S3, and DIR gets a copy of the bucket, in which $EXPORT is the same.
+// export TABLE DIR [ATTRIBUTES] exports a table, or only these attributes. $S3EXPORT is its folder
+// in S3. DIR receives a copy of the bucket, in which $EXPORT is the same folder.
 func export(ts *testscript.TestScript, _ bool, args []string) {
 	s := servicesOf(ts)
 	ts.Check(s.call("UpdateContinuousBackups", map[string]any{"TableName": args[0], "PointInTimeRecoverySpecification": map[string]any{"PointInTimeRecoveryEnabled": true}}))
@@ -61,14 +62,14 @@ func ask(ts *testscript.TestScript, r *http.Request) string {
 	return string(content)
 }
 
-// recovery TABLE on|off turns point-in-time recovery on or off, and lets exports be read from S3.
+// recovery TABLE on|off turns point-in-time recovery on or off, and makes exports readable from S3.
 func recovery(ts *testscript.TestScript, _ bool, args []string) {
 	s := servicesOf(ts)
 	ts.Check(s.call("UpdateContinuousBackups", map[string]any{"TableName": args[0], "PointInTimeRecoverySpecification": map[string]any{"PointInTimeRecoveryEnabled": args[1] == "on"}}))
 	ts.Setenv("AWS_ENDPOINT_URL_S3", s.endpoint)
 }
 
-// exportsAre STATUS says from now on that exports are underway, failed, or done.
+// exportsAre STATUS sets the status of exports from now on: in progress, failed, or done.
 func exportsAre(ts *testscript.TestScript, _ bool, args []string) {
 	status := map[string]string{"underway": `"ExportStatus":"IN_PROGRESS"`, "done": `"ExportStatus":"COMPLETED"`,
 		"failed": `"ExportStatus":"FAILED","FailureCode":"S3NoSuchBucket","FailureMessage":"The specified bucket does not exist"`}[args[0]]

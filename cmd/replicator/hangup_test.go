@@ -12,14 +12,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// unmaskHangup lets commands that a test starts have SIGHUP: under nohup(1) they would inherit that it is ignored; a handler is not inherited.
+// unmaskHangup makes commands that a test starts receive SIGHUP. Under nohup(1) they would inherit
+// that it is ignored, but a handler is not inherited.
 func unmaskHangup(t *testing.T) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangups) })
 }
 
-// A run that comes to an end by itself ends with its session.
+// A run that ends by itself also ends at SIGHUP.
 func TestHangupEndsWhatEndsByItself(t *testing.T) {
 	unmaskHangup(t)
 	cmd, lines, _ := launchRun(t, servicesWithOrders(t), "--once", "--idle", "1h")
@@ -35,11 +36,12 @@ func TestHangupEndsWhatEndsByItself(t *testing.T) {
 	}
 }
 
-// A service reads its limits again, and obeys them; what else has changed is named, and a broken file changes nothing.
+// A service reads its limits again and applies them. The log names other changes, and a broken file
+// changes nothing.
 func TestHangupReadsLimitsAgain(t *testing.T) {
 	unmaskHangup(t)
 	s := servicesWithOrders(t)
-	for i := range 600 { // ten minutes at one a second
+	for i := range 600 { // ten minutes at one per second
 		item := map[string]any{"pk": map[string]string{"S": fmt.Sprint(i)}, "sk": map[string]string{"S": "1"}}
 		if err := s.call("PutItem", map[string]any{"TableName": "Orders", "Item": item}); err != nil {
 			t.Fatal(err)
@@ -87,7 +89,7 @@ func TestHangupReadsLimitsAgain(t *testing.T) {
 	stopInOrder(t, cmd)
 }
 
-// stopInOrder ends a service, which must end well.
+// stopInOrder stops a service, which must end with status 0.
 func stopInOrder(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// TestHealthcheck: a container engine learns what the process says, by the exit status alone.
+// TestHealthcheck: the exit status alone tells a container engine the state of the process.
 func TestHealthcheck(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// listed are the commands that the help lists.
+// listed returns the commands that the help lists.
 func listed() (out []*cobra.Command) {
 	for _, c := range all(newRoot(process())) {
 		if hasPage(c) && (!c.HasParent() || c.Parent().Name() != "completion") {
@@ -23,8 +23,8 @@ func listed() (out []*cobra.Command) {
 	return out
 }
 
-// A help begins with a summary of two lines, and no paragraph of it has more than four, where a
-// terminal has 80 columns.
+// A help begins with a summary of at most two lines, and no paragraph has more than four, in a
+// terminal of 80 columns.
 func TestHelpIsShort(t *testing.T) {
 	for _, c := range listed() {
 		for i, paragraph := range strings.Split(strings.TrimSpace(c.Long), "\n\n") {
@@ -47,8 +47,7 @@ func TestHelpIsShort(t *testing.T) {
 	}
 }
 
-// A help is as wide as its terminal, examples aside, and as 80 columns where no terminal says how
-// wide it is.
+// A help is as wide as its terminal, except for examples, and 80 columns wide without a terminal.
 func TestHelpFitsItsTerminal(t *testing.T) {
 	for _, c := range listed() {
 		for width, most := range map[int]int{0: helpWidth, 80: 80, 120: 120} {
@@ -87,10 +86,10 @@ func TestHelpHasExamples(t *testing.T) {
 	}
 }
 
-// unclear are words that a reader of the help had to read twice.
+// unclear matches words that readers of the help had to read twice.
 var unclear = regexp.MustCompile(`(?i)\b(what is ours|nobody's|somebody|of before|goes on|go on|going on|stands?|stood|is told|tells?|told|mends?|mended|of late|is meant|could be had|let alone|led|keeper)\b`)
 
-// No help has them.
+// No help contains these words.
 func TestHelpIsClear(t *testing.T) {
 	for _, c := range listed() {
 		var out bytes.Buffer

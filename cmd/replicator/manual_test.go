@@ -19,12 +19,12 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// manual is where a release takes its man pages and completions from; make manual sets it.
+// manual is the directory for a release's man pages and completions. make manual sets it.
 var manual = flag.String("manual", "", "write the man pages and the completions into this `DIRECTORY`, which must exist")
 
-// TestManual writes the man pages and the completions that a release ships, as TestReferenceIsGenerated writes the
-// reference. What makes pages is linked into tests alone. The date of the pages is SOURCE_DATE_EPOCH, so that two
-// builds of one commit are the same.
+// TestManual writes the man pages and completions of a release, as TestReferenceIsGenerated writes
+// the reference. Only tests link the generator. The date of the pages is SOURCE_DATE_EPOCH, so that
+// two builds of one commit are equal.
 func TestManual(t *testing.T) {
 	date := time.Unix(1_700_000_000, 0)
 	if text, set := os.LookupEnv("SOURCE_DATE_EPOCH"); set {
@@ -100,7 +100,7 @@ func writeManual(t *testing.T, name string, text []byte) {
 	}
 }
 
-// hasPage says whether a command has a page: all that the help lists.
+// hasPage reports whether a command has a page: all listed ones do.
 func hasPage(c *cobra.Command) bool {
 	for ; c.HasParent(); c = c.Parent() {
 		if !c.IsAvailableCommand() {
@@ -110,7 +110,7 @@ func hasPage(c *cobra.Command) bool {
 	return true
 }
 
-// manualPages are the man pages by file name.
+// manualPages returns the man pages by file name.
 func manualPages(t *testing.T, date time.Time) map[string]string {
 	t.Helper()
 	root := newRoot(process())
@@ -164,8 +164,9 @@ func manualPages(t *testing.T, date time.Time) map[string]string {
 	return pages
 }
 
-// markdown is a text of the help, which has no marks but backquotes, as doc takes it. Indented lines stay lines. The
-// headings are those of cobra's own texts about completion.
+// markdown converts a text of the help, whose only markup is backquotes, to the form that the
+// generator reads. Indented lines stay separate. Headings come from cobra's own texts about
+// completion.
 func markdown(text string) string {
 	var b strings.Builder
 	code, indented := false, false
@@ -193,10 +194,10 @@ func markdown(text string) string {
 	return b.String()
 }
 
-// macros are those that a page may have: what man(7) knows, and requests that every roff knows.
+// macros lists the allowed macros of a page: those of man(7), and requests that every roff knows.
 var macros = []string{"TH", "SH", "SS", "PP", "TP", "EX", "EE", "nh"}
 
-// checkPage fails unless a page is one that man renders, and says what the help says.
+// checkPage fails unless man can render the page and the page contains the text of the help.
 func checkPage(t *testing.T, name, page string, c *cobra.Command, pages map[string]string) {
 	t.Helper()
 	var sections []string
@@ -243,7 +244,7 @@ func checkPage(t *testing.T, name, page string, c *cobra.Command, pages map[stri
 	}
 }
 
-// unescapeRoff is a line without the escapes that change fonts, with the others as what they show.
+// unescapeRoff returns a line with font escapes removed and the others replaced by what they show.
 func unescapeRoff(t *testing.T, name, line string) string {
 	t.Helper()
 	return regexp.MustCompile(`\\(f.|.)`).ReplaceAllStringFunc(line, func(escape string) string {
@@ -258,12 +259,13 @@ func unescapeRoff(t *testing.T, name, line string) string {
 	})
 }
 
-// words are those of a text, with one blank between them, and without the marks of code.
+// words returns the words of a text, separated by single blanks and without code marks.
 func words(text string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("`", "", "#### ", "").Replace(text)), " ")
 }
 
-// completionScripts are the scripts of the shells by the file name under which each looks for them.
+// completionScripts returns the completion script of each shell, by the file name that the shell
+// expects.
 func completionScripts(t *testing.T) map[string]string {
 	t.Helper()
 	root := newRoot(process())

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// textOf is the text of a file of the repository.
+// textOf returns the text of a file of the repository.
 func textOf(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(repository + "/" + path)
@@ -18,7 +18,7 @@ func textOf(t *testing.T, path string) string {
 	return string(text)
 }
 
-// writtenByPeople are the pages about the present that are not written from the program.
+// writtenByPeople returns the pages about the present that are not generated.
 func writtenByPeople(t *testing.T) []page {
 	t.Helper()
 	return slices.DeleteFunc(pages(t), func(p page) bool {
@@ -26,8 +26,7 @@ func writtenByPeople(t *testing.T) []page {
 	})
 }
 
-// TestNamedKeysExist: a key of the configuration that a page names, such as `verify.settle`, is
-// one.
+// TestNamedKeysExist: every configuration key that a page names, such as `verify.settle`, exists.
 func TestNamedKeysExist(t *testing.T) {
 	keys := textOf(t, "docs/reference/configuration.md")
 	named := regexp.MustCompile("`((?:apply|backfill|cutover|dual_writes|errors|http|log|relay|source|state|target|verify)\\.[a-z_.]+)")
@@ -45,7 +44,7 @@ func TestNamedKeysExist(t *testing.T) {
 	}
 }
 
-// TestNamedMetricsExist: a metric that a page names is one that a process exports.
+// TestNamedMetricsExist: every metric that a page names is exported.
 func TestNamedMetricsExist(t *testing.T) {
 	metrics := textOf(t, "docs/metrics.md")
 	named := regexp.MustCompile("`(replicator_[a-z_]+)")

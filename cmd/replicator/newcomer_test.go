@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// The configuration that the README shows is accepted as it stands, without a warning.
+// The configuration in the README is accepted unchanged, without a warning.
 func TestREADMEConfigurationLintsClean(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestREADMEConfigurationLintsClean(t *testing.T) {
 	}
 }
 
-// The limits that preview has stand in its help.
+// The help of preview states its limits.
 func TestPreviewHelpNamesItsLimit(t *testing.T) {
 	if usage := newPreview(&program{}).Flags().Lookup("sample").Usage; !strings.Contains(usage, "at most 1000") {
 		t.Error(usage)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A worker serves the page, and what keeps it up to date shows the tables as soon as the ledger was read; the worker ends although the
-// page is open.
+// A worker serves the page. The page's event stream shows the tables as soon as the ledger was
+// read. The worker can end although the page is open.
 func TestTheWorkersPage(t *testing.T) {
 	cmd, address := startRun(t, servicesWithOrders(t))
 	response, err := http.Get("http://" + address + "/")

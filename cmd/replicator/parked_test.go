@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// parkedCounts are how many items each worker counts as parked, in status and, if asked for, in its metrics, which are brought up
-// to date every five seconds.
+// parkedCounts returns how many items each worker counts as parked, in status and, if requested, in
+// its metrics, which are updated every five seconds.
 func parkedCounts(t *testing.T, addresses []string, metrics bool) string {
 	t.Helper()
 	var counts []string
@@ -53,7 +53,8 @@ func fetch(t *testing.T, url string) []byte {
 	return body
 }
 
-// Two workers count alike what is parked, healed, dropped and retried, because both read it where it is kept.
+// Two workers count the same parked, resolved, dropped and retried items, because both read the
+// state table.
 func TestParkedItemsAreCountedAlikeByTwoWorkers(t *testing.T) {
 	t.Parallel()
 	s := servicesWithOrders(t)
@@ -67,7 +68,7 @@ func TestParkedItemsAreCountedAlikeByTwoWorkers(t *testing.T) {
 			if got = parkedCounts(t, workers, strings.Contains(want, "/")); got == want {
 				return
 			}
-			time.Sleep(50 * time.Millisecond) // between questions; what is waited for is the count itself
+			time.Sleep(50 * time.Millisecond) // between polls for the count
 		}
 		t.Fatalf("%s: status/metric of the workers %s, want %s", when, got, want)
 	}
@@ -100,6 +101,6 @@ func TestParkedItemsAreCountedAlikeByTwoWorkers(t *testing.T) {
 	decide(3, "retry", "--all")
 	expect("one is retried in vain", "1 1")
 	item("retried", "colour")
-	decide(0, "retry", "--all") // whichever of the two is faster, the stream or the retry
+	decide(0, "retry", "--all") // whichever is faster, the stream or the retry
 	expect("all are decided", "0/0 0/0")
 }

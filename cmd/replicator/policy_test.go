@@ -16,8 +16,7 @@ var (
 	aKey = regexp.MustCompile(`^([a-z_]+\.)+[a-z_]+$|^[a-z_]+: `)
 )
 
-// Every command that stands beside a permission is one of the program, with its flags and
-// arguments.
+// Every command beside a permission exists in the program, with its flags and arguments.
 func TestCommandsOfPermissions(t *testing.T) {
 	cfg, err := config.Parse("replicator.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders }]\n"),
 		func(string) (string, bool) { return "", false })

@@ -21,16 +21,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// startRun starts `run` as a process of its own and waits until it listens. It returns the address
-// of its endpoints.
+// startRun starts `run` as a separate process and waits until it listens. It returns the address of
+// its endpoints.
 func startRun(t *testing.T, s *embedded, arguments ...string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd, stderr, address := launchRun(t, s, arguments...)
-	go func() { _, _ = io.Copy(io.Discard, stderr) }() // so that the process never waits for us
+	go func() { _, _ = io.Copy(io.Discard, stderr) }() // so that the process never blocks on its stderr
 	return cmd, address
 }
 
-// launchRun is startRun for who looks after the rest of stderr.
+// launchRun is like startRun, for callers that read stderr themselves.
 func launchRun(t *testing.T, s *embedded, arguments ...string) (*exec.Cmd, io.ReadCloser, string) {
 	t.Helper()
 	cmd := exec.Command("replicator", append([]string{"run", "-c", writeTestConfiguration(t), "--allow-emulator",
@@ -55,8 +55,8 @@ func launchRun(t *testing.T, s *embedded, arguments ...string) (*exec.Cmd, io.Re
 	return nil, nil, ""
 }
 
-// A service manager that ends a service sees 0, a person who interrupts sees what shells report;
-// --once that was cut short is never taken for one that was done.
+// A service stopped by its service manager ends with 0. A command interrupted by a person ends with
+// the usual status. An interrupted --once never looks finished.
 func TestSignals(t *testing.T) {
 	s := servicesWithOrders(t)
 	for _, c := range []struct {
@@ -77,14 +77,14 @@ func TestSignals(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = response.Body.Close()
-				if path != "/healthz" && response.StatusCode != http.StatusOK { // it is alive with the first turn of its loops
+				if path != "/healthz" && response.StatusCode != http.StatusOK { // it is alive once its loops run
 					t.Errorf("%s: %s", path, response.Status)
 				}
 			}
 			if err := cmd.Process.Signal(c.signal); err != nil {
 				t.Fatal(err)
 			}
-			_ = cmd.Process.Signal(c.signal) // once more, as timeout(1) does; the process may be gone by then
+			_ = cmd.Process.Signal(c.signal) // again, as timeout(1) does; the process may have ended by then
 			_ = cmd.Wait()                   // its outcome is the exit status
 			if got := cmd.ProcessState.ExitCode(); got != c.want {
 				t.Errorf("exit status %d, want %d", got, c.want)
@@ -93,8 +93,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// Who reads the log of a service may go away: `run 2>&1 | head`. Profiles are served where they are
-// asked for.
+// A reader of a service's log may close the pipe: `run 2>&1 | head`. Profiles are served only with
+// the flag.
 func TestAServiceOutlivesItsReader(t *testing.T) {
 	s := servicesWithOrders(t)
 	for _, profiles := range []bool{false, true} {
@@ -112,7 +112,7 @@ func TestAServiceOutlivesItsReader(t *testing.T) {
 		if response.StatusCode != want {
 			t.Errorf("profiles: %s, want %d", response.Status, want)
 		}
-		_ = cmd.Process.Signal(syscall.SIGTERM) // which it tells
+		_ = cmd.Process.Signal(syscall.SIGTERM) // the process logs it
 		_ = cmd.Wait()
 		if got := cmd.ProcessState; got.ExitCode() != 0 {
 			t.Errorf("%s", got)
@@ -120,7 +120,7 @@ func TestAServiceOutlivesItsReader(t *testing.T) {
 	}
 }
 
-// watching is a `status --watch` as a process of its own.
+// watching is a `status --watch` in a separate process.
 type watching struct {
 	*testing.T
 	cmd   *exec.Cmd
@@ -144,7 +144,7 @@ func startWatch(t *testing.T, s *embedded, configuration string) *watching {
 	return &watching{t, cmd, lines}
 }
 
-// until reads on until a document is as it should become.
+// until reads until a document satisfies holds.
 func (w *watching) until(what string, holds func(m *status.Document) bool) *status.Document {
 	w.Helper()
 	var last string
@@ -186,8 +186,8 @@ func TestWatchIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestAFrozenProcessIsSeen: of a worker that stands still is told that it is silent and that its
-// figures are old, and that somebody has to run; then another one takes over, and all is known
+// TestAFrozenProcessIsSeen: status shows that a frozen worker is silent, that its figures are old,
+// and that a worker must be started. Then another worker takes over, and all figures are current
 // again.
 func TestAFrozenProcessIsSeen(t *testing.T) {
 	t.Parallel()
@@ -218,7 +218,7 @@ func TestAFrozenProcessIsSeen(t *testing.T) {
 	})
 }
 
-// TestAGapIsAnAlarmAndNotUnreadiness: a rollout of its cure would stall otherwise.
+// TestAGapIsAnAlarmAndNotUnreadiness: otherwise a rollout of the fix would stall.
 func TestAGapIsAnAlarmAndNotUnreadiness(t *testing.T) {
 	t.Parallel()
 	s := servicesWithOrders(t)
@@ -235,7 +235,7 @@ func TestAGapIsAnAlarmAndNotUnreadiness(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put("1") // a position to go on from
+	put("1") // a position to resume from
 	once(0)
 	put("2")
 	if err := s.dynamo.TrimTo("Orders", s.dynamo.Now().Add(time.Second)); err != nil {
@@ -264,7 +264,7 @@ func TestAGapIsAnAlarmAndNotUnreadiness(t *testing.T) {
 	}
 }
 
-// Every command says what it does, and every flag what it is for.
+// Every command and every flag has a description.
 func TestHelpIsComplete(t *testing.T) {
 	root := newRoot(process())
 	for _, c := range all(root) {
@@ -288,7 +288,7 @@ func TestHelpIsComplete(t *testing.T) {
 	}
 }
 
-// all is a command with everything below it.
+// all returns a command and all commands below it.
 func all(c *cobra.Command) []*cobra.Command {
 	out := []*cobra.Command{c}
 	for _, sub := range c.Commands() {

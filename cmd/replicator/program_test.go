@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Colours are for the terminal that a text goes to: a file beside a terminal has none.
+// Colours go only to a terminal: a file beside a terminal gets none.
 func TestColoursAreForTheWriter(t *testing.T) {
 	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {

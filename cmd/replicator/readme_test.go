@@ -15,7 +15,7 @@ import (
 
 const readmeBytes = 9 << 10
 
-// A stranger reads one screen, tries the first command, and looks for a way to check it.
+// A newcomer reads one screen, tries the first command, and looks for a way to check it.
 func TestREADMEIsShortAndBeginsWithTheDemo(t *testing.T) {
 	text := textOf(t, "README.md")
 	if len(text) > readmeBytes {
@@ -32,7 +32,7 @@ func TestREADMEIsShortAndBeginsWithTheDemo(t *testing.T) {
 	}
 }
 
-// The versions of the section Status, and the Go that the demo needs, are those of the sources.
+// The versions in the section Status, and the Go version for the demo, equal those of the sources.
 func TestREADMEStatesVersions(t *testing.T) {
 	text, mod := textOf(t, "README.md"), textOf(t, "go.mod")
 	golang := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(mod)
@@ -48,7 +48,7 @@ func TestREADMEStatesVersions(t *testing.T) {
 	}
 }
 
-// TestREADMEListsEveryCommand: the table has each command of the program once, and no other.
+// TestREADMEListsEveryCommand: the table has each command of the program once, and no others.
 func TestREADMEListsEveryCommand(t *testing.T) {
 	root := newRoot(process())
 	root.InitDefaultHelpCmd()
@@ -76,11 +76,11 @@ func TestREADMEListsEveryCommand(t *testing.T) {
 	}
 }
 
-// actsItself distinguishes a command that has commands below it from a group, which takes no flags.
+// actsItself distinguishes a command with subcommands from a group, which accepts no flags.
 func actsItself(c *cobra.Command) bool { return strings.HasSuffix(c.Use, "[flags]") }
 
-// listedCommands are the commands in the first column of the table under the heading Commands. In a
-// row, a name of two words gives its first word to the single words behind it.
+// listedCommands returns the commands in the first column of the table under the heading Commands.
+// In a row, the first word of a two-word name also applies to the single words after it.
 func listedCommands(text string) (found []string) {
 	_, section, _ := strings.Cut(text, "\n## Commands\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -110,8 +110,7 @@ func TestListedCommands(t *testing.T) {
 	}
 }
 
-// TestEveryFlagIsInAPage: whoever looks for a flag finds a page that people wrote which uses it,
-// besides the reference.
+// TestEveryFlagIsInAPage: besides the reference, a page written by people uses each flag.
 func TestEveryFlagIsInAPage(t *testing.T) {
 	var written strings.Builder
 	for _, p := range writtenByPeople(t) {
@@ -120,7 +119,7 @@ func TestEveryFlagIsInAPage(t *testing.T) {
 	absent := map[string]bool{}
 	for _, c := range all(newRoot(process())) {
 		if strings.Contains(c.CommandPath(), " completion") || c.Hidden {
-			continue // cobra's own, and what the demo calls
+			continue // cobra's own flags, and those of the demo
 		}
 		for _, f := range flagsOf(c) {
 			if name := "--" + f.Name; f.Name != "help" && !regexp.MustCompile(name+`\b`).MatchString(written.String()) {

@@ -33,8 +33,9 @@ tables:
     rules: [{ columns: { "*": { to: d, as: dynamodb_json } } }]
 `
 
-// TestARealExportIsLoaded: the export that the service wrote is loaded by the commands, into a table that then has its items. In its summary nothing
-// is changed but the table's id, which the embedded DynamoDB draws by itself, and the time, because that export is years old.
+// TestARealExportIsLoaded: the commands load an export that AWS wrote, and the table then has its
+// items. Only two things in its summary are changed: the table's id, which the embedded DynamoDB
+// draws itself, and the time, because the export is years old.
 func TestARealExportIsLoaded(t *testing.T) {
 	t.Parallel()
 	s, stop, err := startEmbedded()
@@ -80,7 +81,7 @@ func TestARealExportIsLoaded(t *testing.T) {
 	}
 }
 
-// copyOfTheRealExport gives its folder.
+// copyOfTheRealExport returns the folder of the copied export.
 func (s *embedded) copyOfTheRealExport(t *testing.T) string {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodPost, s.endpoint, strings.NewReader(`{"TableName":"S3ExportTest"}`))
@@ -117,7 +118,7 @@ func (s *embedded) copyOfTheRealExport(t *testing.T) string {
 	return folder
 }
 
-// itemsOf are the items of an export, as text.
+// itemsOf returns the items of an export, as text.
 func itemsOf(t *testing.T, folder string) (items []string) {
 	t.Helper()
 	root, name := exports.Split(folder)
@@ -152,7 +153,7 @@ func itemsOf(t *testing.T, folder string) (items []string) {
 	return items
 }
 
-// itemsOfRows are the items that the rows of a target table hold, whose cells are in DynamoDB's JSON.
+// itemsOfRows returns the items in the rows of a target table, whose cells are in DynamoDB's JSON.
 func (s *embedded) itemsOfRows(t *testing.T, table string) (items []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -20,9 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestReferenceIsGenerated keeps docs/reference equal to the code: commands, keys of the
-// configuration, exit statuses, documents for programs, records of the state table, permissions.
-// Write it anew with
+// TestReferenceIsGenerated keeps docs/reference equal to the code: commands, configuration keys,
+// exit statuses, JSON documents, records of the state table, permissions. To write it, run
 //
 //	go test ./cmd/replicator -run TestReferenceIsGenerated -update
 func TestReferenceIsGenerated(t *testing.T) {
@@ -113,7 +112,7 @@ func referencePermissions(*testing.T) string {
 	return b.String()
 }
 
-// structs are the struct types that the files of a directory declare, by name.
+// structs holds the struct types that the files of a directory declare, by name.
 type structs map[string]*ast.StructType
 
 func structsOf(t *testing.T, directory string) structs {
@@ -143,13 +142,14 @@ func structsOf(t *testing.T, directory string) structs {
 	return found
 }
 
-// entry is one field of a struct, or of one below it.
+// entry is one field of a struct, or of a struct below it.
 type entry struct {
 	path, kind, meaning string
 	tag                 reflect.StructTag
 }
 
-// entries are the fields of a type that carry the tag, by path, those below them following.
+// entries returns the fields of a type that have the tag, by path, each followed by the fields
+// below it.
 func (s structs) entries(t *testing.T, name, tag, prefix string) []entry {
 	t.Helper()
 	declared := s[name]
@@ -169,7 +169,7 @@ func (s structs) entries(t *testing.T, name, tag, prefix string) []entry {
 		switch kind := kind.(type) {
 		case *ast.Ident:
 			named = kind.Name
-		case *ast.SelectorExpr: // of another package, which only some maps hold
+		case *ast.SelectorExpr: // from another package, which only some maps contain
 			if in, ok := kind.X.(*ast.Ident); ok {
 				named = in.Name + "." + kind.Sel.Name
 			}
@@ -239,7 +239,7 @@ func kindOf(expr ast.Expr) string {
 	return "section"
 }
 
-// meaningOf is the comment on a field, in one line.
+// meaningOf returns the comment on a field, in one line.
 func meaningOf(field *ast.Field) string {
 	text := field.Comment.Text()
 	if doc := field.Doc.Text(); doc != "" {

@@ -41,7 +41,8 @@ func referenceConfiguration(t *testing.T) string {
 	return b.String()
 }
 
-// documents are what commands print for programs: the schema's name, the command, the type, and where its list of such stands.
+// documents lists the JSON documents that commands print: the schema's name, the command, the type,
+// and where its list of documents is.
 var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.init/v1", "replicator init -o json", "starter.Document", ""},
 	{"replicator.lint/v1", "replicator lint -o json", "lintReport", ""},
@@ -91,7 +92,7 @@ func referenceJSON(t *testing.T) string {
 			others[in+"."+name] = declared
 		}
 	}
-	for _, declared := range packages { // types of one package stand in documents of another
+	for _, declared := range packages { // documents may contain types of other packages
 		maps.Copy(declared, others)
 	}
 	for _, d := range documents {
@@ -111,7 +112,8 @@ func referenceJSON(t *testing.T) string {
 	return b.String()
 }
 
-// TestEveryDocumentIsInTheReference: a document that a command prints under a name of its own has a part of the page.
+// TestEveryDocumentIsInTheReference: every document that a command prints has a section on the
+// page.
 func TestEveryDocumentIsInTheReference(t *testing.T) {
 	var paths []string
 	for _, in := range []string{"*.go", "../../internal/*/*.go"} {

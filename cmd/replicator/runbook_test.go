@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// TestRunbooksNameRealCommands: every command of ours in a runbook exists, with its flags. Whoever
-// reads them has no time to find out.
+// TestRunbooksNameRealCommands: every command of this program in a runbook exists, with its flags.
+// Readers of runbooks have no time to find out.
 func TestRunbooksNameRealCommands(t *testing.T) {
 	pages, err := filepath.Glob("../../deploy/runbooks/*.md")
 	if err != nil || len(pages) == 0 {
@@ -53,7 +53,7 @@ func TestRunbooksNameRealCommands(t *testing.T) {
 	}
 }
 
-// TestNextStepsAreCommands: what status advises in its golden documents can be typed.
+// TestNextStepsAreCommands: the commands that status advises in its golden documents exist.
 func TestNextStepsAreCommands(t *testing.T) {
 	archive, err := txtar.ParseFile("../../internal/status/testdata/documents.txtar")
 	if err != nil {
@@ -101,8 +101,7 @@ func checkCommand(t *testing.T, line string) {
 	}
 }
 
-// TestNextStepsFindTheConfiguration: whoever copies a step gets the configuration that status was
-// given.
+// TestNextStepsFindTheConfiguration: an advised command uses the same configuration as status did.
 func TestNextStepsFindTheConfiguration(t *testing.T) {
 	unbegun := &status.Input{Cfg: &config.Config{Name: "test"}, Tables: []config.Table{{From: "Orders", To: "Orders"}}, Inputs: []status.TableInput{{}}}
 	for path, want := range map[string]string{

@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// TestRunbooksAreExecuted: every command of a page of docs/runbooks is run, in the same order, by the script of its name, and every line of an output
-// there is one that the script expects.
+// TestRunbooksAreExecuted: the script of a page's name runs every command of a page in
+// docs/runbooks, in the same order, and expects every line of output that the page shows.
 func TestRunbooksAreExecuted(t *testing.T) {
 	found, err := filepath.Glob(filepath.Join(repository, "docs/runbooks/*.md"))
 	if err != nil || len(found) < 4 {
@@ -63,7 +63,7 @@ func TestRunbooksAreExecuted(t *testing.T) {
 	}
 }
 
-// expected are the lines that a script wants of outputs.
+// expected returns the output lines that a script expects.
 func expected(t *testing.T, script string) (found []*regexp.Regexp) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`(?m)^(?:stdout|stderr|until) '(.*?)'`).FindAllStringSubmatch(script, -1) {
@@ -76,7 +76,7 @@ func expected(t *testing.T, script string) (found []*regexp.Regexp) {
 	return found
 }
 
-// executed are the commands of ours that a script runs, without the flags that only a test needs.
+// executed returns this program's commands in a script, without flags that only tests need.
 func executed(script string) []string {
 	ours := regexp.MustCompile(` --(allow-emulator|listen off|log-format text|idle 200ms)`)
 	var found []string
@@ -90,7 +90,7 @@ func executed(script string) []string {
 	return found
 }
 
-// until REGEXP COMMAND… runs a command again and again until its stdout matches.
+// until REGEXP COMMAND… repeats a command until its stdout matches.
 func untilOutput(ts *testscript.TestScript, _ bool, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
 	var out []byte
@@ -107,14 +107,14 @@ func untilOutput(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("the output never was like %s; at last:\n%s", args[0], out)
 }
 
-// backup is a table of Bigtable as it was.
+// backup is a copy of a Bigtable table.
 type backup struct {
 	families map[string]bigtable.Family
 	rows     []bigtable.Row
 }
 
-// changeTarget is `target`, and one of: backup TABLE, restore TABLE, drop TABLE, delete TABLE ROW. A restored table takes the place of the one that
-// is there.
+// changeTarget is `target` with one of: backup TABLE, restore TABLE, drop TABLE, delete TABLE ROW.
+// A restored table replaces the existing one.
 func changeTarget(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -132,7 +132,7 @@ func changeTarget(ts *testscript.TestScript, _ bool, args []string) {
 		m := bigtable.NewMutation()
 		m.DeleteRow()
 		ts.Check(client.Open(table).Apply(ctx, args[2], m))
-	case "set": // ROW FAMILY QUALIFIER VALUE, as somebody else would
+	case "set": // ROW FAMILY QUALIFIER VALUE, as another program would
 		m := bigtable.NewMutation()
 		m.Set(args[3], args[4], bigtable.Now(), []byte(args[5]))
 		ts.Check(client.Open(table).Apply(ctx, args[2], m))

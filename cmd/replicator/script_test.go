@@ -38,27 +38,29 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Most tests wait for processes, so that more of them than there are processors run beside each other; -parallel says otherwise.
+	// Most tests wait for processes, so more of them run in parallel than there are processors.
+	// -parallel overrides this.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
 	testscript.Main(m, map[string]func(){"replicator": main})
 }
 
-// TestScripts runs the program as a user would, one process per command, against services embedded in this process.
+// TestScripts runs the program as a user would, one process per command, against services in this
+// process.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	play(t, "testdata/script")
 }
 
-// TestWaitingScripts does so where leases, settles and demos take ten seconds and more: make prove
-// runs it, make test does not.
+// TestWaitingScripts does the same for scripts that wait ten seconds or more, for leases, settles
+// and demos. make prove runs it; make test does not.
 func TestWaitingScripts(t *testing.T) {
 	t.Parallel()
 	play(t, "testdata/waiting")
 }
 
-// scriptFiles are the scripts of both whose names match a pattern.
+// scriptFiles returns the scripts of both tests whose names match a pattern.
 func scriptFiles(t *testing.T, pattern string) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/script/" + pattern + ".txtar")
@@ -129,7 +131,8 @@ func play(t *testing.T, folder string) {
 			env.Setenv("AWS_CONFIG_FILE", "/nowhere")
 			env.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
 			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-			// Scripts read what a person at a terminal reads; what a service writes elsewhere is read by TestEachLineOfStderrIsADocument.
+			// Scripts read what a person at a terminal reads. TestEachLineOfStderrIsADocument reads
+			// what a service writes otherwise.
 			env.Setenv("REPLICATOR_LOG_FORMAT", "text")
 			consumer, err := filepath.Abs("../../examples/relay/consumer.py")
 			if err != nil {
@@ -148,7 +151,7 @@ func play(t *testing.T, folder string) {
 	})
 }
 
-// pack FILE PACKED writes a file packed by gzip.
+// pack FILE PACKED compresses a file with gzip.
 func pack(ts *testscript.TestScript, _ bool, args []string) {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -180,12 +183,12 @@ type embedded struct {
 	dynamo   *dynamodbtest.Server
 	endpoint string
 	bigtable *bttest.Server
-	cloud    *cloud // what bttest does not know of Bigtable
+	cloud    *cloud // the parts of Bigtable that bttest lacks
 
 	refused sync.Map               // operations that DynamoDB denies
-	exports atomic.Pointer[string] // the status of exports that are complete; nil: that
+	exports atomic.Pointer[string] // the final status of exports; nil: complete
 	behind  atomic.Int64           // how far DynamoDB's clock is behind
-	replica atomic.Pointer[string] // the other region of all tables, if they are global ones
+	replica atomic.Pointer[string] // the other region of all tables, if they are global tables
 }
 
 func startEmbedded() (*embedded, func(), error) {
@@ -203,7 +206,7 @@ func startEmbedded() (*embedded, func(), error) {
 	return s, func() { s.bigtable.Close(); server.CloseClientConnections(); server.Close() }, nil
 }
 
-// servicesWithOrders are services for a test, with a table Orders.
+// servicesWithOrders returns services for a test, with a table Orders.
 func servicesWithOrders(t *testing.T) *embedded {
 	t.Helper()
 	s, stop, err := startEmbedded()
@@ -217,7 +220,7 @@ func servicesWithOrders(t *testing.T) *embedded {
 	return s
 }
 
-// serve is DynamoDB, but for what it denies.
+// serve is DynamoDB, with its denials.
 func (s *embedded) serve(w http.ResponseWriter, r *http.Request) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	if _, denied := s.refused.Load(operation); denied {
@@ -238,7 +241,7 @@ func (s *embedded) serve(w http.ResponseWriter, r *http.Request) {
 	s.rewrite(w, r, `"Table":{`, `"Table":{"Replicas":[{"RegionName":"`+*region+`"}],`)
 }
 
-// rewrite answers with one text in place of another.
+// rewrite replaces one text in an answer by another.
 func (s *embedded) rewrite(w http.ResponseWriter, r *http.Request, from, to string) {
 	answer := httptest.NewRecorder()
 	s.dynamo.ServeHTTP(answer, r)
@@ -256,7 +259,7 @@ func (s *embedded) environment() []string {
 	}
 }
 
-// call makes one request to the embedded DynamoDB, as its clients do.
+// call sends one request to the embedded DynamoDB, as its clients do.
 func (s *embedded) call(operation string, request any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -280,7 +283,8 @@ func (s *embedded) call(operation string, request any) error {
 	return err
 }
 
-// create makes a table with the key pk, sk. View is that of its stream; "none" for no stream.
+// create creates a table with the key pk, sk. View is the view type of its stream, or "none" for no
+// stream.
 func (s *embedded) create(table, view string) error {
 	request := map[string]any{
 		"TableName": table, "BillingMode": "PAY_PER_REQUEST",
@@ -293,7 +297,7 @@ func (s *embedded) create(table, view string) error {
 	return s.call("CreateTable", request)
 }
 
-// slot is where a script's services are kept, once it asked for them.
+// slot holds a script's services, once it has started them.
 type (
 	slotKey struct{}
 	slot    struct {
@@ -323,7 +327,7 @@ func servicesOf(ts *testscript.TestScript) *embedded {
 	return s
 }
 
-// region NAME lets another DynamoDB, in another region, take the place of the one before.
+// region NAME replaces DynamoDB by another one, in another region.
 func inRegion(ts *testscript.TestScript, _ bool, args []string) {
 	before := servicesOf(ts)
 	s := &embedded{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: 1, Region: args[0]}), cloud: before.cloud, bigtable: before.bigtable}
@@ -340,7 +344,7 @@ func inRegion(ts *testscript.TestScript, _ bool, args []string) {
 // table NAME VIEW creates a table.
 func withTable(ts *testscript.TestScript, _ bool, args []string) {
 	s := servicesOf(ts)
-	if len(args) > 2 { // how long ago
+	if len(args) > 2 { // its age
 		age, err := time.ParseDuration(args[2])
 		ts.Check(err)
 		s.behind.Store(int64(age))
@@ -349,21 +353,21 @@ func withTable(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(s.create(args[0], args[1]))
 }
 
-// eachItem makes a request for each line of a file, which is an item or a key in DynamoDB's JSON.
+// eachItem sends a request for each line of a file. A line is an item or a key in DynamoDB's JSON.
 func eachItem(ts *testscript.TestScript, args []string, operation, field string) {
 	for line := range strings.Lines(ts.ReadFile(args[1])) {
 		ts.Check(servicesOf(ts).call(operation, map[string]any{"TableName": args[0], field: json.RawMessage(line)}))
 	}
 }
 
-// refuse OPERATION… makes DynamoDB deny them from now on.
+// refuse OPERATION… makes DynamoDB deny these operations from now on.
 func refuse(ts *testscript.TestScript, _ bool, args []string) {
 	for _, operation := range args {
 		servicesOf(ts).refused.Store(operation, true)
 	}
 }
 
-// fill TABLE COUNT writes so many items.
+// fill TABLE COUNT writes COUNT items.
 func fill(ts *testscript.TestScript, _ bool, args []string) {
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -374,7 +378,7 @@ func fill(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// putlong TABLE PK writes an item with an attribute name that no qualifier of Bigtable can hold.
+// putlong TABLE PK writes an item with an attribute name that is too long for Bigtable.
 func putLong(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(servicesOf(ts).call("PutItem", map[string]any{"TableName": args[0], "Item": map[string]any{
 		"pk": map[string]string{"S": args[1]}, "sk": map[string]string{"S": "1"},
@@ -382,7 +386,8 @@ func putLong(ts *testscript.TestScript, _ bool, args []string) {
 	}}))
 }
 
-// putexpired TABLE writes an item that expired a minute ago by its attribute until, and that DynamoDB has not removed yet.
+// putexpired TABLE writes an item whose attribute until is a minute in the past, and that DynamoDB
+// has not removed yet.
 func putExpired(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(servicesOf(ts).call("PutItem", map[string]any{"TableName": args[0], "Item": map[string]any{
 		"pk": map[string]string{"S": "a"}, "sk": map[string]string{"S": "1"}, "colour": map[string]string{"S": "red"},
@@ -405,18 +410,19 @@ func split(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("no open shard")
 }
 
-// trim TABLE removes everything that the table's stream holds, as if it were 24 hours old.
+// trim TABLE removes all records of the table's stream, as if they were 24 hours old.
 func trim(ts *testscript.TestScript, _ bool, args []string) {
 	s := servicesOf(ts)
 	ts.Check(s.dynamo.TrimTo(args[0], s.dynamo.Now().Add(time.Second)))
 }
 
-// rows TABLE prints a target table: each row with its cells, without versions, and tombstones as such.
+// rows TABLE prints a target table: each row with its cells, without versions, and tombstones
+// marked.
 func printRows(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(writeRows(ts, args[0], ts.Stdout()))
 }
 
-// await REGEXP rows TABLE reads a target table again and again until what rows prints matches.
+// await REGEXP rows TABLE reads a target table repeatedly until the output of rows matches.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	want := regexp.MustCompile(args[0])
 	for began := time.Now(); time.Since(began) < time.Minute; {
@@ -460,7 +466,7 @@ func writeRows(ts *testscript.TestScript, table string, out io.Writer) error {
 	})
 }
 
-// occupy NAME takes a port of loopback and puts its address into the environment.
+// occupy NAME takes a loopback port and puts its address into the environment.
 func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -468,7 +474,7 @@ func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], l.Addr().String())
 }
 
-// testConfiguration is the minimal configuration of tests that are not scripts.
+// testConfiguration is the minimal configuration for tests that are not scripts.
 const testConfiguration = "version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders }]\n"
 
 func writeTestConfiguration(t *testing.T) string {

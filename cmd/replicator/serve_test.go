@@ -15,9 +15,10 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// serveDemo ARGS… starts a demo with --serve and does what its quick start says: the environment variables are the script's from
-// then on, and the configuration is written. The page is on its first line, and answers with each line that follows. The demo is
-// interrupted when the script ends, and must end well.
+// serveDemo ARGS… starts a demo with --serve and follows its quick start: it sets the environment
+// variables for the script and writes the configuration. It checks that the page in the first line
+// answers at each later line. When the script ends, it interrupts the demo, which must end with
+// status 0.
 func serveDemo(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("serve-demo cannot fail")
@@ -57,7 +58,7 @@ func serveDemo(ts *testscript.TestScript, neg bool, args []string) {
 		case strings.HasPrefix(line, "cat > replicator.yaml"):
 			inside = true
 		}
-		ready = strings.HasPrefix(line, "curl ") // the last of the commands
+		ready = strings.HasPrefix(line, "curl ") // the last command
 	}
 	rest.Go(func() {
 		for lines.Scan() {
@@ -81,7 +82,8 @@ func pageOf(ts *testscript.TestScript, url string) string {
 	return string(body)
 }
 
-// putIntoDemo ITEM writes an item as the quick start's command of AWS does, and waits until the page counts the change.
+// putIntoDemo ITEM writes an item with the quick start's AWS command, and waits until the page
+// counts the change.
 func putIntoDemo(ts *testscript.TestScript, _ bool, args []string) {
 	rate := regexp.MustCompile(`id="table-Shop-rate" data-value="[^"]*"`)
 	before := rate.FindString(pageOf(ts, ts.Getenv("PAGE")))

@@ -25,7 +25,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// everyRecord reads lines of stderr, each of which must be a document, until all messages have been met, or to the end if there is none.
+// everyRecord reads lines of stderr until all messages were found, or without messages to the end.
+// Each line must be a JSON document.
 func everyRecord(t *testing.T, lines *bufio.Scanner, until ...string) []map[string]any {
 	t.Helper()
 	var out []map[string]any
@@ -48,7 +49,7 @@ func said(records []map[string]any, part string) bool {
 	return false
 }
 
-// Logs are read on terminals in either form, and errors quote what remote ends said.
+// People read logs on terminals in either format, and errors quote remote services.
 func TestLogsEscape(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var b strings.Builder
@@ -63,8 +64,8 @@ func TestLogsEscape(t *testing.T) {
 	}
 }
 
-// Where stderr is no terminal, with log.format json, and with -o json, each line of stderr is a document, from the probes to the end, and an
-// interrupt adds one line.
+// If stderr is not a terminal, with log.format json, and with -o json, each line of stderr is a
+// JSON document from the first probe to the end. An interrupt adds one line.
 func TestEachLineOfStderrIsADocument(t *testing.T) {
 	t.Run("no terminal", func(t *testing.T) { eachLineIsADocument(t, "log: { level: info }\n") })
 	t.Run("log.format", func(t *testing.T) { eachLineIsADocument(t, "log: { format: json }\n") })
@@ -119,7 +120,7 @@ func eachLineIsADocument(t *testing.T, log string, flags ...string) {
 	}
 }
 
-// holds tells whether a record has all of the members.
+// holds reports whether a record has all of the members.
 func holds(record, members map[string]any) bool {
 	for key, want := range members {
 		if record[key] != want {
@@ -129,7 +130,7 @@ func holds(record, members map[string]any) bool {
 	return true
 }
 
-// Errors are documents where -o json or --log-format json asks for it, whenever they are met.
+// With -o json or --log-format json, errors are JSON documents, whenever they occur.
 func TestErrorsAsDocuments(t *testing.T) {
 	t.Parallel()
 	configuration := writeTestConfiguration(t)
@@ -140,7 +141,7 @@ func TestErrorsAsDocuments(t *testing.T) {
 	for _, c := range []struct {
 		arguments string
 		code      string
-		record    bool // of the log, and not a document like those of lint
+		record    bool // a log record, not a document like lint's
 		more      []string
 	}{
 		{"statsu -o json", "R1017", false, nil},
@@ -152,7 +153,7 @@ func TestErrorsAsDocuments(t *testing.T) {
 		{"run -c " + logsJSON, "R1103", true, nil},
 		{"run -c nowhere.yaml", "R1001", true, []string{"REPLICATOR_LOG_FORMAT=json"}},
 		{"status -c nowhere.yaml", "R1001", true, []string{"REPLICATOR_LOG_FORMAT=json"}},
-		{"run -c nowhere.yaml", "R1001", true, nil}, // a service, whose stderr is no terminal
+		{"run -c nowhere.yaml", "R1001", true, nil}, // a service, whose stderr is not a terminal
 		{"relay --aply", "R1017", true, nil},
 		{"run -c " + configuration, "R1103", true, nil},
 	} {
@@ -184,10 +185,10 @@ func TestErrorsAsDocuments(t *testing.T) {
 	}
 }
 
-// Every command writes nothing but records to a stderr that shall be JSON, whether it does its work or refuses it.
+// With JSON on stderr, every command writes only records there, whether it works or refuses.
 func TestEachLineOfEveryCommandsStderrIsARecord(t *testing.T) {
 	limit := debug.SetMemoryLimit(-1)
-	t.Cleanup(func() { // what commands set for their process
+	t.Cleanup(func() { // settings that commands make for their process
 		debug.SetMemoryLimit(limit)
 		signal.Reset(syscall.SIGPIPE)
 	})
@@ -232,7 +233,7 @@ func TestEachLineOfEveryCommandsStderrIsARecord(t *testing.T) {
 	}
 }
 
-// The SDK's clients speak through the log.
+// The SDK's clients write to the same log.
 func TestTheSDKSpeaksThroughTheLog(t *testing.T) {
 	ac, err := preflight.LoadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1"}}, preflight.FetchTime)
 	if err != nil {
@@ -243,7 +244,8 @@ func TestTheSDKSpeaksThroughTheLog(t *testing.T) {
 	}
 }
 
-// Credentials that go missing while it runs are asked for again and again, and the process goes on when they are back.
+// If credentials disappear while a process runs, it requests them repeatedly, and continues once
+// they are back.
 func TestMissingCredentialsAreRetriedWhileRunning(t *testing.T) {
 	s := servicesWithOrders(t)
 	var missing atomic.Bool
@@ -292,7 +294,7 @@ func TestMissingCredentialsAreRetriedWhileRunning(t *testing.T) {
 	}
 }
 
-// What is served is not for pages of other sites.
+// Other sites' pages may not read the served documents.
 func TestAForeignHostIsRefused(t *testing.T) {
 	_, address := startRun(t, servicesWithOrders(t))
 	for host, want := range map[string]int{"evil.example": http.StatusForbidden, "localhost": http.StatusOK} {

@@ -21,7 +21,7 @@ func withPubSub(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Value(slotKey{}).(*slot).pubsub = server
 }
 
-// topic NAME [RETENTION] creates a topic that keeps messages for so long.
+// topic NAME [RETENTION] creates a topic with a message retention.
 func withTopic(ts *testscript.TestScript, _ bool, args []string) {
 	t := &pubsubpb.Topic{Name: args[0]}
 	if len(args) > 1 {
@@ -33,8 +33,8 @@ func withTopic(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// subscription NAME TOPIC [ordered] [dead=TOPIC] [few] creates a subscription that keeps messages for
-// seven days. Few are the delivery attempts of gcloud.
+// subscription NAME TOPIC [ordered] [dead=TOPIC] [few] creates a subscription that keeps messages
+// for seven days. With few it has gcloud's default number of delivery attempts.
 func withSubscription(ts *testscript.TestScript, _ bool, args []string) {
 	s := &pubsubpb.Subscription{Name: args[0], Topic: args[1], AckDeadlineSeconds: 60, MessageRetentionDuration: durationpb.New(7 * 24 * time.Hour)}
 	for _, option := range args[2:] {
@@ -51,13 +51,12 @@ func withSubscription(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// poison TOPIC publishes a message that nobody can read.
+// poison TOPIC publishes a message that no applier can read.
 func withPoison(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Value(slotKey{}).(*slot).pubsub.Publish(args[0], []byte("no CloudEvent"), nil)
 }
 
-// messages FILE writes the messages that were published so far to a file, a line each, and forgets
-// them.
+// messages FILE writes the messages published so far to a file, one per line, and forgets them.
 func messages(ts *testscript.TestScript, _ bool, args []string) {
 	server := ts.Value(slotKey{}).(*slot).pubsub
 	var text bytes.Buffer

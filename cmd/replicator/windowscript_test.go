@@ -11,22 +11,22 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// pass DURATION lets the time of DynamoDB go on.
+// pass DURATION advances DynamoDB's time.
 func passTime(ts *testscript.TestScript, _ bool, args []string) {
 	d, err := time.ParseDuration(args[0])
 	ts.Check(err)
 	servicesOf(ts).dynamo.AdvanceClock(d)
 }
 
-// moment keeps the time of DynamoDB in $EXPORTED: the next window begins there.
+// moment stores DynamoDB's time in $EXPORTED, where the next window begins.
 func moment(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("EXPORTED", strconv.FormatInt(servicesOf(ts).dynamo.Now().Unix(), 10))
 	ts.Setenv("AWS_ENDPOINT_URL_S3", servicesOf(ts).endpoint)
 }
 
-// window NAME TABLE [VIEW] exports what was changed since the last `window` or `whole`, and `whole`
-// exports the table, as of a whole second that is over: $NAME is its folder in S3, and $EXPORTED the
-// second.
+// window NAME TABLE [VIEW] exports the changes since the last `window` or `whole`. `whole` exports
+// the table, as of a whole second in the past. $NAME is the export's folder in S3, and $EXPORTED
+// that second.
 func window(full bool) func(ts *testscript.TestScript, _ bool, args []string) {
 	return func(ts *testscript.TestScript, _ bool, args []string) {
 		s := servicesOf(ts)

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// composed is what is used of a compose file. docker itself is not asked.
+// composed has the fields of a compose file that are checked here. docker itself is not run.
 type composed struct {
 	Name     string `json:"name"`
 	Services map[string]struct {
@@ -26,8 +26,8 @@ type composed struct {
 	} `json:"services"`
 }
 
-// TestCompose: what is mounted and built is there, ports are the loopback's, images have a version, and the program knows the
-// command lines.
+// TestCompose: mounted files and build contexts exist, ports are on loopback, images have a
+// version, and the program accepts the command lines.
 func TestCompose(t *testing.T) {
 	const dir = "../compose"
 	text, err := os.ReadFile(filepath.Join(dir, "compose.yaml"))

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// ignored are the paths that a build of an image does not see. Patterns are not used there, so that
-// no test needs to know their rules.
+// ignored returns the paths that an image build does not see. They may contain no patterns, so that
+// no test needs their rules.
 func ignored(t *testing.T) (out []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
@@ -36,8 +36,8 @@ func ignored(t *testing.T) (out []string) {
 	return out
 }
 
-// cleanClone is the folder that an image of the last commit is built from: what git holds of it,
-// but for what is ignored.
+// cleanClone returns the build context of the last commit's image: the files in git, without the
+// ignored ones.
 func cleanClone(t *testing.T) string {
 	t.Helper()
 	c := exec.Command("git", "archive", "--format=tar", "HEAD")
@@ -47,7 +47,7 @@ func cleanClone(t *testing.T) string {
 		t.Fatal(err)
 	}
 	dir, without := t.TempDir(), ignored(t)
-	if !slices.Contains(without, ".git") { // of a linked working copy it leads nowhere, and Go fails on it
+	if !slices.Contains(without, ".git") { // in a linked working copy it points nowhere, and Go fails on it
 		t.Error(".dockerignore does not name .git")
 	}
 	for files := tar.NewReader(bytes.NewReader(archive)); ; {
@@ -76,7 +76,7 @@ func cleanClone(t *testing.T) string {
 	}
 }
 
-// copyInto does what COPY does with sources of the context.
+// copyInto does what COPY does with sources in the context.
 func copyInto(t *testing.T, context, to, arguments string) {
 	t.Helper()
 	words := strings.Fields(arguments)
@@ -108,9 +108,9 @@ func copyInto(t *testing.T, context, to, arguments string) {
 	}
 }
 
-// The image can be built of a clean clone: what is copied is there, the commands succeed on it, and
-// the version is what the arguments say, because there is no repository to ask. The compiler is not
-// run: the commands that Go would run are listed (-n).
+// The image can be built from a clean clone. The copied files exist, the commands succeed on them,
+// and the version is the build argument's, because there is no repository. The compiler does not
+// run: go lists its commands (-n).
 func TestImageBuildsOfACleanClone(t *testing.T) {
 	context, stage := cleanClone(t), t.TempDir()
 	environment := append(os.Environ(), "GOFLAGS=", "GOWORK=off", "VERSION=v9.8.7", "REVISION=0123abc", "DATE=2026-11-25T10:00:00Z")
@@ -122,7 +122,7 @@ func TestImageBuildsOfACleanClone(t *testing.T) {
 			if !strings.Contains(linked, want) || !strings.Contains(linked, "/replicator\n") {
 				t.Errorf("the linker is not given %s, or does not write /replicator", want)
 			}
-			return // the last stage copies from this one alone, says TestDockerfile
+			return // the last stage copies only from this one, as TestDockerfile checks
 		case "COPY":
 			copyInto(t, context, stage, line.arguments)
 		case "RUN":
@@ -138,7 +138,7 @@ func TestImageBuildsOfACleanClone(t *testing.T) {
 	t.Error("no stage follows the one that builds")
 }
 
-// Every command by which documents build the image gives it its version.
+// Every documented build command passes the version to the image.
 func TestDocumentedBuildsAreStamped(t *testing.T) {
 	command := regexp.MustCompile(`(?m)docker build (?:[^\n]*\\\n)*[^\n]*`)
 	found := 0

@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// largestBinary is the size that the images are promised to stay below, in bytes.
+// largestBinary is the promised maximum size of the binary, in bytes.
 const largestBinary = 60 << 20
 
-// binary builds the program as the images do, once, but for -trimpath, with which everything would be built anew. It is left to the build cache; the
-// file goes with the test's directory.
+// binary builds the program once, as the images do, except for -trimpath, which would recompile
+// everything. The build cache keeps the result; the file disappears with the test's directory.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "replicator")
 	if err != nil {
@@ -48,7 +48,7 @@ func lint(t *testing.T, path string) {
 		t.Fatal(program, err)
 	}
 	c := exec.Command(program, "lint", path)
-	c.Env = nil // of the tests' environment nothing must decide
+	c.Env = nil // the tests' environment must have no influence
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", path, err, out)
 	}
@@ -77,7 +77,7 @@ func TestBinaryIsStatic(t *testing.T) {
 	t.Logf("%.1f MiB", float64(info.Size())/(1<<20))
 }
 
-// The program says what the linker was given.
+// The program reports the version that the linker received.
 func TestBinaryKnowsItsVersion(t *testing.T) {
 	path, err := binary()
 	if err != nil {
@@ -146,7 +146,7 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("%s %s, want %s", name, got[name], want)
 		}
 	}
-	// The Go that builds the image is one that can build the module.
+	// The Go version of the image can build the module.
 	mod, err := os.ReadFile("../../go.mod")
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +181,8 @@ func TestKo(t *testing.T) {
 	}
 }
 
-// TestHooksImage: around the program it has what hooks need, a shell and flock, and runs it as the image without them does.
+// TestHooksImage: the image has what hooks need, a shell and flock, and runs the program like the
+// image without them.
 func TestHooksImage(t *testing.T) {
 	last := func(name string) map[string]string {
 		out := map[string]string{}
@@ -204,7 +205,7 @@ func TestHooksImage(t *testing.T) {
 	}
 }
 
-// TestNoImageIsTheLatest: what runs after a restart is what ran before it, whatever was published meanwhile.
+// TestNoImageIsTheLatest: a restart must not start a newer version.
 func TestNoImageIsTheLatest(t *testing.T) {
 	checked := 0
 	for _, dir := range []string{"deploy", "docs", "examples"} {

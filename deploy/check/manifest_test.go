@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// podMonitoring is what is used of Google's custom resource (monitoring.googleapis.com/v1), whose types are in a module of a
-// hundred others.
+// podMonitoring has the fields of Google's custom resource (monitoring.googleapis.com/v1) that are
+// checked here. Its types are in a module with a hundred dependencies.
 type podMonitoring struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -35,7 +35,7 @@ type podMonitoring struct {
 	} `json:"spec"`
 }
 
-// built are the objects of a kustomization.
+// built holds the objects of a kustomization.
 type built struct {
 	deployment appsv1.Deployment
 	service    corev1.Service
@@ -52,7 +52,7 @@ type built struct {
 	kinds      map[string]int
 }
 
-// build runs kustomize and decodes every object strictly: a field that its kind does not have is an error.
+// build runs kustomize and decodes every object strictly: an unknown field is an error.
 func build(t *testing.T, dir string) *built {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../kubernetes/"+dir)
@@ -82,12 +82,12 @@ func build(t *testing.T, dir string) *built {
 		}
 	}
 	if t.Failed() {
-		t.FailNow() // what follows would say the same in other words
+		t.FailNow() // later checks would report the same
 	}
 	return b
 }
 
-// of is what a pointer points to, or the zero value: what a manifest leaves out.
+// of returns the value of a pointer, or the zero value if a manifest omits it.
 func of[T any](p *T) (value T) {
 	if p != nil {
 		value = *p
@@ -95,7 +95,8 @@ func of[T any](p *T) (value T) {
 	return value
 }
 
-// The files themselves are decoded strictly, too: kustomize merges what it knows and may drop a misspelt field of a patch.
+// The files themselves are decoded strictly too, because kustomize may silently drop a misspelt
+// field of a patch.
 func TestFilesDecodeStrictly(t *testing.T) {
 	for name, into := range map[string]any{
 		"base/deployment.yaml": &appsv1.Deployment{}, "base/service.yaml": &corev1.Service{}, "base/serviceaccount.yaml": &corev1.ServiceAccount{},
@@ -147,7 +148,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// checkSelectors: whatever selects pods selects those of the deployment.
+// checkSelectors: every selector for pods selects those of the deployment.
 func checkSelectors(t *testing.T, dir string, b *built) {
 	t.Helper()
 	labels := b.deployment.Spec.Template.Labels
@@ -172,7 +173,8 @@ func checkSelectors(t *testing.T, dir string, b *built) {
 	}
 }
 
-// checkSecurity: what the restricted Pod Security Standard demands, and no token of the Kubernetes API.
+// checkSecurity: the pod meets the restricted Pod Security Standard, and has no token of the
+// Kubernetes API.
 func checkSecurity(t *testing.T, dir string, pod corev1.PodSpec) {
 	t.Helper()
 	s, c := of(pod.SecurityContext), of(pod.Containers[0].SecurityContext)
@@ -195,11 +197,11 @@ func checkSecurity(t *testing.T, dir string, pod corev1.PodSpec) {
 	checkImage(t, dir, pod.Containers[0].Image)
 }
 
-// checkImage: an image without a version is another one after each restart.
+// checkImage: an image without a version could be another one after each restart.
 func checkImage(t *testing.T, dir, image string) {
 	t.Helper()
 	if dir == "base" && image == "replicator" {
-		return // overlays name the registry and the version
+		return // overlays set the registry and the version
 	}
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
 	if digest := strings.Contains(image, "@sha256:"); !digest && (tag == "" || tag == "latest") {
@@ -207,7 +209,8 @@ func checkImage(t *testing.T, dir, image string) {
 	}
 }
 
-// Commands of a cutover's hooks find a directory for their token that all pods share and may write; what else there is stays read-only.
+// The hook commands of a cutover have a directory for their token file that all pods share and may
+// write. Everything else stays read-only.
 func TestHooksComponent(t *testing.T) {
 	overlay := t.TempDir()
 	root, err := filepath.Abs("../kubernetes")
@@ -271,7 +274,8 @@ func checkContainer(t *testing.T, dir string, c corev1.Container) {
 			t.Errorf("%s: probe of %s: %+v", dir, path, probe)
 		}
 	}
-	// Nothing is served before both ends were asked, which takes a minute for some ten tables that are created, and minutes for thousands of a pattern.
+	// A worker serves nothing until it has checked both ends. That takes a minute for about ten
+	// tables that are created, and minutes for thousands of tables of a pattern.
 	if start := of(c.StartupProbe); start.HTTPGet == nil || start.HTTPGet.Path != "/healthz" || ports[start.HTTPGet.Port.StrVal] != 8080 ||
 		start.PeriodSeconds*start.FailureThreshold < 600 {
 		t.Errorf("%s: a start that takes ten minutes is cut short: %+v", dir, c.StartupProbe)
@@ -286,7 +290,8 @@ func checkContainer(t *testing.T, dir string, c corev1.Container) {
 	}
 }
 
-// The configuration is mounted where the program looks for it, under its generated name, and passes lint.
+// The configuration is mounted where the program expects it, under its generated name, and passes
+// lint.
 func TestConfiguration(t *testing.T) {
 	for _, dir := range kustomizations {
 		b := build(t, dir)
@@ -312,7 +317,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// Every other configuration below deploy passes lint, too.
+// Every other configuration below deploy passes lint too.
 func TestConfigurationsPassLint(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir("..", func(path string, entry os.DirEntry, err error) error {
@@ -328,7 +333,7 @@ func TestConfigurationsPassLint(t *testing.T) {
 	}
 }
 
-// tokens are the projected tokens of a pod's container, by audience: the file that each is in.
+// tokens returns the projected tokens of a pod's container: the file of each, by audience.
 func tokens(t *testing.T, pod corev1.PodSpec) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -350,7 +355,7 @@ func tokens(t *testing.T, pod corev1.PodSpec) map[string]string {
 	return files
 }
 
-// noKeys: no variable of a container holds a key. It returns the variables.
+// noKeys checks that no variable of a container holds a key, and returns the variables.
 func noKeys(t *testing.T, c corev1.Container) map[string]string {
 	t.Helper()
 	env := map[string]string{}
@@ -363,7 +368,7 @@ func noKeys(t *testing.T, c corev1.Container) map[string]string {
 	return env
 }
 
-// onAWS: the token for AWS is where the SDK looks for it.
+// onAWS checks that the token for AWS is where the SDK looks for it.
 func onAWS(t *testing.T, pod corev1.PodSpec) map[string]string {
 	t.Helper()
 	env := noKeys(t, pod.Containers[0])
@@ -373,7 +378,8 @@ func onAWS(t *testing.T, pod corev1.PodSpec) map[string]string {
 	return env
 }
 
-// EKS: Google's libraries exchange a token whose audience is the provider's, and the file that says so holds nothing secret.
+// EKS: Google's libraries exchange a token with the provider's audience, and the credentials file
+// contains no secret.
 func TestEKS(t *testing.T) {
 	b := build(t, "overlays/eks")
 	pod := b.deployment.Spec.Template.Spec
@@ -412,7 +418,8 @@ func TestEKS(t *testing.T) {
 	}
 }
 
-// takes: the program knows the flags of a container's command line; it fails for want of the file.
+// takes checks that the program accepts the flags of a container's command line: it fails only
+// because the file is missing.
 func takes(t *testing.T, arguments []string) {
 	t.Helper()
 	program, err := binary()
@@ -426,7 +433,7 @@ func takes(t *testing.T, arguments []string) {
 	}
 }
 
-// Appliers are deployments of their own, which grow with what waits in the subscription.
+// Appliers have their own deployment, which grows with the waiting messages of the subscription.
 func TestAppliers(t *testing.T) {
 	b := build(t, "overlays/appliers")
 	pod := b.deployment.Spec.Template.Spec
@@ -464,7 +471,8 @@ func TestLoadJob(t *testing.T) {
 	lint(t, path)
 }
 
-// AWS without keys: a token of its own audience, exchanged by the SDK; Google by the account's annotation.
+// For AWS without keys, the SDK exchanges a token with its own audience. For Google, an annotation
+// names the account.
 func TestGKE(t *testing.T) {
 	b := build(t, "overlays/gke")
 	pod := b.deployment.Spec.Template.Spec

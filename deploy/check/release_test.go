@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// released is what is used of goreleaser's configuration, whose own check takes minutes to build (make release-check).
+// released has the fields of goreleaser's configuration that are checked here. goreleaser's own
+// check takes minutes to build (make release-check).
 type released struct {
 	Version  int            `json:"version"`
 	Project  string         `json:"project_name"`
@@ -102,7 +103,8 @@ func goreleaser(t *testing.T) released {
 	return r
 }
 
-// TestReleaseBuilds: the program is built as the image builds it, for six platforms, and knows its version.
+// TestReleaseBuilds: the program is built like the image's, for six platforms, and knows its
+// version.
 func TestReleaseBuilds(t *testing.T) {
 	b := goreleaser(t).Builds[0]
 	if b.Main != "./cmd/replicator" || !slices.Equal(b.Env, []string{"CGO_ENABLED=0"}) || !slices.Equal(b.Flags, []string{"-trimpath"}) ||
@@ -122,7 +124,8 @@ func TestReleaseBuilds(t *testing.T) {
 	}
 }
 
-// TestReleaseHolds: archives and packages have what they should, and what they take is there or is made before.
+// TestReleaseHolds: archives and packages have the right content, and their sources exist or are
+// generated before.
 func TestReleaseHolds(t *testing.T) {
 	r := goreleaser(t)
 	if hooks, _ := json.Marshal(r.Before["hooks"]); string(hooks) != `["make manual"]` {
@@ -180,20 +183,21 @@ func TestReleaseHolds(t *testing.T) {
 	}
 }
 
-// TestScriptsOfPackages: they are what sh takes, and do nothing where systemd does not run, nor before an update.
+// TestScriptsOfPackages: sh accepts the scripts. They do nothing without systemd, or before an
+// update.
 func TestScriptsOfPackages(t *testing.T) {
 	scripts := goreleaser(t).Packages[0].Scripts
 	if len(scripts) != 3 {
 		t.Errorf("%v", scripts)
 	}
-	// A systemctl that tells what it was asked.
+	// This systemctl prints its arguments.
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "systemctl"), []byte("#!/bin/sh\necho \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		script, argument string
-		want             []string // where systemd runs
+		want             []string // if systemd runs
 	}{
 		{"postinstall", "configure", []string{"daemon-reload", "try-restart replicator.service"}},
 		{"postinstall", "1", []string{"daemon-reload", "try-restart replicator.service"}},
@@ -226,7 +230,8 @@ func TestScriptsOfPackages(t *testing.T) {
 	}
 }
 
-// TestReleaseImage: the image of a release is that of the Dockerfile but for where the binary comes from, and its labels say what it is.
+// TestReleaseImage: the release image equals the Dockerfile's except for the origin of the binary.
+// Its labels describe it.
 func TestReleaseImage(t *testing.T) {
 	image := goreleaser(t).Images[0]
 	if !slices.Equal(image.Platforms, []string{"linux/amd64", "linux/arm64"}) || !image.SBOM {
@@ -262,7 +267,7 @@ func TestReleaseImage(t *testing.T) {
 	}
 }
 
-// TestReleaseWorkflow: a tag releases with the goreleaser that is pinned and tried here.
+// TestReleaseWorkflow: a tag releases with the goreleaser that is pinned and tested here.
 func TestReleaseWorkflow(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, ".github/workflows/release.yml"))
 	if err != nil {
@@ -282,7 +287,7 @@ func TestReleaseWorkflow(t *testing.T) {
 	}
 }
 
-// TestEveryModuleIsKept: dependabot looks at each module of the repository.
+// TestEveryModuleIsKept: dependabot checks each module of the repository.
 func TestEveryModuleIsKept(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, ".github/dependabot.yml"))
 	if err != nil {

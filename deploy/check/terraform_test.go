@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
-// module is what a directory of Terraform files declares and uses. No provider is asked: that a resource has the arguments that are
-// given is for `terraform validate`, which downloads providers, and is not run here.
+// module lists what a directory of Terraform files declares and uses. Whether a resource accepts
+// its arguments is left to `terraform validate`, which downloads providers and is not run here.
 type module struct {
 	variables map[string]bool // whether it has a default
 	outputs   map[string]bool
@@ -83,7 +83,8 @@ func (m *module) read(t *testing.T, body *hclsyntax.Body) {
 	}
 }
 
-// dotted is the beginning of a reference: names up to the first index or attribute that is no name.
+// dotted returns the beginning of a reference: the names up to the first index or non-literal
+// attribute.
 func dotted(use hcl.Traversal) []string {
 	out := []string{use.RootName()}
 	for _, step := range use[1:] {
@@ -96,8 +97,9 @@ func dotted(use hcl.Traversal) []string {
 	return out
 }
 
-// TestTerraform: every file parses and is formatted, every reference is declared, every variable is used, and a module is called with the
-// variables that it has, all that have no default among them.
+// TestTerraform: every file parses and is formatted, every reference is declared, and every
+// variable is used. A module is called only with variables that it has, including all without a
+// default.
 func TestTerraform(t *testing.T) {
 	modules := map[string]*module{}
 	for _, dir := range []string{"modules/aws", "modules/gcp", "examples/gke-keyless"} {
@@ -115,7 +117,7 @@ func TestTerraform(t *testing.T) {
 				declared = m.locals[names[1]]
 			case names[0] == "data" && len(names) > 2:
 				declared = m.blocks[strings.Join(names[:3], ".")]
-			case names[0] == "path" || names[0] == "each" || names[0] == "count" || names[0] == "column_family" || names[0] == "statement" || names[0] == "arn": // of dynamic blocks, and of a for
+			case names[0] == "path" || names[0] == "each" || names[0] == "count" || names[0] == "column_family" || names[0] == "statement" || names[0] == "arn": // of dynamic blocks, and of a for expression
 			case len(names) > 1 && strings.Contains(names[0], "_") || names[0] == "module" && len(names) > 1:
 				declared = m.blocks[strings.Join(names[:2], ".")]
 			}
@@ -149,7 +151,7 @@ func TestTerraform(t *testing.T) {
 	}
 }
 
-// TestTerraformGivesThePolicies: those of the example are the ones that the program prints.
+// TestTerraformGivesThePolicies: the example's policies equal those that the program prints.
 func TestTerraformGivesThePolicies(t *testing.T) {
 	for _, name := range []string{"aws-policy.json", "gcp-role.yaml"} {
 		example, err := os.ReadFile("../terraform/examples/gke-keyless/" + name)
@@ -163,7 +165,7 @@ func TestTerraformGivesThePolicies(t *testing.T) {
 	}
 }
 
-// TestTrustPolicy: the role may be assumed by one service account of one cluster alone.
+// TestTrustPolicy: only one service account of one cluster may assume the role.
 func TestTrustPolicy(t *testing.T) {
 	text, err := os.ReadFile("../policies/aws-trust-policy.json")
 	if err != nil {
@@ -188,7 +190,8 @@ func TestTrustPolicy(t *testing.T) {
 	}
 }
 
-// TestTerraformIsDocumented: deploy/terraform/README.md has a row for each variable and output of a module, as the module says it.
+// TestTerraformIsDocumented: deploy/terraform/README.md has a row for each variable and output of a
+// module, with the module's description.
 func TestTerraformIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../terraform/README.md")
 	if err != nil {
@@ -209,7 +212,7 @@ func TestTerraformIsDocumented(t *testing.T) {
 	}
 }
 
-// documentedRows are the rows that a page must have of a directory's variables and outputs.
+// documentedRows returns the rows that the page must have for a directory's variables and outputs.
 func documentedRows(t *testing.T, dir string) (rows []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.tf"))

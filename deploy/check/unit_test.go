@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// directives are those that the unit may have, by section; a misspelt one is only a warning in the journal to systemd.
-// Source: https://www.freedesktop.org/software/systemd/man/latest/systemd.directives.html
+// directives lists the allowed directives of the unit, by section. systemd itself only logs a
+// warning for a misspelt one. Source:
+// https://www.freedesktop.org/software/systemd/man/latest/systemd.directives.html
 var directives = map[string][]string{
 	"Unit": {"Description", "Documentation", "After", "Wants"},
 	"Service": {"Type", "ExecStart", "ExecReload", "EnvironmentFile", "DynamicUser", "StateDirectory", "StateDirectoryMode", "Restart", "RestartSec", "RestartPreventExitStatus", "TimeoutStopSec",
@@ -55,11 +56,11 @@ func TestUnit(t *testing.T) {
 	if seconds, err := strconv.Atoi(u["TimeoutStopSec"]); err != nil || seconds < 30 {
 		t.Errorf("a clean stop has only %s s", u["TimeoutStopSec"])
 	}
-	// ProtectSystem=strict leaves hooks of a cutover no other place for the token that late calls are refused by.
+	// With ProtectSystem=strict, hooks of a cutover have no other place for their token file.
 	if u["StateDirectory"] != "replicator" || u["StateDirectoryMode"] != "0700" {
 		t.Errorf("hooks cannot keep their token: StateDirectory=%s, mode %s", u["StateDirectory"], u["StateDirectoryMode"])
 	}
-	// The command line is one that the program understands: it fails for want of the file, not for the flags.
+	// The program accepts the command line: it fails because of the missing file, not the flags.
 	words := strings.Fields(u["ExecStart"])
 	program, err := binary()
 	if err != nil {
@@ -75,7 +76,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestCredentialsOfTheUnit: what the comment shows is what systemd takes, and leads to where both clients look.
+// TestCredentialsOfTheUnit: systemd accepts the lines in the comment, and both clients find the
+// files.
 func TestCredentialsOfTheUnit(t *testing.T) {
 	text, err := os.ReadFile("../systemd/replicator.service")
 	if err != nil {
@@ -89,7 +91,8 @@ func TestCredentialsOfTheUnit(t *testing.T) {
 	}
 }
 
-// The example of an environment file has assignments alone, no secrets, and no variable that the program would refuse.
+// The example of an environment file has only assignments, no secrets, and no variable that the
+// program would refuse.
 func TestEnvironmentFile(t *testing.T) {
 	text, err := os.ReadFile("../systemd/replicator.env.example")
 	if err != nil {

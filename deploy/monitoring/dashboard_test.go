@@ -1,4 +1,5 @@
-// Package monitoring checks what Grafana shows against what the program exports, with Prometheus' own parser.
+// Package monitoring compares the Grafana dashboard with the program's metrics, with Prometheus'
+// own parser.
 package monitoring
 
 import (
@@ -11,7 +12,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// exported are the metrics that the program registers, with the labels of each, as its own test has them.
+// exported returns the metrics that the program registers, with their labels, from the program's
+// own test data.
 func exported(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile("../../internal/admin/testdata/metrics.txt")
@@ -31,7 +33,7 @@ func exported(t *testing.T) map[string]map[string]bool {
 			}
 		}
 	}
-	// Gauges of a table have one label, and a list of their own.
+	// Gauges of a table have one label, and their own list.
 	gauges, err := os.ReadFile("../../internal/admin/gauges.go")
 	if err != nil {
 		t.Fatal(err)
@@ -56,8 +58,8 @@ type dashboard struct {
 	}
 }
 
-// TestDashboardShowsWhatIsExported: each query parses, and asks for metrics and labels that there
-// are; and each metric has a panel.
+// TestDashboardShowsWhatIsExported: each query parses and uses existing metrics and labels, and
+// each metric has a panel.
 func TestDashboardShowsWhatIsExported(t *testing.T) {
 	text, err := os.ReadFile("grafana/replicator.json")
 	if err != nil {

@@ -23,7 +23,7 @@ type follower struct {
 	header http.Header
 	code   int
 	text   strings.Builder
-	stuck  chan bool // writes wait for it, if it is not nil
+	stuck  chan bool // if not nil, writes wait for it
 }
 
 func (w *follower) Header() http.Header { return w.header }
@@ -65,7 +65,7 @@ func follow(ctx context.Context, f *Feed, w *follower, lastSeen string) (done ch
 	return done
 }
 
-// ids are those of the events a client got.
+// ids returns the ids of the events that a client received.
 func ids(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -125,7 +125,7 @@ func TestLateClientsAreToldThatEventsAreGone(t *testing.T) {
 			{fmt.Sprintf("%s-%d", f.boot, 9), true, keptEvents}, // number 10 was dropped
 			{fmt.Sprintf("%s-%d", f.boot, 10), false, keptEvents},
 			{fmt.Sprintf("%s-%d", f.boot, keptEvents+10), false, 0},
-			{fmt.Sprintf("%s-%d", f.boot, keptEvents+11), true, keptEvents}, // never given out
+			{fmt.Sprintf("%s-%d", f.boot, keptEvents+11), true, keptEvents}, // never issued
 			{"another-5", true, keptEvents},
 			{f.boot, true, keptEvents},
 			{"-", true, keptEvents},
@@ -158,7 +158,7 @@ func TestSlowClientsAreDropped(t *testing.T) {
 		if len(f.clients) != 1 {
 			t.Errorf("%d clients are left", len(f.clients))
 		}
-		close(slow.stuck) // it wakes up: what was pending reaches it, and why it ends
+		close(slow.stuck) // it resumes and receives the pending events, and the reason for its end
 		<-left
 		if got := slow.got(); len(ids(got)) != pendingEvents || !strings.HasSuffix(got, ": too slow: reconnect with the id of the last event\n\n") {
 			t.Errorf("%d events, %q", len(ids(got)), got[max(0, len(got)-100):])
@@ -196,7 +196,8 @@ func TestClientsAreBounded(t *testing.T) {
 	})
 }
 
-// TestEventsOverTheServer: through the real server, whose time limits must not end the stream, and which must end with the feed.
+// TestEventsOverTheServer: through the real server, whose time limits must not end the stream. The
+// stream must end with the feed.
 func TestEventsOverTheServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -247,7 +248,7 @@ func TestEventsOverTheServer(t *testing.T) {
 	}
 }
 
-// TestEventsAreDocumented: every kind, and every member.
+// TestEventsAreDocumented: every kind and every member is documented.
 func TestEventsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/http.md")
 	if err != nil {
@@ -274,7 +275,8 @@ func TestEventsAreDocumented(t *testing.T) {
 	}
 }
 
-// What a client has missed stays what it was while it is sent, though the feed drops its oldest events for new ones meanwhile.
+// Missed events stay unchanged while they are sent to a client, although the feed drops its oldest
+// events meanwhile.
 func TestWhatWasMissedStays(t *testing.T) {
 	f := NewFeed(time.Now)
 	for range keptEvents {

@@ -71,7 +71,7 @@ func TestReady(t *testing.T) {
 		{"idle from the start", Facts{Started: start, Idle: true, Looked: now}, true},
 		{"idle, and the ledger is away", vary(func(f *Facts) { f.Idle, f.Looked = true, now.Add(-idleLookWithin-1) }), false},
 		{"idle, and asked to end", vary(func(f *Facts) { f.Idle, f.Stopping = true, true }), false},
-		// The process' loop is live's question alone.
+		// Only liveness depends on the process's loop.
 		{"loop stands still", vary(func(f *Facts) { f.Ticked = start }), true},
 	} {
 		if v := Ready(c.f, now); v.OK() != c.want {
@@ -98,16 +98,16 @@ func TestReportsBecomeFacts(t *testing.T) {
 	h.Looked("Billing", false)
 	step(true)
 	now = now.Add(time.Hour)
-	step(false) // a standby that sees nothing any more
+	step(false) // a standby that can no longer read the ledger
 	h.Looked("Billing", true)
 	step(true) // a standby
 	now = now.Add(pollWithin + 1)
 	h.Looked("Billing", true)
-	step(false) // of a stream that nobody lists
+	step(false) // of a stream that no worker lists
 	h.Looked("Billing", false)
 	step(true)
 	h.Childless("Billing", now.Add(-time.Hour))
-	step(false) // nobody reads what follows a shard
+	step(false) // no worker reads the children of a shard
 	h.Childless("Billing", time.Time{})
 	h.Childless("of another process", now)
 	step(true)
@@ -117,7 +117,7 @@ func TestReportsBecomeFacts(t *testing.T) {
 	h.Sought(false)
 	step(true)
 	now = now.Add(1)
-	step(false) // tables of patterns are looked for in vain
+	step(false) // the search for tables of patterns fails
 	h.Sought(true)
 	step(true)
 	h.ShardTaken("Orders")
@@ -127,7 +127,7 @@ func TestReportsBecomeFacts(t *testing.T) {
 	step(true)
 	now = now.Add(1)
 	step(false)
-	h.ShardTaken("Orders") // a shard that is taken once more is no progress of those that are here
+	h.ShardTaken("Orders") // acquiring a shard again is not progress of the held ones
 	step(false)
 	h.ShardLeft("Orders")
 	step(false)
@@ -153,7 +153,8 @@ func TestReportsBecomeFacts(t *testing.T) {
 	step(false)
 }
 
-// A process that cannot read the source gives what it holds up every minute, and takes it back if nobody else does: that is no progress. If others do, it is a standby.
+// A process that cannot read the source releases its shards every minute, and acquires them again
+// if no other worker does. That is not progress. If others acquire them, it is a standby.
 func TestReadyWhileShardsAreGivenUp(t *testing.T) {
 	now := start
 	h := NewHealth(func() time.Time { return now }, "Orders")
@@ -185,7 +186,7 @@ func TestReadyWhileShardsAreGivenUp(t *testing.T) {
 	step(time.Second, true)
 	h.ShardGivenUp("Orders")
 	step(pollWithin-time.Second, true)
-	step(2*time.Second, true) // others have it
+	step(2*time.Second, true) // others hold them
 	step(time.Hour, true)
 	h.ShardTaken("Orders")
 	step(pollWithin, true)

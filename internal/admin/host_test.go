@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A page of another site that lets its name resolve to this process still sends that name, and is refused.
+// If a page of another site makes its name resolve to this process, the browser still sends that
+// name, and the request is refused.
 func TestForeignHostsAreRefused(t *testing.T) {
 	loopback, everywhere := &net.TCPAddr{IP: net.ParseIP("127.0.0.1"), Port: 8080}, &net.TCPAddr{IP: net.IPv6zero, Port: 8080}
 	for _, c := range []struct {
@@ -67,7 +68,8 @@ func TestForeignHostsAreRefused(t *testing.T) {
 	}
 }
 
-// A page of another site gets no answer, whatever it may resolve to; no browser names no origin.
+// A page of another site gets no answer, whatever its name resolves to. Requests without an origin
+// do not come from a page.
 func TestAForeignOriginIsRefused(t *testing.T) {
 	now := start
 	for origin, want := range map[string]int{"": 200, "http://localhost:8080": 200, "http://localhost:3000": 403, "https://evil.example": 403, "null": 403} {
@@ -82,7 +84,7 @@ func TestAForeignOriginIsRefused(t *testing.T) {
 	}
 }
 
-// Only the loopback is this machine's alone.
+// Only loopback addresses are limited to this machine.
 func TestOnLoopback(t *testing.T) {
 	for address, want := range map[string]bool{"127.0.0.1": true, "127.8.0.1": true, "::1": true, "0.0.0.0": false, "::": false, "10.0.0.7": false} {
 		if got := OnLoopback(&net.TCPAddr{IP: net.ParseIP(address)}); got != want {

@@ -47,7 +47,7 @@ func TestLogRefusesUnknownForms(t *testing.T) {
 	}
 }
 
-// What is asked for counts; else people have text, and programs JSON.
+// An explicit format wins. Otherwise people get text, and programs JSON.
 func TestLogFormat(t *testing.T) {
 	for _, c := range []struct {
 		asked  string

@@ -87,8 +87,8 @@ func scrape(t *testing.T, m *Metrics) string {
 	return w.Body.String()
 }
 
-// TestMetricsAreAsDocumented: names, types, labels and values as scraped. Dashboards and alerts rest on them. Gauges of a table
-// are all alike: TestGaugesOfTables is theirs.
+// TestMetricsAreAsDocumented: names, types, labels and values as scraped, because dashboards and
+// alerts use them. TestGaugesOfTables covers the gauges of tables, which are all alike.
 func TestMetricsAreAsDocumented(t *testing.T) {
 	var lines []string
 	for line := range strings.Lines(scrape(t, filled())) {
@@ -100,7 +100,8 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 	golden(t, "testdata/metrics.txt", strings.Join(lines, ""))
 }
 
-// TestGaugesOfTables: each has the value that it was given, and none where that was taken back.
+// TestGaugesOfTables: each gauge has the value that it was given, and disappears when that is
+// withdrawn.
 func TestGaugesOfTables(t *testing.T) {
 	text := scrape(t, filled())
 	for i, g := range Gauges {
@@ -121,7 +122,7 @@ func TestMetricsPassTheLinter(t *testing.T) {
 	}
 }
 
-// TestLabelsAreBounded: no label but these few, none of which names a shard or a key.
+// TestLabelsAreBounded: only these few labels exist, and none names a shard or a key.
 func TestLabelsAreBounded(t *testing.T) {
 	known := []string{"version", "revision", "goversion", "phase", "source_table", "state", "event", "code", "reason", "rule", "winner"}
 	families, err := filled().registry.Gather()
@@ -147,7 +148,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// registeredMetrics counts the metrics of replicator itself, with values or without.
+// registeredMetrics counts replicator's own metrics, with or without values.
 func registeredMetrics(m *Metrics) (n int) {
 	described := make(chan *prometheus.Desc)
 	go func() { m.registry.Describe(described); close(described) }()
@@ -159,7 +160,7 @@ func registeredMetrics(m *Metrics) (n int) {
 	return n
 }
 
-// TestReferenceOfMetrics: docs/metrics.md is written from what is registered.
+// TestReferenceOfMetrics: docs/metrics.md is generated from the registered metrics.
 func TestReferenceOfMetrics(t *testing.T) {
 	families, err := filled().registry.Gather()
 	if err != nil {
@@ -180,7 +181,7 @@ func TestReferenceOfMetrics(t *testing.T) {
 	golden(t, "../../docs/metrics.md", text.String())
 }
 
-// TestATableThatWasLeftHasNoGauges: no figure of a table can raise an alarm once it is cut over.
+// TestATableThatWasLeftHasNoGauges: no figure of a table can raise an alarm after its cutover.
 func TestATableThatWasLeftHasNoGauges(t *testing.T) {
 	m := filled()
 	m.Left()

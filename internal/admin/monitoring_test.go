@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deployed is where what operators install lies.
+// deployed is the directory with the files that operators install.
 const deployed = "../../deploy"
 
 // rule is one alert of the rules file.
@@ -47,8 +47,8 @@ func rules(t *testing.T) []rule {
 	return all
 }
 
-// TestAlertsRestOnWhatIsTold: every metric in an alert is one that the program registers, with the labels that it has. What the
-// expressions do is tested by promtool (make promtool).
+// TestAlertsRestOnWhatIsTold: the program registers every metric in an alert, with its labels.
+// promtool tests the expressions (make promtool).
 func TestAlertsRestOnWhatIsTold(t *testing.T) {
 	families, err := filled().registry.Gather()
 	if err != nil {
@@ -79,7 +79,7 @@ func TestAlertsRestOnWhatIsTold(t *testing.T) {
 	}
 }
 
-// TestEveryAlertIsListed: the tables of alerts leave none out.
+// TestEveryAlertIsListed: the tables of alerts are complete.
 func TestEveryAlertIsListed(t *testing.T) {
 	for _, page := range []string{"README.md", "../docs/how-to/monitoring.md"} {
 		text, err := os.ReadFile(filepath.Join(deployed, page))
@@ -94,7 +94,7 @@ func TestEveryAlertIsListed(t *testing.T) {
 	}
 }
 
-// TestEveryAlertHasARunbook: whoever is woken finds the page, and the page names the alert.
+// TestEveryAlertHasARunbook: the alert links to a page, and the page names the alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
 	const pages = "https://github.com/dynamodb-bigtable/replicator/blob/main/deploy/"
 	for _, r := range rules(t) {
@@ -124,7 +124,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	}
 }
 
-// TestThresholdsAgree: what the alerts call late is what readiness calls late.
+// TestThresholdsAgree: alerts and readiness use the same thresholds.
 func TestThresholdsAgree(t *testing.T) {
 	for _, r := range rules(t) {
 		if limit := fmt.Sprintf("> %.0f", pollWithin.Seconds()); r.Alert == "ReplicatorStalled" && !strings.HasSuffix(r.Expr, limit) {

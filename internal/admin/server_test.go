@@ -113,7 +113,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}()
 	<-asked
 	cancel()
-	close(answer) // a request under way is answered all the same
+	close(answer) // a request in progress is still answered
 	if got := <-body; got != "\"slow\"\n" {
 		t.Errorf("got %s", got)
 	}

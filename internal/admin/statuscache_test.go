@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// asked is the answer to one who asks for the status.
+// asked returns the answer to one request for the status.
 func asked(ctx context.Context, h http.Handler) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/status", nil).WithContext(ctx))
 	return w
 }
 
-// However many ask, the ledger is read once a second, and by one at a time. No answer is older than a
-// second and the time of its reading.
+// However many clients ask, the ledger is read once a second, by one reader at a time. No answer is
+// older than a second plus the time of its reading.
 func TestManyAskForOneStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		readings, running := 0, 0
@@ -53,8 +53,8 @@ func TestManyAskForOneStatus(t *testing.T) {
 	})
 }
 
-// Who goes away takes the reading from nobody, and is not waited for. A failure is shared like an
-// answer, and read again after a second; a reading that hangs ends.
+// A client that disconnects does not end the reading for others, and is not waited for. A failure
+// is shared like an answer, and the ledger is read again after a second. A reading that hangs ends.
 func TestAStatusOutlivesWhoAskedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := errors.New("the ledger cannot be read")

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// inside is a listener whose connections are in memory, so that time stands still while all of them wait.
+// inside is a listener with in-memory connections, so that the bubble's time stops while all of
+// them wait.
 type inside struct {
 	connections chan net.Conn
 	closed      chan bool
@@ -42,7 +43,7 @@ func (l *inside) dial(context.Context, string, string) (net.Conn, error) {
 	return here, nil
 }
 
-// A request that is under way when the process ends has seconds to come to its end, and no more than those.
+// A request that is in progress when the process ends has some seconds to finish.
 func TestRequestsUnderWayHaveSeconds(t *testing.T) {
 	for took, want := range map[time.Duration]string{closeWithin - time.Second: "\"slow\"\n", closeWithin + time.Second: ""} {
 		synctest.Test(t, func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestRequestsUnderWayHaveSeconds(t *testing.T) {
 			client := http.Client{Transport: &http.Transport{DialContext: l.dial, DisableKeepAlives: true}}
 			got := ""
 			if r, err := client.Get("http://inside/api/v1/status"); err == nil {
-				text, _ := io.ReadAll(r.Body) // what was cut short is not all
+				text, _ := io.ReadAll(r.Body) // an interrupted body is incomplete
 				_ = r.Body.Close()
 				got = string(text)
 			}
@@ -70,12 +71,12 @@ func TestRequestsUnderWayHaveSeconds(t *testing.T) {
 			if err := <-served; err != nil {
 				t.Error(err)
 			}
-			time.Sleep(took) // until the handler that was left is gone too
+			time.Sleep(took) // until the abandoned handler has ended too
 		})
 	}
 }
 
-// broken is a listener that takes no connection, and tells when the server has given up.
+// broken is a listener that accepts no connection, and reports when the server has given up.
 type broken struct {
 	inside
 	failure error
@@ -89,7 +90,7 @@ func (b *broken) Close() error {
 	return nil
 }
 
-// Why the endpoints failed is told, also where they did just as the process ends.
+// The reason why the endpoints failed is reported, even if they fail just as the process ends.
 func TestAFailureOfTheEndpointsIsTold(t *testing.T) {
 	failure := errors.New("too many open files")
 	for name, ends := range map[string]bool{"while the process runs": false, "as it ends": true} {

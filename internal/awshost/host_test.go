@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 )
 
-// The partition of each region that is known is the SDK's, and none is left out.
+// The partition of each known region equals the SDK's, and none is missing.
 func TestPartition(t *testing.T) {
 	for region, want := range map[string]string{
 		"eu-central-1": "aws", "us-east-9": "aws", "": "aws", "local": "aws",
@@ -25,7 +25,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// Whatever host the SDK leads to by itself is Amazon's: in every region, by IPv6, for FIPS, of an
+// Every host that the SDK chooses by itself is Amazon's: in every region, with IPv6, with FIPS, per
 // account.
 func TestEveryHostOfTheSDKIsAmazons(t *testing.T) {
 	for _, region := range Regions {
@@ -57,12 +57,13 @@ func TestEveryHostOfTheSDKIsAmazons(t *testing.T) {
 	}
 }
 
-// ofVPC is a public host as DynamoDB names it for the endpoint of a VPC.
+// ofVPC returns a public host name of a VPC endpoint for DynamoDB.
 func ofVPC(host, region string) string {
 	return strings.Replace(host, region+".", region+".vpce.", 1)
 }
 
-// In Amazon's domains anybody rents hosts. Only those count at which a service has its endpoints.
+// Anybody can rent hosts in Amazon's domains. Only names at which a service has its endpoints
+// count.
 func TestRentedHostsAreNotAmazons(t *testing.T) {
 	for _, host := range []string{
 		"ec2-1-2-3-4.compute-1.amazonaws.com", "ec2-1-2-3-4.eu-west-1.compute.amazonaws.com", "ec2-1-2-3-4.cn-north-1.compute.amazonaws.com.cn",

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Every way of building tells which program came of it, and a build without any record says so.
+// Every way of building produces a program that reports its version, and a build without any record
+// says so.
 func TestIdentify(t *testing.T) {
 	const commit = "5368257a0bd271f9c6fedf3ec26e8ee79c7931db"
 	made := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
@@ -36,7 +37,7 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// The date is that of the commit: as the linker was given it, else as the toolchain recorded it.
+// The date is the commit's: from the linker if given, otherwise from the toolchain.
 func TestIdentifyDate(t *testing.T) {
 	const recorded, given = "2026-11-25T10:00:00Z", "2026-11-24T09:00:00Z"
 	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.time", Value: recorded}}}
@@ -51,7 +52,7 @@ func TestIdentifyDate(t *testing.T) {
 	}
 }
 
-// What builds the program hands it what Identify expects.
+// The builds pass what Identify expects.
 func TestBuildsAreStamped(t *testing.T) {
 	for path, want := range map[string]string{
 		"../../Makefile":                    `(?m)^STAMP = -X main\.version=\$\(VERSION\) -X main\.revision=\$\(REVISION\) -X main\.date=\$\(DATE\)$[\s\S]*\$\(GO\) build -ldflags "\$\(STAMP\)"`,

@@ -22,8 +22,8 @@ var schemas = [][]transform.KeyAttribute{
 	keys(attribute.KindS), keys(attribute.KindN), keys(attribute.KindB), keys(attribute.KindS, attribute.KindN), keys(attribute.KindB, attribute.KindS), keys(attribute.KindN, attribute.KindN),
 }
 
-// Canaries are a function of ledger and table: every worker knows each, by any schema, and none of
-// another ledger or table. Each has a key of its own.
+// Canaries are a function of ledger and table. Every worker knows each canary, for any schema, and
+// none of another ledger or table. Each has its own key.
 func TestCanariesAreKnownAgain(t *testing.T) {
 	mine, again := New("ledger", "Orders"), New("ledger", "Orders")
 	others := []*Set{New("other", "Orders"), New("ledger", "Parts")}
@@ -48,7 +48,7 @@ func TestCanariesAreKnownAgain(t *testing.T) {
 	}
 }
 
-// An item is a canary only if every attribute of its key is one.
+// An item is a canary only if every attribute of its key is a canary's.
 func TestDataIsNoCanary(t *testing.T) {
 	s, schema := New("l", "T"), keys(attribute.KindS, attribute.KindS)
 	own, _ := s.Key(7, schema).Get("pk")
@@ -76,8 +76,8 @@ func TestDataIsNoCanary(t *testing.T) {
 	}
 }
 
-// A canary says of which attempt it is and which one; each write of it is another item. What says
-// neither, or lies, is none.
+// A canary names its attempt and its number, and each write of it is another item. Items without
+// these values, or with wrong ones, are not canaries.
 func TestWhichCanary(t *testing.T) {
 	s, schema := New("l", "T"), keys(attribute.KindS)
 	for _, i := range []int{0, 1, most - 1} {
@@ -106,7 +106,7 @@ func TestWhichCanary(t *testing.T) {
 	}
 }
 
-// A page without its canaries has everything else in order, and keeps what it had.
+// Without its canaries, a page keeps all other changes in order.
 func TestStrip(t *testing.T) {
 	s, schema := New("l", "T"), keys(attribute.KindS)
 	data := func(pk string) cdc.Change {
@@ -133,7 +133,8 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-// With so many canaries each of as many even shards gets one in all but one of a thousand runs.
+// With this number of canaries, each of this number of equal shards gets one in all but one of a
+// thousand runs.
 func TestNumber(t *testing.T) {
 	for shards, want := range map[int]int{0: 26, 1: 26, 4: 26, 5: 150, 16: 150, 17: most, 1000: most} {
 		if got := Number(shards); got != want {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// answer is a service that answers so.
+// answer is a service with a fixed answer.
 type answer struct {
 	date   string
 	status int
@@ -23,8 +23,8 @@ func (a answer) Do(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: http.Header{"Date": {a.date}}}, nil
 }
 
-// The clock is held against every answer, one that refuses the request's signature as well, and a worker begins with a clock that is off by up to ten
-// minutes.
+// The clock is compared with every answer, even one that refuses a request's signature. A worker
+// may start with a clock that is wrong by up to ten minutes.
 func TestAWorkerWithAWrongClockDoesNotBegin(t *testing.T) {
 	served := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for off, refused := range map[time.Duration]bool{0: false, time.Minute: false, clock.Limit: false, -clock.Limit: false, clock.Limit + time.Second: true,
@@ -52,7 +52,7 @@ func TestAWorkerWithAWrongClockDoesNotBegin(t *testing.T) {
 	}
 }
 
-// A clock that is wrong by more than a minute is told of once, and so is that it is right again.
+// A clock that is wrong by more than a minute is reported once, and so is its recovery.
 func TestAWrongClockIsToldOnce(t *testing.T) {
 	var log bytes.Buffer
 	teller := &clock.Teller{Log: slog.New(slog.NewTextHandler(&log, nil))}

@@ -20,8 +20,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// A command that does not wait says nothing of rows that differ: what is known of them is of before. From
-// the freeze on a verify without a repair is not refused.
+// A command that does not wait reports no differing rows, because the known ones are from earlier.
+// From the freeze on, a verify without a repair is not refused.
 func TestOnlyAVerifyThatIsWaitedForJudges(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Damage("orders", "c", "d", "total", "x")
@@ -42,8 +42,8 @@ func TestOnlyAVerifyThatIsWaitedForJudges(t *testing.T) {
 	})
 }
 
-// The way is chosen by what all shards together change, a time in place of a span is kept as it is, and
-// what an earlier verify left is gone first.
+// The change rate of all shards together chooses the mode. A time instead of a span is kept
+// unchanged. Remains of an earlier verify are removed first.
 func TestWhatABeginningPlans(t *testing.T) {
 	since := kit.Begin.Add(-3 * time.Hour)
 	for name, c := range map[string]struct {
@@ -85,7 +85,7 @@ func TestWhatABeginningPlans(t *testing.T) {
 	}
 }
 
-// slow is a source whose scans take a while.
+// slow is a source with slow scans.
 type slow struct{ *kit.Source }
 
 func (c slow) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
@@ -95,7 +95,7 @@ func (c slow) Scan(ctx context.Context, table string, segment, total int, after 
 	return c.Source.Scan(ctx, table, segment, total, after, limit)
 }
 
-// Whoever waits is told every ten seconds how far it is, and no more once it is over.
+// A waiting command shows its progress every ten seconds, until the verify is over.
 func TestWhoWaitsIsToldHowFarItIs(t *testing.T) {
 	playScene(t, func(s *scene) {
 		began := s.Now()
@@ -114,8 +114,8 @@ func TestWhoWaitsIsToldHowFarItIs(t *testing.T) {
 	})
 }
 
-// The source is asked for the keys only of a table whose last verify came to its end and found
-// something: status must work where DynamoDB cannot be reached.
+// The source is asked for keys only if the last verify of the table ended and found something,
+// because status must work when DynamoDB cannot be reached.
 func TestStatusAsksTheSourceOnlyForKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(v *checkpoint.Verify)
@@ -139,8 +139,8 @@ func TestStatusAsksTheSourceOnlyForKeys(t *testing.T) {
 	}
 }
 
-// The values of a row that no item stands behind are read as the verify judged it: as one of ours, where
-// the table is.
+// The values of an orphan row are read as the verify judged it: as replicator's row, if the table
+// is.
 func TestValuesOfExtraRows(t *testing.T) {
 	for _, made := range []bool{true, false} {
 		playScene(t, func(s *scene) {
@@ -158,8 +158,9 @@ func TestValuesOfExtraRows(t *testing.T) {
 	}
 }
 
-// How far it is counts what all parts of the phase, and the phases before, have read; the time that is
-// left is told by those that are done since the first began, and not where none or all are, or it rests.
+// Progress counts the reads of all parts of this phase and of earlier phases. The remaining time is
+// extrapolated from the parts done since the first began. It is not shown if none or all are done,
+// or during a pause.
 func TestHowFarAVerifyIs(t *testing.T) {
 	part := func(index int, state checkpoint.PartState, owner string, begun time.Time) checkpoint.Part {
 		p := checkpoint.Part{Index: index, Total: 4, State: state, Owner: owner, Begun: begun}
@@ -178,7 +179,7 @@ func TestHowFarAVerifyIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts  []checkpoint.Part
 		paused string
-		eta    time.Duration // 0: none
+		eta    time.Duration // 0: unknown
 		held   int
 	}{
 		"none is done":               {parts: []checkpoint.Part{part(0, checkpoint.PartOpen, "w", early), waits}, held: 1},
@@ -209,8 +210,8 @@ func TestHowFarAVerifyIs(t *testing.T) {
 	}
 }
 
-// A finding is named by its item, as parked items are, else by its row; keys and values are shown only
-// where they are asked for, and values where they are known.
+// A finding is named by its item, as parked items are, otherwise by its row. Keys and values are
+// shown only on request, and values only if known.
 func TestWhatIsShownOfAFinding(t *testing.T) {
 	m := enginetest.OrdersMapping(t)
 	keys := enginetest.Keyed("a")
@@ -241,7 +242,8 @@ func TestWhatIsShownOfAFinding(t *testing.T) {
 	}
 }
 
-// A page calls all clean only if each table has a fresh and clean result and nothing is under way.
+// A page calls everything clean only if each table has a recent, clean result and no verify is in
+// progress.
 func TestWhenAPageIsClean(t *testing.T) {
 	clean := Table{Result: &Result{Clean: true}}
 	for name, c := range map[string]struct {

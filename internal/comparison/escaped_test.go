@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Keys, columns, values and reasons of what differs are data of others: --show-values cannot clear
-// a terminal, and no finding takes two lines.
+// Keys, columns, values and reasons of differences come from outside. With --show-values they must
+// not control a terminal, and each finding takes one line.
 func TestFindingsAreEscaped(t *testing.T) {
 	const hostile = "a\n\x1b[2Jforged\u009b"
 	f := Finding{Columns: []Column{{Column: columnName("d", hostile), WantValue: printed([]byte(hostile)), HaveValue: printed([]byte("\xff\n"))}}, Reason: terminal.Known(hostile)}

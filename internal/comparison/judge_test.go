@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
-// ended is a result of half an hour ago.
+// ended returns a result from half an hour ago.
 func ended(change func(r *checkpoint.VerifyResult)) checkpoint.VerifyResult {
 	r := checkpoint.VerifyResult{Number: 1, Way: "quiet", BegunAt: noon.Add(-time.Hour), EndedAt: noon.Add(-30 * time.Minute)}
 	if change != nil {
@@ -28,7 +28,7 @@ func ended(change func(r *checkpoint.VerifyResult)) checkpoint.VerifyResult {
 	return r
 }
 
-// How a verify stands, and what leads on from there.
+// The state of a verify, and the commands that continue from there.
 func TestStatesAndNextSteps(t *testing.T) {
 	dirty := func(r *checkpoint.VerifyResult) { r.Extra = 1 }
 	repaired := &repair.Document{Repaired: 1}
@@ -63,8 +63,8 @@ func TestStatesAndNextSteps(t *testing.T) {
 	}
 }
 
-// What counts as differing: not what is kept or unmapped. What stays in flight is no clean result. Of a
-// repair it is what it left.
+// Which findings count as different: not kept or unmapped ones. Changes that stay in flight make a
+// result not clean. After a repair only the remaining differences count.
 func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		result   checkpoint.VerifyCounts
@@ -94,7 +94,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A result says everything that it came to, and whether it says something of now.
+// A result states all of its counts, and whether it still applies.
 func TestResults(t *testing.T) {
 	if resultOf(checkpoint.VerifyResult{Number: 1}, cost.Default(), noon) != nil {
 		t.Error("a verify without an end has a result")
@@ -118,7 +118,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Progress adds the parts of the phase to the phases before, and extrapolates from what is done.
+// Progress adds the parts of the phase to the earlier phases, and extrapolates from the finished
+// ones.
 func TestProgress(t *testing.T) {
 	state := checkpoint.TableState{Source: "Orders", Verify: checkpoint.Verify{Number: 2, Phase: 2, Parts: 4, Plan: []byte(`{"way":"live","why":"changes come in"}`), BegunAt: noon, Estimate: 100,
 		Sums: checkpoint.VerifyCounts{Items: 10, Rows: 20, Units: 5, Missing: 1}}}
@@ -147,8 +148,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// The text for people: a line a table, then its findings up to twenty, what is blind, kept and not
-// mapped, and what comes next.
+// The text for people: one line per table, then up to twenty findings, rows that were not compared,
+// kept and unmapped items, and the next step.
 func TestRender(t *testing.T) {
 	r := resultOf(ended(func(r *checkpoint.VerifyResult) {
 		r.Missing, r.Foreign, r.Kept, r.Unmapped, r.Why, r.Units = 30, 2, 3, 1, "changes come in", 1000
@@ -180,7 +181,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// Whatever fails is an error for people with the code of its kind.
+// Every failure is an error with the code of its kind.
 func TestExplain(t *testing.T) {
 	for code, err := range map[string]error{diag.VerifyRefused: &checkpoint.LoadError{Reason: "r", Cure: "c"}, diag.VerifyWaits: &verify.NotApplied{}} {
 		if got := explain(t.Context(), "what", err); !diag.Has(got, code) {

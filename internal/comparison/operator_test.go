@@ -16,11 +16,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
-// What a verify finds, and with which code it ends.
+// What a verify finds, and the code of its error.
 func TestWhatAVerifyFinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(s *scene)
-		want   Result // of its counts alone
+		want   Result // only its counts
 		code   string
 	}{
 		"nothing":   {func(*scene) {}, Result{Items: 10, Rows: 10, Compared: 10, Clean: true}, ""},
@@ -50,7 +50,7 @@ func TestWhatAVerifyFinds(t *testing.T) {
 	}
 }
 
-// A share, or what changed of late, is compared alone, and says so.
+// A sample, or recent changes, are compared alone, and the result states this.
 func TestScopes(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Damage("orders", "c", "", "", "")
@@ -75,8 +75,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// One that is under way is joined; a table that nobody follows is refused; without waiting the
-// workers have it.
+// The command joins a verify in progress. It refuses a table that no worker follows. Without
+// waiting it leaves the verify to the workers.
 func TestBeginning(t *testing.T) {
 	playScene(t, func(s *scene) {
 		d, code := s.begin(func(o *Operator) { o.Waits = false })
@@ -95,7 +95,8 @@ func TestBeginning(t *testing.T) {
 	})
 }
 
-// A verify that is paused or cancelled while the command waits has no result: an older one is none.
+// A verify that is paused or cancelled while the command waits has no result, and an older result
+// does not count.
 func TestAVerifyThatDoesNotEnd(t *testing.T) {
 	for step, cause := range map[string]string{Pause: "an operator paused it", Cancel: "it was cancelled"} {
 		playScene(t, func(s *scene) {
@@ -107,13 +108,14 @@ func TestAVerifyThatDoesNotEnd(t *testing.T) {
 				_, err := do(ctx, "Orders")
 				s.Must(err)
 			})
-			s.Damage("orders", "c", "", "", "") // so that it waits for a second look
+			s.Damage("orders", "c", "", "", "") // so that it waits for the second read
 			if err := s.operator(nil).Begin(s.Ctx); !diag.Has(err, diag.VerifyWaits) || !strings.Contains(err.Error(), cause) {
 				t.Errorf("%s: %v", step, err)
 			}
 		})
 	}
-	// Nobody applies: what was committed before is not known to be applied within the patience.
+	// No worker applies changes, so earlier commits are not known to be applied before patience
+	// ends.
 	playScene(t, func(s *scene) {
 		s.StopWorker()
 		s.Sleep(time.Minute)
@@ -129,8 +131,8 @@ func TestAVerifyThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// A verify of what has changed meanwhile ends with its reason, and cannot compare. The next one is
-// another.
+// If the assumptions of a verify change, it ends with a reason and cannot compare. The next one is
+// a new verify.
 func TestAnOutdatedVerifyEnds(t *testing.T) {
 	for cause, change := range map[string]func(s *checkpoint.TableState){
 		"the table has begun a new generation since": func(s *checkpoint.TableState) { s.Generation++ },
@@ -145,10 +147,10 @@ func TestAnOutdatedVerifyEnds(t *testing.T) {
 				}
 				s.Change("Orders", change)
 			})
-			s.Damage("orders", "c", "", "", "") // so that it waits for a second look
+			s.Damage("orders", "c", "", "", "") // so that it waits for the second read
 			err := s.operator(nil).Begin(s.Ctx)
 			code, exit := diag.VerifyWaits, diag.ExitFailed
-			if s.Table("Orders").Halt.Switched { // another is refused
+			if s.Table("Orders").Halt.Switched { // a new one is refused
 				code, exit = diag.CutOver, diag.ExitNo
 			}
 			if !diag.Has(err, code) || !strings.Contains(err.Error(), cause) || diag.ExitCode(err) != exit || s.Table("Orders").Verify.Running() {
@@ -162,8 +164,8 @@ func TestAnOutdatedVerifyEnds(t *testing.T) {
 	}
 }
 
-// Without a worker the stream is read to its tip: a row without a change in it is judged, another one
-// is in flight and named. The ledger's shards stay as they are.
+// Without a worker, the command reads the stream to its end. It judges rows without an unapplied
+// change, and lists the others as in flight. The ledger's shards are not changed.
 func TestAVerifyWithoutAWorker(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Sleep(time.Minute)
@@ -191,7 +193,8 @@ func TestAVerifyWithoutAWorker(t *testing.T) {
 	})
 }
 
-// Status shows the last result with its age, and reads what was found once the source named the keys.
+// Status shows the last result with its age, and reads the findings once the source has returned
+// the keys.
 func TestStatus(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Damage("orders", "c", "d", "total", "x")
@@ -217,7 +220,7 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 	})
-	// Of a migration that is not started, nothing is asked.
+	// If no migration has started, nothing is requested.
 	playScene(t, func(s *scene) {
 		s.Store.Clear()
 		s.Source.Fail = func(call string) error { t.Errorf("%s is asked", call); return nil }
@@ -229,7 +232,7 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// Pause, resume and cancel act on what is under way, of one table or of all.
+// Pause, resume and cancel act on the verify in progress, of one table or of all.
 func TestSteering(t *testing.T) {
 	playScene(t, func(s *scene) {
 		steer := func(step, table string) (*Document, string) {
@@ -269,8 +272,8 @@ func TestSteering(t *testing.T) {
 	})
 }
 
-// A repair mends what the comparison found, and the result is an error only where something is left;
-// a dry run writes nothing.
+// A repair fixes the rows that the comparison found. The result is an error only if differences
+// remain. A dry run writes nothing.
 func TestRepairing(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Damage("orders", "c", "d", "total", "x")
@@ -292,7 +295,7 @@ func TestRepairing(t *testing.T) {
 			t.Errorf("what is not ours: %q, %+v", code, d.Tables[0].Repair)
 		}
 	})
-	// From the freeze on nothing is repaired, and a dry run still compares.
+	// From the freeze on nothing is repaired, but a dry run still compares.
 	playScene(t, func(s *scene) {
 		s.Must(s.Update(func(c *checkpoint.Cutover) error { c.Attempt, c.Step = 1, checkpoint.CutoverVerify; return nil }))
 		for dry, refused := range map[bool]bool{true: false, false: true} {
@@ -301,8 +304,8 @@ func TestRepairing(t *testing.T) {
 			}
 		}
 	})
-	// A table that was not compared is not repaired, and a failure of one is an error that keeps the
-	// document.
+	// A table that was not compared is not repaired. A failure of one table is an error, but the
+	// document is still printed.
 	playScene(t, func(s *scene) {
 		s.Damage("orders", "c", "d", "total", "x")
 		_, _ = s.begin(nil)
@@ -322,8 +325,8 @@ func TestRepairing(t *testing.T) {
 	})
 }
 
-// The report has a line for each difference and one for each table; values are in it only if they
-// are asked for. It is tried before anything is read.
+// The report has a line for each difference and for each table. It has values only on request. The
+// file is tested before anything is read.
 func TestReport(t *testing.T) {
 	for _, values := range []bool{false, true} {
 		playScene(t, func(s *scene) {

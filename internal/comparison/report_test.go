@@ -15,7 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// compared is a verify that found something in one table, nothing in another, and was never made of a third.
+// compared is a verify with findings in one table, none in another, and a third that was never
+// verified.
 const compared = `{"name": "acme-2026", "at": "2026-11-02T10:42:07Z", "tables": [
  {"source": "VideoApp", "target": "video_app", "state": "done", "result": {"clean": true, "begun_at": "2026-11-02T09:42:07Z", "ended_at": "2026-11-02T10:42:07Z", "way": "live", "why": "changes come in",
   "items": 136000000, "rows": 136000000, "compared": 136000000, "blind": ["rows that nobody wrote since"]}},
@@ -27,7 +28,8 @@ const compared = `{"name": "acme-2026", "at": "2026-11-02T10:42:07Z", "tables": 
  {"source": "Sessions", "target": "sessions", "state": "never"}],
  "next_steps": [{"command": "replicator verify --repair --table Billing", "why": "2 rows differ"}]}`
 
-// The page as it is, which test/browser shows to a browser. Without --show-values no column is on it that is named after an item.
+// The page as it is; test/browser shows it in a browser. Without --show-values it has no column
+// that is named after an item.
 func TestThePageOfAReport(t *testing.T) {
 	d := &Document{}
 	if err := json.Unmarshal([]byte(compared), d); err != nil {
@@ -61,7 +63,7 @@ func TestThePageOfAReport(t *testing.T) {
 	}
 }
 
-// A report whose lines cannot be written fails, though its page can.
+// A report fails if its lines cannot be written, even if its page can.
 func TestTheLinesOfAReportFail(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "verify.jsonl")
 	if err := os.Mkdir(name, 0o700); err != nil {

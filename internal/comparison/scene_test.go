@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/kit/opened"
 )
 
-// scene is an operator at the kit's migration, whose ten items are in the target.
+// scene is an operator with the kit's migration, whose ten items are in the target.
 type scene struct {
 	*kit.Migration
 	stdout, stderr bytes.Buffer
@@ -35,7 +35,7 @@ func playScene(t *testing.T, script func(s *scene)) {
 	})
 }
 
-// operator is one who writes documents.
+// operator returns an operator that prints documents.
 func (s *scene) operator(change func(o *Operator)) *Operator {
 	o := &Operator{
 		Console: &terminal.Console{Stdout: &s.stdout, Stderr: &s.stderr, Env: func(string) (string, bool) { return "", false }, Output: "json"},
@@ -48,7 +48,7 @@ func (s *scene) operator(change func(o *Operator)) *Operator {
 	return o
 }
 
-// begin verifies, and gives the document and the code of the error.
+// begin starts a verify, and returns the document and the error's code.
 func (s *scene) begin(change func(o *Operator)) (*Document, string) {
 	s.Helper()
 	return s.run(func(ctx context.Context) error { return s.operator(change).Begin(ctx) })
@@ -77,7 +77,7 @@ func (s *scene) run(command func(ctx context.Context) error) (*Document, string)
 	return d, code
 }
 
-// valid holds the document that was written against its schema.
+// valid validates the printed document against its schema.
 func (s *scene) valid() {
 	s.Helper()
 	var text, document any

@@ -12,11 +12,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// added is a fix that gives YAML to add: below `families` of the table, below a section, or to the
-// mapping in which the finding points.
+// added matches a fix that gives YAML to add: below `families` of the table, below a section, or to
+// the mapping at the finding's place.
 var added = regexp.MustCompile(`^add (?:to (families|this entry):\n|below ([a-z.]+):\n)?((?s).+)$`)
 
-// addable are configurations whose findings have a fix to add; the rest are those of testdata.
+// addable lists configurations whose findings have a fix to add. More are in testdata.
 var addable = []string{
 	"tables: [{ from: 'Video{day}', to: Video }]",
 	"tables: [{ from: 'Video{day}', to: Video, rules: [{ when: attribute_exists(a), columns: { '*': d } }] }]",
@@ -29,8 +29,8 @@ var addable = []string{
 	"tables: [{ from: A, families: { d: maxversions=1 }, rules: [{ columns: { '*': d, b: { to: 'n:b', as: counter } } }] }]",
 }
 
-// What a fix says to add is valid where the finding points: no key is unknown there, and the
-// finding is gone.
+// The YAML that a fix adds is valid at the finding's place: no key is unknown there, and the
+// finding disappears.
 func TestAdditionsAreValid(t *testing.T) {
 	texts := map[string]string{}
 	for _, text := range addable {
@@ -63,7 +63,7 @@ func TestAdditionsAreValid(t *testing.T) {
 	}
 }
 
-// faults counts the findings that say that something stands where it must not.
+// faults counts the findings about misplaced keys or values.
 func faults(err error) (n int) {
 	for _, e := range diag.Findings(err) {
 		switch e.Code {
@@ -83,7 +83,7 @@ func same(err error, what string) bool {
 	return false
 }
 
-// apply adds what a fix says; false if it says nothing of that kind.
+// apply adds a fix's YAML; it returns false if the fix has none.
 func apply(t *testing.T, text string, e *diag.Error) ([]byte, bool) {
 	t.Helper()
 	m := added.FindStringSubmatch(e.Fix)
@@ -125,7 +125,7 @@ func apply(t *testing.T, text string, e *diag.Error) ([]byte, bool) {
 		}
 	}
 	for i := 0; i < len(addition.Content); i += 2 {
-		if empty := member(to, addition.Content[i].Value); empty != nil { // given, without a value
+		if empty := member(to, addition.Content[i].Value); empty != nil { // present, without a value
 			*empty = *addition.Content[i+1]
 			continue
 		}
@@ -138,10 +138,10 @@ func apply(t *testing.T, text string, e *diag.Error) ([]byte, bool) {
 	return out.Bytes(), true
 }
 
-// inWords are fixes that look like YAML, and say what is to be written in words.
+// inWords matches fixes that look like YAML but describe a change in words.
 var inWords = regexp.MustCompile(`a name of at most| to tables\[| at the end of `)
 
-// keysOf is a text as keys with their values; nil if it is words, as in: add the unit.
+// keysOf parses a text as keys with their values, or returns nil for words, such as: add the unit.
 func keysOf(text string) *yaml.Node {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil || len(document.Content) == 0 || inWords.MatchString(text) {
@@ -154,7 +154,7 @@ func keysOf(text string) *yaml.Node {
 	return keys
 }
 
-// enclosing are the mappings, from the outermost, in which a position lies.
+// enclosing collects the mappings that contain a position, from the outermost.
 func enclosing(node *yaml.Node, pos diag.Position, chain *[]*yaml.Node) {
 	if node.Kind == yaml.MappingNode {
 		*chain = append(*chain, node)
@@ -180,7 +180,7 @@ func enclosing(node *yaml.Node, pos diag.Position, chain *[]*yaml.Node) {
 	}
 }
 
-// member is the value of a key of a mapping; nil if it has none.
+// member returns the value of a mapping's key, or nil.
 func member(node *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(node.Content) && node.Kind == yaml.MappingNode; i += 2 {
 		if node.Content[i].Value == key {

@@ -55,7 +55,7 @@ func noProfile(env map[string]string) Lookup {
 	}
 }
 
-// testEnv is what the files under testdata may refer to.
+// testEnv has the variables to which testdata may refer.
 var testEnv = lookup(map[string]string{
 	"EMPTY":   "",
 	"PROJECT": "acme-project",
@@ -74,7 +74,7 @@ func files(t *testing.T, pattern string) []string {
 	return paths
 }
 
-// parseFile parses a file of testdata under the name that users have theirs under.
+// parseFile parses a file of testdata under the file name that users have.
 func parseFile(t *testing.T, path string, flags ...Flag) (*Config, error) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -106,7 +106,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAccepted also shows that what Print writes loads to the same configuration.
+// TestAccepted also shows that the output of Print loads to the same configuration.
 func TestAccepted(t *testing.T) {
 	for _, path := range files(t, "testdata/accepted/*.yaml") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestByteOrderMark(t *testing.T) {
 	}
 }
 
-// TestLint: the one offline finding of this version is a warning and stops nothing.
+// TestLint: the only offline finding of this version is a warning, which stops nothing.
 func TestLint(t *testing.T) {
 	c, err := parseFile(t, "testdata/accepted/minimal.yaml")
 	if err != nil {
@@ -282,7 +282,7 @@ func TestLint(t *testing.T) {
 	golden(t, "testdata/lint.txt", text.String())
 }
 
-// TestHash freezes the value: another one would make every running migration refuse to continue.
+// TestHash freezes the value: another value would make every running migration refuse to continue.
 func TestHash(t *testing.T) {
 	c := &Config{Name: "a"}
 	const frozen = "2b2b082227306cd2327e91080f62e7b5"
@@ -303,7 +303,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestSchema holds the promises that the decoder relies on.
+// TestSchema checks the assumptions of the decoder.
 func TestSchema(t *testing.T) {
 	var visit func(f *field)
 	visit = func(f *field) {
@@ -355,7 +355,7 @@ func hasSection(f *field, path string) bool {
 	return false
 }
 
-// Findings that need the key schema have their place in the file, too.
+// Findings that need the key schema also have a place in the file.
 func TestMappingIsCheckedAgainstTheKeySchema(t *testing.T) {
 	c, err := parseFile(t, "testdata/accepted/mapping.yaml")
 	if err != nil {

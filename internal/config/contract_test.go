@@ -30,8 +30,8 @@ func contract(t *testing.T) []byte {
 	return content
 }
 
-// The complete example loads, agrees with the JSON Schema, and has warnings only: items that move with tenantId, and readers,
-// if it had no view.
+// The complete example loads, agrees with the JSON Schema, and has only warnings: items move with
+// tenantId, and readers would need a view.
 func TestCompleteExampleLoads(t *testing.T) {
 	content := contract(t)
 	c, err := Parse("replicator.yaml", content, contractEnv)
@@ -76,11 +76,11 @@ func TestCompleteExampleLoads(t *testing.T) {
 	}
 }
 
-// contractItem is an item of the complete example and what becomes of it.
+// contractItem is an item of the complete example and its expected rows.
 type contractItem struct {
 	table, keys string // the table's name, and the names of its primary key
 	item        string
-	cells       string // row family:qualifier=value, a line each; values that are not text are quoted
+	cells       string // row family:qualifier=value, one per line; values that are not text are quoted
 }
 
 var contractItems = []contractItem{
@@ -127,7 +127,7 @@ s1 s:user=u`},
 02#dev-7#8204829999999 e:ts=1795170000000`},
 }
 
-// Items of every table of the complete example become what a reader of it expects.
+// Items of every table of the complete example become what a reader of the example expects.
 func TestCompleteExampleMaps(t *testing.T) {
 	c, err := Parse("replicator.yaml", contract(t), contractEnv)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Each table's way of dual writes is named, with what readers may see until when, and what is refused.
+// The lint names each table's method of dual writes, what readers may see and for how long, and
+// what is refused.
 func TestDualWays(t *testing.T) {
 	for name, want := range map[string][]string{
 		"dual_writes.yaml":       {"Orders settle", "until 45s after the change was applied", "refused: keep_versions", "Kept off: nothing else may write the target of this table"},

@@ -12,7 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// An endpoint that is http or none of Amazon's is an emulator's, and one that is http on another host is insecure besides: each has a flag.
+// An endpoint that is plain http or not Amazon's counts as an emulator's. One that is plain http on
+// another host is also insecure. Each case has a flag.
 func TestCheckEndpoint(t *testing.T) {
 	const emulator, insecure, malformed = diag.EmulatorNotAllowed, diag.InsecureEndpoint, diag.EmulatorNotAllowed + " "
 	for endpoint, want := range map[string]string{
@@ -65,8 +66,8 @@ func TestCheckEndpoint(t *testing.T) {
 	}
 }
 
-// Each setting by which the SDK redirects a service that is asked is looked at, of the environment
-// and of its profile, unless the SDK is set to ignore them.
+// The check covers every setting by which the SDK redirects a used service, in the environment and
+// in its profile, unless the SDK is set to ignore them.
 func TestEachEndpointSettingIsJudged(t *testing.T) {
 	const elsewhere, tables, streams = "https://example.org", "https://dynamodb.eu-west-1.amazonaws.com", "https://streams.dynamodb.eu-west-1.amazonaws.com"
 	for _, service := range append([]string{""}, awshost.Services...) {
@@ -97,7 +98,7 @@ func TestEachEndpointSettingIsJudged(t *testing.T) {
 	}
 }
 
-// One endpoint without the other is refused wherever it is set.
+// If only one of the two endpoints is set, the configuration is refused, wherever it is set.
 func TestH67OneEndpointOfAProfile(t *testing.T) {
 	const local = "http://localhost:8000"
 	service := func(names ...string) string {
@@ -132,8 +133,8 @@ func TestH67OneEndpointOfAProfile(t *testing.T) {
 	}
 }
 
-// An endpoint of Amazon's for one service alone leaves the other at Amazon's, too. With an emulator the
-// other has to be one. An endpoint is of the service that asks there.
+// If one of Amazon's endpoints is set for only one service, the other service still uses Amazon's.
+// With an emulator, the other must be one too. An endpoint applies to the service that uses it.
 func TestEndpointsOfAmazonsAlone(t *testing.T) {
 	const (
 		table, streams, local = "https://dynamodb.us-east-1.amazonaws.com", "https://streams.dynamodb.us-east-1.amazonaws.com", "http://localhost:8000"
@@ -163,7 +164,7 @@ func TestEndpointsOfAmazonsAlone(t *testing.T) {
 	}
 }
 
-// AWS takes no request that is signed for another region than its endpoint's.
+// AWS rejects a request that is signed for another region than its endpoint's.
 func TestEndpointOfAnotherRegion(t *testing.T) {
 	for endpoint, refused := range map[string]bool{
 		"https://dynamodb.us-east-1.amazonaws.com": false, "https://vpce-0a-1b.streams.dynamodb.us-east-1.vpce.amazonaws.com": false, "": false,
@@ -176,7 +177,7 @@ func TestEndpointOfAnotherRegion(t *testing.T) {
 	}
 }
 
-// profileFile is the file of an AWS profile.
+// profileFile writes the file of an AWS profile.
 func profileFile(t *testing.T, content string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config")

@@ -9,7 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Entries with one target may declare a family of it in two spellings, and no others; entries with two targets as they like.
+// Entries with one target may spell a family's rule differently, but must mean the same. Entries
+// with different targets are independent.
 func TestFamiliesOfSharedTargets(t *testing.T) {
 	parse := func(to, alpha, beta string) error {
 		_, err := Parse("f", []byte("version: 1\ntarget: {project: p, instance: i}\ntables:\n"+
@@ -38,7 +39,8 @@ func TestFamiliesOfSharedTargets(t *testing.T) {
 	}
 }
 
-// Without the key schema a condition may be one of the key. With it, expire: keep is refused at its place.
+// Without the key schema, a condition may concern only the key. With it, expire: keep is refused at
+// its place in the file.
 func TestExpireKeepAgainstTheKeySchema(t *testing.T) {
 	c, err := Parse("f", []byte(`version: 1
 target: { project: p, instance: i }
@@ -65,8 +67,8 @@ tables:
 	}
 }
 
-// Rules without families write family d, as a table without rules does, and as the reference says;
-// the lint knows it too.
+// Rules without families write family d, like a table without rules, as the reference says. The
+// lint knows this too.
 func TestRulesWithoutFamilies(t *testing.T) {
 	for rule, ok := range map[string]bool{
 		"row_key: '{id}'":                      true,

@@ -13,7 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// What was refused is told once, and what it makes of the rest is no finding. What is wrong besides is told with it.
+// A refused value is reported once, and findings that follow from it are suppressed. Independent
+// findings are reported too.
 func TestOneMistakeIsOneFinding(t *testing.T) {
 	long := make([]byte, longestText+1)
 	for i := range long {
@@ -54,7 +55,7 @@ func TestOneMistakeIsOneFinding(t *testing.T) {
 	}
 }
 
-// Names tell rules apart, and a list of what is written that names nothing would write everything.
+// Names distinguish rules, and an empty list of writes must not mean "write everything".
 func TestRulesThatSayTheOpposite(t *testing.T) {
 	for rules, code := range map[string]string{
 		`[{name: a, when: 'x = 1'}, {name: b, when: 'x = 2'}, {when: 'x = 3'}, {}]`: "",
@@ -62,7 +63,7 @@ func TestRulesThatSayTheOpposite(t *testing.T) {
 		`[{row_key: r, cell: {to: "d:{PK}", only: [x]}}]`:                           "",
 		`[{row_key: r, cell: {to: "d:{PK}", only: []}}]`:                            diag.InvalidValue,
 		`[{row_key: r, cell: {to: "d:{PK}", only: [""]}}]`:                          diag.InvalidValue,
-		`[{row_key: r, cell: {to: "d:{PK}", only: }}]`:                              diag.InvalidValue, // its lines are commented out, perhaps
+		`[{row_key: r, cell: {to: "d:{PK}", only: }}]`:                              diag.InvalidValue, // its lines may be commented out
 		`[{when: 'x IN (` + strings.Repeat("1, ", 2000) + `1)'}, {ignore: true}]`:   "",
 		`[{when: 'x IN (` + strings.Repeat("1, ", 1<<15) + `1)'}, {ignore: true}]`:  diag.ConditionInvalid,
 	} {
@@ -74,7 +75,8 @@ func TestRulesThatSayTheOpposite(t *testing.T) {
 	}
 }
 
-// A pipe without a writer is told of, where an open for reading would wait for one; one with a writer is read.
+// A pipe without a writer is reported, because opening it for reading would block. A pipe with a
+// writer is read.
 func TestPipes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

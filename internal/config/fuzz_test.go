@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// known are the keys of this version, written down apart from the schema.
+// known lists the keys of this version, independently of the schema.
 var known = map[string][]string{
 	"":            {"version", "name", "source", "target", "state", "tables", "apply", "dual_writes", "backfill", "errors", "http", "log"},
 	"source":      {"region", "role_arn", "start"},
@@ -27,8 +27,8 @@ var known = map[string][]string{
 	"log":         {"level", "format"},
 }
 
-// FuzzParse: no input panics; what is refused is refused with findings of exit status 2 that stand inside the file; what is
-// accepted has known keys only, and survives printing.
+// FuzzParse: no input panics. Refused input has findings with exit status 2 and a place inside the
+// file. Accepted input has only known keys, and survives printing.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/accepted/*.yaml", "testdata/refused/*.yaml"} {
 		for _, path := range files(&testing.T{}, pattern) {

@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// spellings are mappings of table Orders. Those of a line mean the same, and no two lines do.
+// spellings are mappings of table Orders. Those on one line have the same meaning, and those on
+// different lines do not.
 var spellings = [][]string{
 	{`{from: Orders}`, `{from: Orders, to: Orders}`, `{from: Orders, families: {d: maxversions=1}}`, `{from: Orders, families: {d: maxversions=1}, rules: [{columns: {"*": d}}]}`,
 		`{from: Orders, ttl: {attribute: t, expire: follow_deletes}}`, `{from: Orders, start: now}`, `{from: Orders, owned: true}`, `{from: Orders, families: {d: maxversions=1}, rules: [{name: all, to: Orders}]}`},
@@ -36,7 +37,8 @@ var spellings = [][]string{
 	{`{RULES: [{when: 'a = 1 AND b = 2'}]}`},
 	{`{RULES: [{when: 'a = 1', ignore: true}, {when: 'b = 1', row_key: "b#{PK}#{SK}"}]}`},
 	{`{RULES: [{when: 'b = 1', row_key: "b#{PK}#{SK}"}, {when: 'a = 1', ignore: true}]}`},
-	// Of two rules of one address, whose items take each other's place, one is spelled otherwise.
+	// Two rules have one address, and their items can replace each other. One rule is spelled
+	// differently.
 	{`{RULES: [{when: 'a = 1', row_key: "x#{PK}#{SK}"}, {row_key: "x#{PK}#{SK}"}]}`, `{RULES: [{when: 'a = 1', row_key: "x#{PK}#{SK}"}, {row_key: "x#{ PK }#{SK}"}]}`},
 	{`{from: Orders, families: {d: never, e: never}, rules: [{columns: {"*": d, x: {to: "e:y"}}}]}`, `{from: Orders, families: {e: never, d: never}, rules: [{columns: {x: "e:y", "*": d}}]}`},
 	{`{from: Orders, families: {d: never, e: never}, rules: [{columns: {"*": d, x: {to: "e:y", as: json}}}]}`},
@@ -52,8 +54,9 @@ var spellings = [][]string{
 	{`{RULES: [{write: [{row_key: "a#{PK}#{SK}"}, {row_key: "b#{PK}#{SK}", to: others}]}]}`},
 }
 
-// The hash covers the whole mapping, and nothing else: what means the same has one, whatever its spelling, and goes on after a restart.
-// Mappings of one hash write the same.
+// The hash covers the whole mapping and nothing else. Mappings with the same meaning have the same
+// hash, whatever their spelling, so a restart continues. Mappings with the same hash write the
+// same.
 func TestHashIsOfTheMeaning(t *testing.T) {
 	seen := map[string]string{}
 	for _, line := range spellings {
@@ -78,7 +81,8 @@ func TestHashIsOfTheMeaning(t *testing.T) {
 	}
 }
 
-// Rows of a target that several tables share carry their origin, so that a table which comes into it makes other rows of the first one.
+// Rows of a target that several tables share contain their origin. So a table that joins the target
+// changes the rows of the first one.
 func TestHashOfASharedTarget(t *testing.T) {
 	const entry = `{from: Orders, to: shared, families: {d: maxversions=1}, rules: [{row_key: "o#{PK}#{SK}"}]}`
 	alone, shared := configured(t, entry), configured(t, entry+"\n  - "+strings.ReplaceAll(strings.ReplaceAll(entry, "Orders", "Others"), "o#", "x#"))
@@ -87,7 +91,8 @@ func TestHashOfASharedTarget(t *testing.T) {
 	}
 }
 
-// oneHashALine checks that the mappings of a line have one hash, and that no two lines share one.
+// oneHashALine checks that the mappings on a line have the same hash, and those on different lines
+// different ones.
 func oneHashALine(t *testing.T, lines [][]string, entry func(text string) string) {
 	t.Helper()
 	seen := map[string]string{}
@@ -108,8 +113,8 @@ func oneHashALine(t *testing.T, lines [][]string, entry func(text string) string
 	}
 }
 
-// Quotes, parentheses, spaces, ways to write a number, and the order of a set's or map's members
-// say nothing in a condition. What is alike in its letters and unlike in its meaning stays apart.
+// In a condition, these do not matter: quotes, parentheses, spaces, the spelling of a number, and
+// the order of members in a set or map. Equal letters with a different meaning stay different.
 func TestHashOfConditions(t *testing.T) {
 	oneHashALine(t, [][]string{
 		{`a = 1`, "`a` = 1", `a=1.0`, `( a = 10e-1 )`},
@@ -127,8 +132,8 @@ func TestHashOfConditions(t *testing.T) {
 	}, func(text string) string { return fmt.Sprintf("{RULES: [{when: %q}, {ignore: true}]}", text) })
 }
 
-// So it is with the rules of families, of which the order, repetitions and needless parentheses say
-// nothing, and with row keys and columns.
+// The same applies to the rules of families, where order, repetitions and extra parentheses do not
+// matter, and to row keys and columns.
 func TestHashOfFamiliesAndTemplates(t *testing.T) {
 	oneHashALine(t, [][]string{
 		{"maxversions=1", "maxversions=1 || maxversions=1", "(maxversions=1)"}, {"maxversions=10"}, {"never"},
@@ -151,7 +156,7 @@ func TestHashOfFamiliesAndTemplates(t *testing.T) {
 	}, func(text string) string { return "{RULES: [{columns: " + text + "}]}" })
 }
 
-// configured is a configuration with the entry of a table. RULES stands for a beginning.
+// configured returns a configuration with the entry of a table. RULES is replaced by default rules.
 func configured(t *testing.T, table string) *Config {
 	t.Helper()
 	table = strings.ReplaceAll(table, "{RULES:", "{from: Orders, families: {d: maxversions=1}, rules:")
@@ -162,7 +167,8 @@ func configured(t *testing.T, table string) *Config {
 	return c
 }
 
-// writes is what a mapping makes of some items, for comparison; or that the key schema is not one for it.
+// writes returns the rows of some items under a mapping, for comparison, or says that the key
+// schema does not fit.
 func writes(t *testing.T, c *Config) string {
 	t.Helper()
 	m, err := c.Tables[0].Mapping([]transform.KeyAttribute{{Name: "PK", Type: attribute.KindS}, {Name: "SK", Type: attribute.KindS}})

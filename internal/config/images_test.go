@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-// A key of a bucket may hold what it likes, except that it names a folder.
+// The key in a bucket may have any name, except one that names a folder.
 func TestFolderOfAnExport(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"scan": true, "/data/{table}": true,

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// TestJSONSchemaIsGenerated holds the embedded schema equal to the tags and comments of Config. Write it anew with -update.
+// TestJSONSchemaIsGenerated keeps the embedded schema equal to the tags and comments of Config. Run
+// with -update to write it.
 func TestJSONSchemaIsGenerated(t *testing.T) {
 	g := schemaMaker{t: t, comments: commentsOf(t)}
 	root := g.section(&schema, reflect.TypeFor[Config](), false)
@@ -30,7 +31,7 @@ func TestJSONSchemaIsGenerated(t *testing.T) {
 	golden(t, "replicator.schema.json", text.String())
 }
 
-// commentsOf are the comments on fields in config.go, by type and field.
+// commentsOf returns the comments on fields in config.go, by type and field.
 func commentsOf(t *testing.T) map[string]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -63,8 +64,8 @@ type schemaMaker struct {
 	comments map[string]string
 }
 
-// section is an object of the keys, and nothing else. Absent, null and {} are the same to the decoder, unless something below must be
-// given, or the section is a named entry.
+// section returns an object with these keys only. Absent, null and {} are the same to the decoder,
+// unless something below is required, or the section is a named entry.
 func (g *schemaMaker) section(f *field, of reflect.Type, named bool) object {
 	properties, required := object{}, []string{}
 	for i := range f.fields {
@@ -84,7 +85,7 @@ func (g *schemaMaker) section(f *field, of reflect.Type, named bool) object {
 	return s
 }
 
-// needed tells whether the configuration cannot do without the key.
+// needed reports whether the key is required.
 func needed(f *field) bool {
 	if f.required != "" {
 		return true
@@ -117,7 +118,7 @@ func (g *schemaMaker) described(f *field, sf reflect.StructField, parent reflect
 	return s
 }
 
-// typed is the text of a value as YAML reads it.
+// typed returns the value of a text as YAML reads it.
 func (f *field) typed(s string) any {
 	switch {
 	case f.kind == truth:
@@ -161,7 +162,8 @@ func (g *schemaMaker) value(f *field, of reflect.Type) object {
 	return scalarSchema(f)
 }
 
-// notKnown are texts that pass whatever the key: one that refers to a variable, and an empty one, which counts as not given.
+// notKnown are texts that pass for every key: a reference to a variable, and an empty text, which
+// counts as absent.
 func notKnown(f *field) object {
 	if f.required != "" {
 		return object{"type": "string", "pattern": `\$`}
@@ -169,14 +171,14 @@ func notKnown(f *field) object {
 	return object{"type": "string", "pattern": `^$|\$`}
 }
 
-// textForms are the forms of texts that can be told without the decoder, by the name of their check.
+// textForms are the patterns that can be checked without the decoder, by the name of their check.
 var textForms = map[string]*regexp.Regexp{
 	"name": migrationName, "bigtable_table": bigtableTable, "resource": resourceID, "region": awsRegion, "role": roleARN, "view": authorizedView,
 	"capacity": capacity, "percent": percent, "park_to": parkTo, "images": images,
 }
 
-// scalarSchema admits the value of a key as YAML reads it. The decoder takes the text of any single value, so a number may be
-// a name, and a text in quotes a number.
+// scalarSchema returns the schema of a key's value as YAML reads it. The decoder reads the text of
+// any scalar, so a number may be a name, and a quoted text a number.
 func scalarSchema(f *field) object {
 	anyOf := func(forms ...any) object { return object{"anyOf": append(forms, notKnown(f))} }
 	switch {
@@ -201,7 +203,8 @@ func scalarSchema(f *field) object {
 	case f.kind == duration:
 		return anyOf(object{"type": "string", "pattern": `^([0-9.]+(d|h|m|s|ms|us|µs|μs|ns))+$`})
 	case textForms[f.check] != nil:
-		// A form of numbers and truths would be the form of their texts, which is not known here: 0x1 may be 1.
+		// A pattern for numbers and booleans would need their text, which is unknown here: 0x1 may
+		// be 1.
 		return anyOf(object{"type": "string", "pattern": textForms[f.check].String()}, object{"type": []string{"number", "boolean"}})
 	}
 	s := object{"type": []string{"string", "number", "boolean"}}

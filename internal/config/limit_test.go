@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A share is of what a table has provisioned; units a second are the same for every table.
+// A percentage refers to a table's provisioned capacity. Units per second are the same for every
+// table.
 func TestCapacity(t *testing.T) {
 	for _, c := range []struct {
 		text        string
@@ -16,7 +17,7 @@ func TestCapacity(t *testing.T) {
 		{"25%", 400, 100, true},
 		{"12.5%", 80, 10, true},
 		{"100%", 5, 5, true},
-		{"25%", 0, 0, false}, // billed per request: a share of nothing that is known
+		{"25%", 0, 0, false}, // on-demand: the capacity is unknown
 		{"500", 400, 500, true},
 		{"500", 0, 500, true},
 		{"1.5", 0, 1.5, true},

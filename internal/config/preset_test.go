@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// What the presets make of an item, by the key schema.
+// The rows and cells that the presets make of an item, by key schema.
 func TestPresets(t *testing.T) {
 	c, err := parseFile(t, "testdata/accepted/presets.yaml")
 	if err != nil {
@@ -71,7 +71,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// The utility leaves the sort key out, so that items overwrite each other. That is refused, with both cures.
+// The utility omits the sort key, so items overwrite each other. That is refused, with both fixes.
 func TestPresetWithoutSortKey(t *testing.T) {
 	c, err := parseFile(t, "testdata/accepted/presets.yaml")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// A region that AWS does not have is a warning, with what was probably meant; one that may be new is told as such.
+// A region that AWS does not have is a warning with a suggestion. A region that may be new is
+// described as such.
 func TestRegionThatDoesNotExist(t *testing.T) {
 	for _, name := range awshost.Regions {
 		if CheckRegion(name, diag.Position{}) != nil || !awshost.IsRegion(name) {

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// H102: what a ledger keeps of a mapping makes the same one again: of every example, and of the
-// one without rules.
+// H102: the ledger's text of a mapping produces the same mapping again, for every example and
+// without rules.
 func TestH102_AMappingIsMadeAgain(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*/replicator.yaml")
 	more, _ := filepath.Glob("../../test/sim/mappings/*/replicator.yaml")

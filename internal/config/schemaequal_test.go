@@ -37,7 +37,7 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// asEditor is a YAML node as an editor hands it to the schema.
+// asEditor converts a YAML node as an editor does for the schema.
 func asEditor(n *yaml.Node) any {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -66,7 +66,8 @@ func asEditor(n *yaml.Node) any {
 	return n.Value
 }
 
-// structure is what the decoder says of keys and of the kinds of values, before it looks at what they mean together.
+// structure returns the decoder's findings about keys and kinds of values, before it checks their
+// meaning together.
 func structure(content []byte) ([]string, *yaml.Node) {
 	d := &decoder{file: "f", env: testEnv, where: map[string]diag.Position{}, written: map[string]written{}, bad: map[string]bool{}}
 	root, syntax := document("f", content)
@@ -87,10 +88,11 @@ func structure(content []byte) ([]string, *yaml.Node) {
 	return codes, root
 }
 
-// structural are what the schema must refuse as well; of other findings, such as a text that is too long, it need not know.
+// structural lists the findings that the schema must have as well. It need not have others, such as
+// a text that is too long.
 var structural = []string{diag.UnknownKey, diag.NotAvailable, diag.WrongType, diag.MissingValue, diag.UnknownVersion}
 
-// agree compares decoder and schema on a document. It reports whether it was accepted by the decoder.
+// agree compares decoder and schema on a document. It reports whether the decoder accepts it.
 func agree(t *testing.T, s *jsonschema.Schema, content []byte) bool {
 	t.Helper()
 	codes, root := structure(content)
@@ -111,7 +113,7 @@ func agree(t *testing.T, s *jsonschema.Schema, content []byte) bool {
 	return len(codes) == 0
 }
 
-// TestJSONSchemaAgreesOnFiles: configurations of the tests, the examples and what is deployed.
+// TestJSONSchemaAgreesOnFiles: configurations of the tests, the examples and deploy/.
 func TestJSONSchemaAgreesOnFiles(t *testing.T) {
 	s := compiledSchema(t)
 	accepted := 0
@@ -126,7 +128,7 @@ func TestJSONSchemaAgreesOnFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.Contains(path, "refused/empty") || strings.Contains(path, "not_a_mapping") {
-				continue // a document of nothing: an editor says nothing either
+				continue // an empty document: an editor reports nothing either
 			}
 			if agree(t, s, content) {
 				accepted++
@@ -138,7 +140,8 @@ func TestJSONSchemaAgreesOnFiles(t *testing.T) {
 	}
 }
 
-// TestJSONSchemaHasTheKeys: every key of Config, by its tags alone, and no other.
+// TestJSONSchemaHasTheKeys: the schema has every key of Config, computed from its tags, and no
+// other.
 func TestJSONSchemaHasTheKeys(t *testing.T) {
 	want := map[string]bool{}
 	var ofType func(of reflect.Type, prefix string)
@@ -160,7 +163,7 @@ func TestJSONSchemaHasTheKeys(t *testing.T) {
 		}
 	}
 	ofType(reflect.TypeFor[Config](), "")
-	// The entries of families are single values: the key they stand for is not written.
+	// The entries of families are single values, so the key that they stand for is not written.
 	delete(want, "/tables/families/rule")
 	got := map[string]bool{}
 	var ofSchema func(v any, prefix string)
@@ -196,7 +199,7 @@ func TestJSONSchemaHasTheKeys(t *testing.T) {
 	}
 }
 
-// TestJSONSchemaAgreesOnMutations changes configurations at random places and asks both.
+// TestJSONSchemaAgreesOnMutations changes configurations at random places and compares both.
 func TestJSONSchemaAgreesOnMutations(t *testing.T) {
 	s := compiledSchema(t)
 	var bases [][]byte
@@ -236,8 +239,8 @@ func TestJSONSchemaAgreesOnMutations(t *testing.T) {
 	}
 }
 
-// mutate changes one place at or below a node: a value becomes another kind of value, a key is misspelt, taken away, or added where
-// it may not belong.
+// mutate changes one place at or below a node. A value gets another kind, or a key is misspelt,
+// removed, or added where it may not belong.
 func mutate(r *rand.Rand, root *yaml.Node) {
 	var places []*yaml.Node
 	var collect func(n *yaml.Node)

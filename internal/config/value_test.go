@@ -55,7 +55,8 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// A file is UTF-8 or refused, and so is what a variable brings into it: of what is not, two mappings that write other rows have one hash.
+// A file must be UTF-8, and so must the values of its variables. Otherwise two mappings that write
+// different rows could have the same hash.
 func TestVariablesAreText(t *testing.T) {
 	for value, code := range map[string]string{"\u00ff": "", "\xff": diag.InvalidValue, "\xfe": diag.InvalidValue} {
 		_, err := Parse("f", []byte("version: 1\ntarget: {project: p, instance: i}\ntables:\n  - {from: Orders, families: {d: never}, rules: [{row_key: \"${V}#{PK}\"}]}\n"),
@@ -182,7 +183,7 @@ func TestH67StrayEmulatorVariable(t *testing.T) {
 	golden(t, "testdata/environment.txt", text.String())
 }
 
-// With a view for readers there is nothing to warn of.
+// With a view for readers there is no warning.
 func TestLintWithView(t *testing.T) {
 	c := &Config{State: State{TombstoneAge: day}, Tables: make([]Table, 1)}
 	if len(Lint(c)) != 1 {

@@ -9,8 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// What stands in the place of a path is named, and never shown. A path is accepted, be there a file
-// or not: that is for whoever opens it.
+// If a variable holds something other than a path, the variable is named and its value is never
+// shown. A path is accepted whether or not the file exists, because the check is left to the
+// opener.
 func TestVariablesThatNameFiles(t *testing.T) {
 	odd := filepath.Join(t.TempDir(), "{odd}\n")
 	if err := os.WriteFile(odd, nil, 0o600); err != nil {
@@ -52,7 +53,7 @@ func TestVariablesThatNameFiles(t *testing.T) {
 	}
 }
 
-// A proxy that Go would ignore, or read as another host, is refused, without its password.
+// A proxy that Go would ignore, or read as another host, is refused, and its password is not shown.
 func TestProxies(t *testing.T) {
 	for _, c := range []struct {
 		env  map[string]string
@@ -67,7 +68,7 @@ func TestProxies(t *testing.T) {
 		{map[string]string{"HTTPS_PROXY": "http://user:s3cret#x@127.0.0.1:9"}, "HTTPS_PROXY is not a URL (\"http://xxxxx@127.0.0.1:9\")"},
 		{map[string]string{"HTTPS_PROXY": "http://user:s3cret/x@127.0.0.1:9"}, "HTTPS_PROXY is not a URL"},
 		{map[string]string{"https_proxy": "user:s3cret%zz@127.0.0.1:9"}, "https_proxy is not a URL (\"xxxxx@127.0.0.1:9\")"},
-		{map[string]string{"HTTPS_PROXY": "http://proxy:1", "https_proxy": "http://%zz"}, ""}, // the other one is not looked at
+		{map[string]string{"HTTPS_PROXY": "http://proxy:1", "https_proxy": "http://%zz"}, ""}, // the other variable is not used
 		{map[string]string{"HTTP_PROXY": "http://"}, "HTTP_PROXY is not a URL"},
 		{map[string]string{"http_proxy": "http://proxy:port"}, "http_proxy is not a URL"},
 	} {

@@ -8,7 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// A mistake in a text has its place in the file, in whatever way YAML has the text; where that cannot be told it is the place of the text.
+// A mistake in a text has its place in the file, in every YAML style of text. If that place cannot
+// be computed, it is the start of the text.
 func TestPlacesInTexts(t *testing.T) {
 	for when, place := range map[string]string{
 		"a == 1":       "8:17",

@@ -26,7 +26,7 @@ func TestMoneyAndSizes(t *testing.T) {
 	}
 }
 
-// The slowest of all bounds decides.
+// The slowest limit determines the duration.
 func TestCopying(t *testing.T) {
 	p := Default()
 	base := Table{Items: 100_000_000, Bytes: 100_000_000 * 1024}
@@ -63,7 +63,7 @@ func TestCopying(t *testing.T) {
 
 var everySecond = Run{Poll: time.Second, Lease: 15 * time.Second}
 
-// 50 GiB on demand, worked out by hand.
+// 50 GiB on demand, calculated by hand.
 func TestEstimate(t *testing.T) {
 	p := Default()
 	table := Table{Items: 50 << 20, Bytes: 50 << 30, OpenShards: 4}
@@ -92,7 +92,7 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%s rests on no price", line.What)
 		}
 	}
-	// What is there already costs nothing.
+	// Existing resources cost nothing more.
 	table.ReadCapacity, table.OpenShards = 1000, 0
 	for _, line := range p.Estimate(table, Cluster{Nodes: 3}, everySecond) {
 		switch line.What {
@@ -104,7 +104,7 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%+v", line)
 		}
 	}
-	// A topic costs what is published, and as much again for what appliers pull.
+	// A topic costs the published messages, and the same again for those that appliers pull.
 	through := Table{Items: 1 << 20, Bytes: 1 << 30, Published: true}
 	for applied, times := range map[bool]float64{false: 1, true: 2} {
 		through.Applied = applied
@@ -145,7 +145,7 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// Every price has a source, and the table its day.
+// Every price has a source, and the price list has a date.
 func TestDefault(t *testing.T) {
 	p := Default()
 	if p.Date == "" || p.Currency == "" || p.Regions == "" {
@@ -158,7 +158,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// Copies beside each other need the nodes of their sum, for the time of the longest.
+// Concurrent copies need the sum of their nodes, for the time of the longest.
 func TestNodes(t *testing.T) {
 	p := Default()
 	copies := []Copy{{RowsPerSecond: 5000, Time: 90 * time.Minute}, {RowsPerSecond: 5000, Time: time.Minute}, {RowsPerSecond: 5000}, {RowsPerSecond: 1e6, Time: time.Millisecond}}

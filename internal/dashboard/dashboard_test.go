@@ -48,7 +48,7 @@ func served(b *Board) (string, http.Header) {
 	return w.Body.String(), w.Header()
 }
 
-// The page shows where the migration stands, in words beside shapes, with figures for programs.
+// The page shows the state of the migration, in words beside symbols, with figures for programs.
 func TestThePageShowsTheMigration(t *testing.T) {
 	b := board()
 	if text, _ := served(b); !strings.Contains(text, "not read yet") {
@@ -76,7 +76,7 @@ func TestThePageShowsTheMigration(t *testing.T) {
 	}
 }
 
-// Nothing but the page's own style and script runs, and nothing is loaded from elsewhere.
+// Only the page's own style and script run, and nothing is loaded from elsewhere.
 func TestThePolicyAdmitsWhatIsThere(t *testing.T) {
 	b := board()
 	m := read(t, time.Time{})
@@ -101,7 +101,8 @@ func TestThePolicyAdmitsWhatIsThere(t *testing.T) {
 	}
 }
 
-// Each page hears of us every second: of a change at once, else that we are there; and it lets a server end.
+// Each page receives an event every second: a change immediately, otherwise a sign of life. It does
+// not prevent the server's end.
 func TestPagesFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := board()
@@ -134,7 +135,7 @@ func TestPagesFollow(t *testing.T) {
 	})
 }
 
-// An open page costs little: 50 of them take what one does, but for the writing.
+// An open page costs little: 50 of them take as much as one, except for the writing.
 func BenchmarkFiftyPages(b *testing.B) {
 	board := board()
 	m := &status.Document{}
@@ -149,7 +150,7 @@ func BenchmarkFiftyPages(b *testing.B) {
 	}
 }
 
-// A worker that answers and holds no lease is shown as a standby.
+// A worker that runs and holds no lease is shown as a standby.
 func TestThePageShowsStandbys(t *testing.T) {
 	m := &status.Document{}
 	if err := json.Unmarshal([]byte(strings.Replace(document, `"workers": [`, `"workers": [{"id": "w-b", "keeps": []}, {"id": "w-c", "keeps": [], "idle": true}, `, 1)), m); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// drawn writes a drawing as lines: column, row, word and name of each box, then its edges.
+// drawn formats a drawing as lines: column, row, word and name of each box, then its edges.
 func drawn(d drawing) (lines []string) {
 	for _, b := range d.Boxes {
 		lines = append(lines, fmt.Sprintf("%d/%d %s %s %s", (b.X-rim)/(boxWidth+besideBox), (b.Y-rim)/(boxHeight+belowBox), b.State.Shape, b.State.Word, b.Name))
@@ -26,7 +26,7 @@ func shardsOf(t *testing.T, text string) (shards []status.Shard) {
 	return shards
 }
 
-// Children stand beside their parent, and what rolled while nobody split it is one box.
+// Children are drawn beside their parent, and a chain of rolled shards without a split is one box.
 func TestLineageIsDrawn(t *testing.T) {
 	shards := shardsOf(t, `[{"id": "a", "state": "done"}, {"id": "b", "parent": "a", "state": "done"}, {"id": "c", "parent": "b", "state": "done"},
 		{"id": "e", "parent": "c", "state": "reading", "owner": "worker-a"}, {"id": "d", "parent": "c", "state": "reading", "owner": "w", "why": {"code": "silent", "text": "for 40s"}},
@@ -56,7 +56,7 @@ func TestLineageIsDrawn(t *testing.T) {
 	}
 }
 
-// A drawing has an end. What somebody should look at is in it.
+// A drawing has a maximum size. Shards that need attention are always in it.
 func TestLargeLineage(t *testing.T) {
 	var shards []status.Shard
 	for i := range 100 {
@@ -81,7 +81,7 @@ func TestLargeLineage(t *testing.T) {
 	}
 }
 
-// A cutover shows its steps, and gates only as long as they may be asked.
+// A cutover shows its steps, and its gates only while they matter.
 func TestStepsOfACutover(t *testing.T) {
 	m := &status.Document{}
 	shapes := func() (text string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// fixed is a source table in memory that gives one item a page.
+// fixed is a source table in memory that returns one item per page.
 type fixed []attribute.Item
 
 func (f fixed) Describe(context.Context, string) (backfill.Description, error) {
@@ -89,7 +89,7 @@ func itemOf(customer, order, note string) attribute.Item {
 	})
 }
 
-// copied is the target after everything of a source was applied.
+// copied returns the target after a source was completely applied.
 func copied(t *testing.T, f fixed) stored {
 	t.Helper()
 	d, _ := f.Describe(context.Background(), tableName)
@@ -104,13 +104,14 @@ func copied(t *testing.T, f fixed) stored {
 	return rows
 }
 
-// The comparison must see every way in which the stores can differ; a demo whose verdict is always the same proves nothing.
+// The comparison must notice every way in which the stores can differ. A demo that always reports
+// success would prove nothing.
 func TestCompareSeesEveryDifference(t *testing.T) {
 	source := fixed{itemOf("a#1", "x", "alpha"), itemOf("a#1", "y", "beta"), itemOf("b%", "z", "gamma")}
 	for _, c := range []struct {
 		name   string
 		change func(rows stored) stored
-		want   string // part of what is told; "" if nothing differs
+		want   string // part of the report; "" if nothing differs
 	}{
 		{"equal", func(rows stored) stored { return rows }, ""},
 		{"a tombstone of a removed item", func(rows stored) stored {
@@ -159,7 +160,7 @@ func TestCompareSeesEveryDifference(t *testing.T) {
 	}
 }
 
-// The demo promises items of every type.
+// The demo has items of every type.
 func TestItemsHaveAttributesOfAllTypes(t *testing.T) {
 	kinds := map[string]bool{}
 	for n := range 100 {
@@ -193,7 +194,7 @@ func TestItemsHaveAttributesOfAllTypes(t *testing.T) {
 	}
 }
 
-// Every kind of change works against the embedded service, and the items stay what DynamoDB accepts.
+// Every kind of change works against the embedded service, and DynamoDB would accept all items.
 func TestWorkload(t *testing.T) {
 	ctx := context.Background()
 	s, err := startServices(ctx, 1)
@@ -233,7 +234,7 @@ func TestMetric(t *testing.T) {
 	}
 }
 
-// A worker must not find its way to a cloud, nor another configuration.
+// A worker of the demo must not reach a cloud or read another configuration.
 func TestChildEnvironment(t *testing.T) {
 	s, err := startServices(context.Background(), 1)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The demo's own clients lead to its own services, wherever the environment sends others.
+// The demo's own clients use its own services, whatever the environment says.
 func TestTheEnvironmentDoesNotDivertTheDemo(t *testing.T) {
 	for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS"} {
 		t.Setenv(name, "http://127.0.0.1:1")
@@ -35,7 +35,7 @@ func TestTheEnvironmentDoesNotDivertTheDemo(t *testing.T) {
 	}
 }
 
-// The logs of a demo that failed stay, and the narration names them; those of one that was interrupted go.
+// A failed demo keeps its logs, and the output names them. An interrupted demo removes them.
 func TestTheLogsOfAFailedDemoAreKept(t *testing.T) {
 	failing, err := exec.LookPath("false")
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A worker outlives every demo that can be asked for, and a copy has time for its items.
+// A worker runs longer than every possible demo, and a copy has enough time for its items.
 func TestLimitsFollowTheOptions(t *testing.T) {
 	for _, c := range []struct {
 		items    int
 		duration time.Duration
 	}{{10_000, 20 * time.Second}, {10_000, time.Hour}, {1_000_000, 24 * time.Hour}} {
 		o := Options{Items: c.items, Duration: c.duration}
-		if slow := time.Duration(c.items) * time.Millisecond; o.copyLimit() < copyStart+slow { // a thousand items a second
+		if slow := time.Duration(c.items) * time.Millisecond; o.copyLimit() < copyStart+slow { // a thousand items per second
 			t.Errorf("%d items: the copy may take %s", c.items, o.copyLimit())
 		}
 		if parts := o.copyLimit() + c.duration + 2*drainLimit + stopTime; o.life() < parts+time.Minute {

@@ -9,7 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// The way back is told step by step, each once, and is over only after a gap: a table that has not noticed it yet looks in order.
+// The recovery is narrated step by step, each once. It is over only after a gap, because a table
+// that has not noticed the gap yet looks in order.
 func TestMendingIsToldStepByStep(t *testing.T) {
 	var m mending
 	var said []string

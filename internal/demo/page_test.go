@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The first line of a demo names the page, which is there before any worker is, shows the table as
-// soon as its ledger was asked for, and is gone with the demo.
+// The first line of a demo names the page. The page exists before any worker, shows the table once
+// the ledger was read, and ends with the demo.
 func TestThePageComesFirst(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

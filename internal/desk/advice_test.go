@@ -21,27 +21,27 @@ import (
 
 var now = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// advised is a migration of the table Orders that stands so that something is advised.
+// advised is a migration of the table Orders in a state in which something is advised.
 type advised struct {
 	*testing.T
 	ends    *ends
 	cfg     *config.Config
 	console *terminal.Console
 	ledger  *checkpoint.Ledger
-	facts   standing.Facts // what is read of no table's record
+	facts   standing.Facts // facts that are in no table's record
 }
 
-// advice is a case: how the ledger stands, and what the advised command does to it.
+// advice is a case: the ledger's state, and the effect of the advised command on it.
 type advice struct {
 	name    string
 	seed    func(a *advised)
-	command string // that is advised, without the first word
+	command string // the advised command, without the first word
 	follow  func(a *advised)
 	then    string // what is advised next; "" if it is another state, or nothing
 }
 
 // Every command that a state advises is accepted in that state, and is not advised again once it
-// has done what it is there for.
+// has had its effect.
 func TestAdviceLeadsOut(t *testing.T) {
 	found := map[string]bool{}
 	for _, c := range walked {
@@ -110,7 +110,7 @@ func (a *advised) cutover(change func(c *checkpoint.Cutover)) {
 	a.must(err)
 }
 
-// first is what the first condition of the table advises that advises anything.
+// first returns what the first condition of the table with advice advises.
 func (a *advised) first() string {
 	a.Helper()
 	f := a.facts
@@ -144,7 +144,7 @@ func (a *advised) accepts(name, line string) {
 		command += " --repair"
 	}
 	if command == "run" || command == "plan" {
-		return // they open no migration for a command
+		return // these commands open no migration
 	}
 	m, err := a.both().Open(a.Context(), a.console, a.cfg, desk.Request{Command: command, Table: "Orders"})
 	if err != nil {
@@ -154,14 +154,14 @@ func (a *advised) accepts(name, line string) {
 	_ = m.Close()
 }
 
-// both are the ends, with a source that answers.
+// both returns the ends, with a source that answers.
 func (a *advised) both() desk.Ends {
 	e := a.ends.desk()
 	e.Source = func(context.Context, *config.Config) (desk.Source, error) { return describer{stream: followed}, nil }
 	return e
 }
 
-// steer carries a command of loads out.
+// steer runs a command of loads.
 func steer(action string, r loads.Request) func(a *advised) {
 	return func(a *advised) {
 		a.Helper()
@@ -170,17 +170,17 @@ func steer(action string, r loads.Request) func(a *advised) {
 	}
 }
 
-// with is a change of the table's record.
+// with returns a change of the table's record.
 func with(change func(s *checkpoint.TableState)) func(a *advised) {
 	return func(a *advised) { a.Helper(); a.table(change) }
 }
 
-// does is what a worker or an operator does outside of the record of the table.
+// does returns an action of a worker or an operator outside the table's record.
 func does(change func(f *standing.Facts)) func(a *advised) {
 	return func(a *advised) { change(&a.facts) }
 }
 
-// found is what a verify found that has just ended.
+// found returns the findings of a verify that has just ended.
 func found(c checkpoint.VerifyCounts) func(a *advised) {
 	return with(func(s *checkpoint.TableState) {
 		s.Verify.Result = checkpoint.VerifyResult{Number: 1, Generation: s.Generation, EndedAt: now, VerifyCounts: c}
@@ -199,7 +199,7 @@ func doubted(r standing.Reason) func(a *advised) {
 
 func trusted(f *standing.Facts) { f.Doubts = nil }
 
-// unread lets a minute go by since the shard was read.
+// unread lets a minute pass since the shard was read.
 func unread(change func(s *checkpoint.Shard)) func(a *advised) {
 	return does(func(f *standing.Facts) {
 		s := &f.Shards[0]
@@ -208,7 +208,7 @@ func unread(change func(s *checkpoint.Shard)) func(a *advised) {
 	})
 }
 
-// taken is the shard once a worker reads it again.
+// taken makes a worker read the shard again.
 var taken = does(func(f *standing.Facts) {
 	s := &f.Shards[0]
 	s.Owner, s.ReadAt, s.AppliedTo, s.WrittenAt, s.Trouble = "w2", now, now, now, checkpoint.Trouble{}
@@ -232,7 +232,7 @@ func frozen(step checkpoint.CutoverStep) func(a *advised) {
 
 const looks = "status --shards --table Orders"
 
-// walked has a case of every command that is advised.
+// walked has a case for every advised command.
 var walked = []advice{
 	{"done", frozen(checkpoint.CutoverDone), "finalize --dry-run", func(a *advised) { a.cutover(func(c *checkpoint.Cutover) { c.FinalizedAt = now }) }, ""},
 	{"frozen", frozen(checkpoint.CutoverDrain), "cutover status", frozen(checkpoint.CutoverDone), "finalize --dry-run"},

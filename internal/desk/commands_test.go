@@ -29,7 +29,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// ends are a target that has a ledger only, and leads to a cluster, and a source that is away.
+// ends is a target with only a ledger, routed to a cluster, and a source that does not answer.
 type ends struct {
 	desk.Target
 	store   *checkpointtest.Memory
@@ -42,7 +42,7 @@ func (e *ends) Ledger(string) checkpoint.Store          { return e.store }
 func (e *ends) Cluster(context.Context) (string, error) { return e.cluster, nil }
 func (e *ends) Close() error                            { return nil }
 
-// followed is the stream that ledgers of these tests follow.
+// followed is the stream that these tests' ledgers follow.
 const followed = "arn:aws:dynamodb:us-east-1:1:table/Orders/stream/L"
 
 // describer describes every table with a stream and an id.
@@ -63,8 +63,8 @@ func (e *ends) desk() desk.Ends {
 	}
 }
 
-// operators run the commands of the desk as the program does. The two that only read what is
-// parked demand nothing of the ledger.
+// operators run the commands of the desk as the program does. The two that only read parked items
+// require nothing of the ledger.
 func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]func(context.Context) error {
 	load := func(action string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -129,8 +129,8 @@ func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]
 	}
 }
 
-// Every command refuses alike: in another cluster, after the tables are cut over, and where nothing
-// is started yet.
+// Every command refuses in the same cases: in another cluster, after the tables are cut over, and
+// before anything is started.
 func TestCommandsRefuseAlike(t *testing.T) {
 	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -209,8 +209,8 @@ func TestCommandsRefuseAlike(t *testing.T) {
 	}
 }
 
-// Whatever reads the source compares nothing, loads nothing and repairs nothing of another table
-// than the one that is followed: of another region or account, or one that was created anew.
+// Commands that read the source compare, load and repair only the followed table, not one of
+// another region or account, or a recreated one.
 func TestReadersAskForTheTableThatIsFollowed(t *testing.T) {
 	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -262,7 +262,7 @@ func TestReadersAskForTheTableThatIsFollowed(t *testing.T) {
 	}
 }
 
-// A table is paused and resumed through the ledger alone.
+// A table is paused and resumed only through the ledger.
 func TestATableIsPaused(t *testing.T) {
 	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -292,7 +292,8 @@ func TestATableIsPaused(t *testing.T) {
 	}
 }
 
-// After the switch the commands that only show say so, and advise nothing that would be refused.
+// After the switch, commands that only show something say so, and advise nothing that would be
+// refused.
 func TestWhatIsShownAfterTheSwitchAdvisesNothing(t *testing.T) {
 	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}]\n"), func(string) (string, bool) { return "", false })
 	if err != nil {

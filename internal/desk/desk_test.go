@@ -31,8 +31,8 @@ type scene struct {
 	Source
 	store   *checkpointtest.Memory
 	cluster string // the cluster to which the app profile routes
-	stream  string // of every source table
-	id      string // of every source table
+	stream  string // the stream of every source table
+	id      string // the id of every source table
 	calls   []string
 	env     map[string]string
 	stderr  bytes.Buffer
@@ -52,7 +52,7 @@ func (s *scene) Describe(_ context.Context, table string) (backfill.Description,
 	return backfill.Description{Name: table, ID: s.id, StreamARN: s.stream, At: noon, PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}, nil
 }
 
-// newScene is a scene in which nothing is started yet.
+// newScene returns a scene in which nothing is started yet.
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}, {from: Parts}]\n"),
@@ -63,7 +63,7 @@ func newScene(t *testing.T) *scene {
 	return &scene{T: t, store: &checkpointtest.Memory{}, cluster: "c1", stream: ofHere, id: "first", env: map[string]string{}, cfg: cfg}
 }
 
-// started is a scene in which a worker follows Orders in cluster c1.
+// started returns a scene in which a worker follows Orders in cluster c1.
 func started(t *testing.T) *scene {
 	t.Helper()
 	s := newScene(t)
@@ -85,7 +85,7 @@ func started(t *testing.T) *scene {
 	return s
 }
 
-// stands sets where the cutover is.
+// stands sets the step of the cutover.
 func (s *scene) stands(step checkpoint.CutoverStep) {
 	s.Helper()
 	if _, err := s.ledger.UpdateCutover(s.Context(), func(c *checkpoint.Cutover) error {
@@ -117,7 +117,7 @@ func (s *scene) open(r Request) (*Migration, error) {
 	return s.ends().Open(s.Context(), console, s.cfg, r)
 }
 
-// codeOf is the code of a refusal, "" of none.
+// codeOf returns the code of a refusal, or "".
 func (s *scene) codeOf(err error) string {
 	s.Helper()
 	var told *diag.Error
@@ -130,10 +130,10 @@ func (s *scene) codeOf(err error) string {
 	return told.Code
 }
 
-// demand is what becomes of a command, by the code of its refusal; "" is none.
+// demand describes the refusals of a command, by code; "" is none.
 type demand struct{ unstarted, elsewhere, requested, frozen, over, mapping, region, emulator string }
 
-// What each command that opens a migration demands of it.
+// The requirements of each command that opens a migration.
 func TestWhatCommandsDemand(t *testing.T) {
 	load := demand{diag.LoadRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
 	verify := demand{diag.VerifyRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed}
@@ -219,10 +219,10 @@ func TestWhatCommandsDemand(t *testing.T) {
 	}
 }
 
-// Every step at which writes are frozen, or the application is being moved, refuses what would change
-// what is compared; before it nothing is refused that makes the gates ready.
+// While writes are frozen, or the application is being moved, commands that would change what is
+// compared are refused. Before that, commands that make the gates ready are allowed.
 func TestStepsOfACutover(t *testing.T) {
-	for step, want := range map[checkpoint.CutoverStep][2]string{ // of backfill start, of pause
+	for step, want := range map[checkpoint.CutoverStep][2]string{ // for backfill start and for pause
 		checkpoint.CutoverRequested: {"", diag.CutoverRefused}, checkpoint.CutoverChecks: {"", diag.CutoverRefused},
 		checkpoint.CutoverFreeze: {diag.CutoverRefused, diag.CutoverRefused}, checkpoint.CutoverDrain: {diag.CutoverRefused, diag.CutoverRefused},
 		checkpoint.CutoverVerify: {diag.CutoverRefused, diag.CutoverRefused}, checkpoint.CutoverFence: {diag.CutoverRefused, diag.CutoverRefused},
@@ -243,7 +243,7 @@ func TestStepsOfACutover(t *testing.T) {
 	}
 }
 
-// The checks come in one order: what is refused first is never hidden by what comes later.
+// The checks have a fixed order, so that a later refusal never hides an earlier one.
 func TestOrderOfTheChecks(t *testing.T) {
 	s := started(t)
 	s.env["BIGTABLE_EMULATOR_HOST"] = "localhost:1"
@@ -274,8 +274,8 @@ func TestOrderOfTheChecks(t *testing.T) {
 	}
 }
 
-// A migration that is open has what the command asked for: the ledger, the tables, and what the
-// source says of them. A reader may ask the source later.
+// An open migration has what the command asked for: the ledger, the tables, and the source's
+// description of them. A command that only reads may ask the source later.
 func TestWhatIsOpen(t *testing.T) {
 	s := started(t)
 	m, err := s.open(Request{Command: "verify"})
@@ -292,7 +292,7 @@ func TestWhatIsOpen(t *testing.T) {
 	if err := m.Connect(t.Context()); s.codeOf(err) != diag.OneEndpoint {
 		t.Errorf("with one of two endpoints: %v", err)
 	}
-	s.env["AWS_ENDPOINT_URL_DYNAMODB_STREAMS"] = "http://localhost:8000" // an emulator, which a reader may read
+	s.env["AWS_ENDPOINT_URL_DYNAMODB_STREAMS"] = "http://localhost:8000" // an emulator, which a reading command may read
 	for range 2 {
 		if err := m.Connect(t.Context()); err != nil || m.Tables[0].Mapping == nil || strings.Join(s.calls, ", ") != "target, source, describe Parts" {
 			t.Errorf("%v after %v", err, s.calls)
@@ -304,8 +304,8 @@ func TestWhatIsOpen(t *testing.T) {
 	}
 }
 
-// The time of a migration is the source's from its first answer on, whatever this machine's clock
-// says.
+// From its first answer on, the time of a migration is the source's, whatever this machine's clock
+// shows.
 func TestTimeOfAMigration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unstarted, err := newScene(t).open(Request{Command: "verify status"})
@@ -326,8 +326,8 @@ func TestTimeOfAMigration(t *testing.T) {
 	})
 }
 
-// A command that describes single tables asks the source for those alone, connects once, and
-// refuses the region of another table like the rest.
+// A command about single tables describes only those, connects once, and refuses the region of
+// another table too.
 func TestDescribeOneTable(t *testing.T) {
 	s := started(t)
 	m, err := s.open(Request{Command: "throttle"})
@@ -354,7 +354,7 @@ func TestDescribeOneTable(t *testing.T) {
 	}
 }
 
-// What is not started yet is said in the same words of the migration and of a table.
+// "Not started yet" has the same words for the migration and for a table.
 func TestNotStarted(t *testing.T) {
 	s := newScene(t)
 	for table, what := range map[string]string{"": "the migration is not started yet", "Parts": "table Parts is not started yet"} {
@@ -378,7 +378,7 @@ func TestNotStarted(t *testing.T) {
 	}
 }
 
-// A refusal names what was to be done, and to what.
+// A refusal names the command and its object.
 func TestRefusalsNameTheCommand(t *testing.T) {
 	for r, want := range map[Request]string{
 		{Command: "verify pause"}:                 "cannot pause the verify of test",

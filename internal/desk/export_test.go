@@ -1,4 +1,4 @@
 package desk
 
-// Demanded is what the tests with real operators compare them with.
+// Demanded exports commands to the tests with real operators.
 var Demanded = commands

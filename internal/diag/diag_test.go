@@ -135,7 +135,8 @@ func TestListErr(t *testing.T) {
 	}
 }
 
-// What wraps an error that is no finding says where it happened: its words are told, and not those of the innermost alone.
+// If an error that is not a finding wraps another one, it says where that happened. Its words are
+// printed too, not only those of the innermost error.
 func TestWordsAroundAForeignError(t *testing.T) {
 	found := Findings(fmt.Errorf("reading the ledger: %w", errors.New("no such row")))
 	if len(found) != 1 || found[0].Code != Internal || !strings.Contains(found[0].Error(), "reading the ledger: no such row") {
@@ -159,7 +160,7 @@ func TestRegistry(t *testing.T) {
 		if (e.Exit == ExitDone) != strings.HasSuffix(e.Title, "(warning)") {
 			t.Errorf("%s: exit status %d; only warnings have 0", e.Code, e.Exit)
 		}
-		later := e.Code == NoAWSCredentials || e.Code == NoGCPCredentials // which may come: a service manager is to try again
+		later := e.Code == NoAWSCredentials || e.Code == NoGCPCredentials // these may appear later, so a service manager should retry
 		if strings.HasPrefix(e.Code, "R11") && e.Exit != ExitUsage && !later || later && e.Exit != ExitFailed {
 			t.Errorf("%s: the local environment is exit status 2, and missing credentials 1", e.Code)
 		}
@@ -169,7 +170,8 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-// TestEveryCodeRegistered reads the constants from the source, so that a code cannot be added without its entry.
+// TestEveryCodeRegistered reads the constants from the source, so that no code can be added without
+// its entry.
 func TestEveryCodeRegistered(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
 	if err != nil {

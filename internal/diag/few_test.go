@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Of very many findings the first 50 are written, errors before warnings, and the others are counted.
+// Of very many findings the first 50 are printed, errors before warnings, and the others are
+// counted.
 func TestFewFindingsAreWritten(t *testing.T) {
 	list := func(warnings, errors int) List {
 		var l List
@@ -39,7 +40,7 @@ func TestFewFindingsAreWritten(t *testing.T) {
 	}
 }
 
-// The commands in a remedy find the configuration that the command was given.
+// The commands in a fix use the configuration that the command was given.
 func TestHintsCarryFlags(t *testing.T) {
 	for text, want := range map[string]string{
 		"look at them with `replicator parked list` and `replicator parked show`": "look at them with `replicator parked list -c F` and `replicator parked show -c F`",

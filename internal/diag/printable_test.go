@@ -9,7 +9,7 @@ import (
 )
 
 func TestPrintable(t *testing.T) {
-	for text, want := range map[string][3]string{ // of one line, of lines, quoted
+	for text, want := range map[string][3]string{ // on one line, on several lines, quoted
 		"":                     {"", "", `""`},
 		"größer 語 🎩":           {"größer 語 🎩", "größer 語 🎩", "größer 語 🎩"},
 		`a\x1b"b`:              {`a\x1b"b`, `a\x1b"b`, `a\x1b"b`},
@@ -25,7 +25,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// What programs read stays equal, and holds nothing that a terminal acts upon.
+// Text for programs stays equal, and contains nothing that controls a terminal.
 func TestPrintableJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text") + rapid.SampledFrom([]string{"", "\x1b[2J", "\u009b", "\x7f", "\u2028", "\U000e0001", "\r\n\t"}).Draw(t, "hostile")

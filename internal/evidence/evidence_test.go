@@ -29,7 +29,7 @@ func sequence(t *testing.T, text string) cdc.SequenceNumber {
 	return n
 }
 
-// input is a cutover that was switched at the second call, with an override and a missed writer.
+// input returns a cutover that was switched at the second call, with an override and a straggler.
 func input(t *testing.T) Input {
 	c := checkpoint.Cutover{
 		CutoverPlan: checkpoint.CutoverPlan{
@@ -60,7 +60,7 @@ func input(t *testing.T) Input {
 	}}}
 }
 
-// The folder as it is: whoever changes it looks at the files of testdata.
+// The folder as it is. After a change, review the files of testdata.
 func TestFolder(t *testing.T) {
 	files, err := Files(NewDocument(input(t)), File{"verify.jsonl", []byte("{}\n")})
 	if err != nil {
@@ -148,8 +148,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A proof is of the table that it names: shards of two tables may have one name, and a proof of the
-// one says nothing of the other.
+// A proof applies only to the table that it names: shards of two tables may have the same name.
 func TestProofsAreOfTheirTable(t *testing.T) {
 	in := input(t)
 	other := in.Tables[0]
@@ -168,8 +167,8 @@ func TestProofsAreOfTheirTable(t *testing.T) {
 	}
 }
 
-// What an attempt that ended otherwise leaves behind, by what was read: nothing is left out, and
-// nothing that is unknown is shown as if it were known.
+// The evidence of attempts that ended differently, by what could be read: nothing is omitted, and
+// nothing unknown is shown as known.
 func TestEvidenceOfACancelledRehearsal(t *testing.T) {
 	in := input(t)
 	c := &in.Record
