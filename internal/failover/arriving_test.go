@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// arrives lets a worker of the former cluster take the coordinator lease there. The failover sees
-// it once the ledger was copied.
+// arrives lets a worker of the former cluster take the coordinator lease there. The failover finds
+// the lease once the ledger was replicated.
 func (w *world) arrives(then func(k *checkpoint.Coordinator)) {
 	w.instance.during = func() {
 		l := w.open("worker")
@@ -38,8 +38,8 @@ func (w *world) refusedFor(err error, cause string) {
 	}
 }
 
-// H46: a worker that still renews its lease while the ledger is copied may write. The failover is
-// refused, in a rehearsal too.
+// H46: a worker that still renews its lease while the ledger is replicated may write. The failover
+// is refused, in a rehearsal too.
 func TestH46_AWorkerThatArrivesWithTheCopyIsSeen(t *testing.T) {
 	for _, rehearsal := range []bool{false, true} {
 		in(t, func(w *world) {

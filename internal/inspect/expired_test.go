@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// TestItemsThatGarbageCollectionTakes: what explain takes for expired are items by whose time to
-// live their cells are stamped, from that time on.
+// TestItemsThatGarbageCollectionTakes: explain treats an item as expired if its cells are stamped
+// by its time to live, from that time on.
 func TestItemsThatGarbageCollectionTakes(t *testing.T) {
 	now := time.Unix(1_795_000_000, 0)
 	item := func(until attribute.Value) attribute.Item {
@@ -31,8 +31,8 @@ func TestItemsThatGarbageCollectionTakes(t *testing.T) {
 	}{
 		{"gc", number(now.Unix() - 60), true},
 		{"gc", number(now.Unix() + 60), false},
-		{"gc", attribute.String("1"), false}, // no number: it never expires
-		{"gc", number(1), false},             // years ago, which DynamoDB passes over
+		{"gc", attribute.String("1"), false}, // not a number: it never expires
+		{"gc", number(1), false},             // years ago, which DynamoDB ignores
 		{"follow_deletes", number(now.Unix() - 60), false},
 		{"keep", number(now.Unix() - 60), false},
 	} {

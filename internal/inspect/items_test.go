@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// A folder in place of a file is named as what it is.
+// A folder in place of a file is reported as a folder.
 func TestAFolderIsNoItemFile(t *testing.T) {
 	_, err := readItems(t.TempDir(), 1)
 	var told *diag.Error

@@ -49,7 +49,7 @@ func TestOctets(t *testing.T) {
 	}
 }
 
-// Keys, columns, values and reasons are data of others: in no form can they clear a terminal or
+// Keys, columns, values and reasons come from outside. In no form may they control a terminal or
 // forge a line.
 func TestHostileItems(t *testing.T) {
 	for _, hostile := range []string{"\x1b[2J\x1b[1;31mall good", "a\n----\nforged", "\u009b2J", "a\rforged", "\u202eforged", "a\u2028forged"} {

@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
-// judged is the status of a table.
+// judged returns the status of a table.
 func judged(in status.TableInput) *status.Table {
 	l := &status.Input{Cfg: &config.Config{Name: "test"}, Tables: []config.Table{{From: "Orders", To: "Orders"}}, Inputs: []status.TableInput{in}}
 	return &l.Judge(func(string) (string, bool) { return "", false }, "", noon).Tables[0]

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// exported is a line of an export with every type that DynamoDB has.
+// exported is a line of an export with every type of DynamoDB.
 const exported = `{"Item":{"pk":{"S":"hats"},"n":{"N":"-99999999999999999999999999999999999999"},"b":{"B":"AP8QIA=="},"t":{"BOOL":false},"u":{"NULL":true},` +
 	`"ss":{"SS":["a","é"]},"ns":{"NS":["1","2.5"]},"bs":{"BS":["AA==","/w=="]},"l":{"L":[{"S":""},{"L":[]}]},"m":{"M":{"Item":{"M":{}},"with.dot":{"N":"0"}}}}}` + "\n"
 
@@ -76,7 +76,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A file is the same in every encoding of Unicode, with a mark and without.
+// A file reads the same in every encoding of Unicode, with and without a byte order mark.
 func TestReadDecodes(t *testing.T) {
 	const text = `{"pk":{"S":"é 語 🎩 ` + mark + `"}}` + "\r\n"
 	want, err := Read(strings.NewReader(text), 0)
@@ -119,7 +119,8 @@ func truth(is bool) int {
 	return 0
 }
 
-// A single entry beyond what is held says how to split it: to show fewer items would not help.
+// A single entry above the size limit is reported with advice to split it, because showing fewer
+// items would not help.
 func TestReadTooLarge(t *testing.T) {
 	large := `[{"pk":{"S":"` + strings.Repeat("x", maxBytes) + `"}}]`
 	var known *FormatError
@@ -131,7 +132,7 @@ func TestReadTooLarge(t *testing.T) {
 	}
 }
 
-// An item whose attributes have the names of answers is an item.
+// An item whose attributes have the names of answers counts as an item.
 func TestAttributesLikeAnswers(t *testing.T) {
 	const text = `{"Responses":{"L":[{"S":"x"}]},"Records":{"L":[]}}{"Responses":{"M":{}}}{"Responses":{"SS":["x"]},"Records":{"S":"a"}}`
 	if items, err := Read(strings.NewReader(text), 0); err != nil || len(items) != 3 {
@@ -139,7 +140,7 @@ func TestAttributesLikeAnswers(t *testing.T) {
 	}
 }
 
-// What cannot be read is said, without item data.
+// Unreadable input is reported without item data.
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`$ion_1_0 {Item:{pk:"hats",n:1.}}`:    "it is Amazon Ion",

@@ -32,7 +32,7 @@ type scene struct {
 	cfg     *config.Config
 	ledger  *checkpoint.Ledger
 	cluster string // the cluster to which the app profile routes
-	exists  bool   // the cluster of before
+	exists  bool   // the former cluster
 	copied  []string
 	out     bytes.Buffer
 	stderr  bytes.Buffer
@@ -47,7 +47,7 @@ func (s *scene) Replicate(_ context.Context, table string) (err error) {
 }
 func (s *scene) Close() error { return nil }
 
-// play runs a script in a world of its own, which begins at noon.
+// play runs a script in a world of its own, from noon.
 func play(t *testing.T, script func(ctx context.Context, s *scene)) {
 	t.Helper()
 	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}, {from: Parts}]\n"),
@@ -85,7 +85,7 @@ func (s *scene) ends() desk.Ends {
 	return desk.Ends{Target: func(context.Context, *config.Config) (desk.Target, error) { return s, nil }}
 }
 
-// table is an operator of Orders.
+// table returns an operator of Orders.
 func (s *scene) table(output, reason string) *Operator {
 	return &Operator{Console: s.console(output), Cfg: s.cfg, With: " -c f", Table: "Orders", Reason: reason, Ends: s.ends()}
 }
@@ -111,8 +111,8 @@ func (s *scene) document(into any) {
 	}
 }
 
-// A pause keeps when and why, by the clock of the ledger; a resume removes both. Text and document
-// say the same.
+// A pause records its time and reason, by the clock of the ledger. A resume removes both. Text and
+// document agree.
 func TestATableIsPausedAndResumed(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		if err := s.table("json", "a gap at noon").Pause(ctx); err != nil {
@@ -144,7 +144,7 @@ func TestATableIsPausedAndResumed(t *testing.T) {
 	})
 }
 
-// What cannot be paused says so, and nothing is written.
+// If a table cannot be paused, the command says why and writes nothing.
 func TestWhatIsNotPaused(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		for name, c := range map[string]struct {
@@ -181,7 +181,7 @@ func TestWhatIsNotPaused(t *testing.T) {
 	})
 }
 
-// A ledger that does not answer ends the command, in its own time.
+// If the ledger does not answer, the command ends at its own time limit.
 func TestAPauseEndsWithoutAnAnswer(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		s.store.OnSwap = func(ctx context.Context, _ string, _ func() bool) (bool, error) {
@@ -193,7 +193,7 @@ func TestAPauseEndsWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// failover is an operator whose answer to every question is yes.
+// failover returns an operator who answers every question with yes.
 func (s *scene) failover(output string, asked *[]string) *Failover {
 	return &Failover{Console: s.console(output), Cfg: s.cfg, With: " -c f", Ends: s.ends(), Confirm: func(_ context.Context, question string) error {
 		*asked = append(*asked, question)
@@ -203,7 +203,8 @@ func (s *scene) failover(output string, asked *[]string) *Failover {
 
 var errNo = errors.New("no")
 
-// A failover asks first what cannot be found out, and waits until every worker must have noticed.
+// A failover first asks what it cannot find out, and waits until every worker must have noticed the
+// new route.
 func TestAFailoverLoadsEverything(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		s.cluster = "c2"
@@ -235,7 +236,8 @@ func TestAFailoverLoadsEverything(t *testing.T) {
 	})
 }
 
-// Where everybody had stopped before, and says so, everything goes on where it was.
+// If all workers had stopped before and the operator says so, everything continues at its
+// checkpoints.
 func TestAFailoverKeepsPositions(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		s.cluster = "c2"
@@ -255,7 +257,7 @@ func TestAFailoverKeepsPositions(t *testing.T) {
 	})
 }
 
-// A rehearsal asks nobody and changes nothing; its document says what would be.
+// A rehearsal asks no question and changes nothing. Its document says what would happen.
 func TestAFailoverIsRehearsed(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		s.cluster = "c2"
@@ -264,7 +266,7 @@ func TestAFailoverIsRehearsed(t *testing.T) {
 			o := s.failover(output, &asked)
 			o.DryRun = true
 			if output == "" {
-				o.Confirm = nil // a log, for example
+				o.Confirm = nil // off a terminal, for example
 			}
 			if err := o.Run(ctx); err != nil || len(asked) != 0 {
 				t.Fatalf("%v, asked %q", err, asked)
@@ -294,7 +296,7 @@ func TestAFailoverIsRehearsed(t *testing.T) {
 	})
 }
 
-// What a failover refuses, and when: before anybody waits where that is possible.
+// The refusals of a failover, and when they happen: before any wait if possible.
 func TestAFailoverIsRefused(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		s.cluster = "c2"
@@ -336,7 +338,7 @@ func TestAFailoverIsRefused(t *testing.T) {
 	})
 }
 
-// What becomes of a cutover is said, with what nothing makes up for after the switch.
+// The command reports what happens to a cutover, and what remains lost after the switch.
 func TestAFailoverSaysWhatBecomesOfACutover(t *testing.T) {
 	const cancelled = "the cutover is cancelled; the application stays frozen until a worker has called hook unfreeze_writes"
 	const missing = "cluster c1 was deleted: rows that it took last may be missing, and replicator loads nothing after the switch"
@@ -386,7 +388,7 @@ func TestAFailoverSaysWhatBecomesOfACutover(t *testing.T) {
 	}
 }
 
-// A cutover of which nobody knows what became is answered first; the document names where it stands.
+// A cutover with an unknown outcome needs an answer first. The document names its step.
 func TestAFailoverAsksWhetherTheApplicationHasSwitched(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		s.cluster, s.exists = "c2", false

@@ -18,7 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// closing is a target that counts what is open.
+// closing is a target that counts open connections.
 type closing struct {
 	target
 	open *int
@@ -26,7 +26,7 @@ type closing struct {
 
 func (c closing) Close() error { *c.open--; return nil }
 
-// counted lets the operator's connections to the target be counted.
+// counted makes the operator's connections to the target countable.
 func (d *desked) counted() (open, opened *int) {
 	open, opened = new(int), new(int)
 	inner := d.Ends.Target
@@ -39,8 +39,8 @@ func (d *desked) counted() (open, opened *int) {
 	return open, opened
 }
 
-// Whatever comes of a command, its connection to the target is closed when it returns: a program
-// that embeds commands would leak one with each.
+// Whatever the outcome of a command, its connection to the target is closed when it returns.
+// Otherwise a program that embeds commands would leak connections.
 func TestACommandClosesWhatItOpened(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -89,8 +89,8 @@ func TestACommandClosesWhatItOpened(t *testing.T) {
 	})
 }
 
-// A table whose record has no generation yet is not followed: nothing is done for it, and `run` is
-// what comes next, although the ledger knows it.
+// A table whose record has no generation yet is not followed. Nothing is done for it, and `run` is
+// the next step, although the ledger knows the table.
 func TestATableWithoutAGenerationIsNotFollowed(t *testing.T) {
 	table := TableInput{Found: true, State: checkpoint.TableState{Source: "Orders", MappingHash: "h"}}
 	table.Config.From = "Orders"
@@ -106,7 +106,7 @@ func TestATableWithoutAGenerationIsNotFollowed(t *testing.T) {
 	}
 }
 
-// An export of a table that is not followed is not even looked at: the answer is that of any start.
+// An export of a table that is not followed is not read. The answer is the same as for any start.
 func TestAnExportOfATableThatIsNotFollowed(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -121,8 +121,8 @@ func TestAnExportOfATableThatIsNotFollowed(t *testing.T) {
 	})
 }
 
-// Where every table refuses what was asked for all of them, the command fails: a script must not go
-// on as if a load had begun. One that is refused is not waited for, whatever --wait says.
+// If every table refuses a request for all tables, the command fails, so that a script does not
+// continue as if a load had begun. A refused request is not waited for, even with --wait.
 func TestACommandFailsWhereEveryTableRefuses(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -154,8 +154,8 @@ func TestACommandFailsWhereEveryTableRefuses(t *testing.T) {
 	})
 }
 
-// What the ledger refuses is told with its own reason and cure, and is still the ledger's error to
-// whoever looks for it.
+// A refusal by the ledger is printed with its own reason and fix, and errors.As still finds the
+// ledger's error.
 func TestARefusalOfTheLedgerIsPassedOn(t *testing.T) {
 	ctx := t.Context()
 	var told *diag.Error
@@ -173,8 +173,8 @@ func TestARefusalOfTheLedgerIsPassedOn(t *testing.T) {
 	}
 }
 
-// Nobody has to be at a terminal for what needs no answer, and a redo without one is refused before
-// anything is opened.
+// Requests that need no answer also work without a terminal. A redo without an answer is refused
+// before anything is opened.
 func TestWhichCommandsNeedATerminal(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -194,8 +194,8 @@ func TestWhichCommandsNeedATerminal(t *testing.T) {
 	})
 }
 
-// Only an answer about the sweep allows it: nobody is asked of a pause while one waits, and nobody of a
-// table that is not followed.
+// Only an answer about the sweep approves it. No question is asked about a pause while a sweep
+// waits, or about a table that is not followed.
 func TestNobodyIsAskedInVain(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -215,7 +215,7 @@ func TestNobodyIsAskedInVain(t *testing.T) {
 	})
 }
 
-// A migration that has not begun leads to run, with the flags of the command.
+// If no migration has begun, the next step is run, with the flags of the command.
 func TestAWaitBeforeTheMigration(t *testing.T) {
 	over, err := (&Input{}).verdict(" -c f")
 	var told *diag.Error
@@ -224,7 +224,7 @@ func TestAWaitBeforeTheMigration(t *testing.T) {
 	}
 }
 
-// A dry run answers with --yes what the command would do with --yes.
+// With --yes, a dry run shows what the command would do with --yes.
 func TestADryRunKnowsOfTheAnswer(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -245,7 +245,7 @@ func TestADryRunKnowsOfTheAnswer(t *testing.T) {
 	})
 }
 
-// A sweep that was allowed already is not allowed again: there is nothing to do.
+// A sweep that was already approved is not approved again: there is nothing to do.
 func TestAnApprovalIsNotRepeated(t *testing.T) {
 	l := checkpoint.Load{Generation: 7, Number: 2, Parts: 4}
 	for approved, want := range map[bool]string{false: ActionResume, true: actionNone} {
@@ -257,8 +257,8 @@ func TestAnApprovalIsNotRepeated(t *testing.T) {
 	}
 }
 
-// What follows the copy: an answer is asked for only of rows in a target that others may have
-// written, and what the pass before counted is shown.
+// After the copy, an approval is needed only for rows in a target that others may have written. The
+// counts of the previous pass are shown.
 func TestWhatFollowsTheCopy(t *testing.T) {
 	texts := map[string]string{}
 	for name, c := range map[string]struct {
@@ -279,12 +279,12 @@ func TestWhatFollowsTheCopy(t *testing.T) {
 		}
 		texts[text] = name
 	}
-	if len(texts) != 5 { // a target of ours and an allowed one are swept alike
+	if len(texts) != 5 { // replicator's own targets and approved ones are swept alike
 		t.Errorf("%q", texts)
 	}
 }
 
-// A table without items takes no time, and no number is made up for it.
+// A table without items takes no time, and no figure is invented for it.
 func TestAnEmptyTableHasNoDuration(t *testing.T) {
 	in := &Input{Cfg: &config.Config{}}
 	if e := in.estimate(backfill.Description{}, cost.Default(), TableInput{}); e.Seconds != nil || e.Items != 0 || e.Parts < 1 {
@@ -292,8 +292,8 @@ func TestAnEmptyTableHasNoDuration(t *testing.T) {
 	}
 }
 
-// A wait for an export is told while the load is asked for, and leads to the command that tries it
-// again once there will be none. What was wished for a load that has begun says nothing any more.
+// A wait for an export is reported while the load is requested, and names the command to retry once
+// there will be no export. A request for a load that has begun is no longer reported.
 func TestHowFarAnExportIs(t *testing.T) {
 	to := "s3://bucket/p"
 	wish := checkpoint.ExportRequest{To: to}
@@ -305,7 +305,7 @@ func TestHowFarAnExportIs(t *testing.T) {
 	shown := map[string]bool{}
 	for name, c := range map[string]struct {
 		load checkpoint.Load
-		says []string // parts of it; none: nothing is said
+		says []string // parts of the text; empty: no text
 		next string   // the command after a failure
 	}{
 		"wished for":         {checkpoint.Load{AskedAt: noon, Request: wish}, []string{to}, ""},
@@ -343,7 +343,8 @@ func TestHowFarAnExportIs(t *testing.T) {
 	}
 }
 
-// A load after a gap is asked for. After one that did not help a verify names what it left.
+// A load after a gap is requested. After a load that did not help, a verify counts the remaining
+// rows.
 func TestTheNextStepAfterALoss(t *testing.T) {
 	over := checkpoint.Load{Generation: 7, Number: 1, Parts: 1, DoneAt: noon, SweptAt: noon}
 	for name, c := range map[string]struct {
@@ -361,8 +362,8 @@ func TestTheNextStepAfterALoss(t *testing.T) {
 	}
 }
 
-// The latest time of windows is told where windows alone mend the loss, and only there; the exports
-// that a load copies are named with their addresses, first to last.
+// The latest time of windows is shown only if windows alone repair the loss. The exports that a
+// load copies are named with their addresses, first to last.
 func TestWhatTheDocumentTellsOfExports(t *testing.T) {
 	s := checkpoint.TableState{Source: "Orders", Generation: 7, Adopted: 7, Base: 5, NeedsLoad: true, Reason: "lost", Kind: checkpoint.KindStream, LostFrom: noon}
 	in := &Input{Cfg: &config.Config{State: config.State{Lease: testLease}}, ledger: &checkpoint.Ledger{}, Tables: []TableInput{{Found: true, State: s}}}
@@ -388,14 +389,14 @@ func TestWhatTheDocumentTellsOfExports(t *testing.T) {
 	if table, shown := text(); !slices.Equal(table.Load.Exports, []string{"s3://b/full", "s3://b/w"}) || !strings.Contains(shown, "s3://b/full") {
 		t.Errorf("%+v\n%s", table, shown)
 	}
-	in.Tables[0].State.Kind, in.Tables[0].State.Load.Export.From = checkpoint.KindStream, noon.Add(-time.Hour) // once its load runs nobody has to ask for windows
+	in.Tables[0].State.Kind, in.Tables[0].State.Load.Export.From = checkpoint.KindStream, noon.Add(-time.Hour) // once its load runs, no windows need to be requested
 	if _, shown := text(); strings.Contains(shown, by.Format(time.RFC3339)) {
 		t.Errorf("while it is loaded:\n%s", shown)
 	}
 }
 
-// The read units of a sweep are added to those of its copy, and have their price; the copy's own
-// are those of its parts, which its record has only once it is over.
+// A sweep's read units are added to those of its copy, with their price. The copy's units come from
+// its parts, because its record has them only at the end.
 func TestReadUnitsOfCopyAndSweep(t *testing.T) {
 	l := checkpoint.Load{Generation: 7, Number: 1, Parts: 1, Units: 100, Items: 3, StartedAt: noon}
 	s := checkpoint.TableState{Source: "Orders", Generation: 7, Adopted: 7, NeedsLoad: true, Load: l}
@@ -410,8 +411,8 @@ func TestReadUnitsOfCopyAndSweep(t *testing.T) {
 	}
 }
 
-// A pause that is of the load to come slows nothing; a rate is told while one worker of several
-// writes; and only a copy has an end that can be estimated.
+// A pause for the next load does not slow the current one. A rate is shown while one of several
+// workers writes. Only a copy has an estimated end.
 func TestWhatIsToldOfNow(t *testing.T) {
 	part := func(total int, written time.Time) checkpoint.Part {
 		p := checkpoint.Part{Generation: 7, Number: 1, Total: total, Begun: noon.Add(-2 * time.Minute), Owner: "w"}
@@ -449,8 +450,8 @@ func TestWhatIsToldOfNow(t *testing.T) {
 	}
 }
 
-// A line of a wait has what a copy can tell of itself: items, rate, the time that is left, and why it
-// is slow.
+// While the command waits, a copy's line has items, rate, remaining time, and the reason why it is
+// slow.
 func TestALineOfAWait(t *testing.T) {
 	p := checkpoint.Part{Generation: 7, Number: 1, Total: 1, Begun: noon.Add(-2 * time.Minute), Owner: "w"}
 	p.WrittenAt, p.Items, p.Trouble.Cause = noon, 1200, "target CPU"
@@ -469,7 +470,7 @@ func TestALineOfAWait(t *testing.T) {
 	}
 }
 
-// A dry run says "would" of what would be done, and of nothing else.
+// A dry run says "would" for what would be done, and for nothing else.
 func TestWhatADryRunWouldDo(t *testing.T) {
 	d := &Document{DryRun: true}
 	for action, would := range map[string]bool{ActionStart: true, ActionRedo: true, ActionThrottle: true, actionNone: false, actionRefused: false} {

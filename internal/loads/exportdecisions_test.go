@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// refusalOf is what the command says of a start from exports; nil if it is asked for.
+// refusalOf returns the refusal of a start from exports, or nil if the load is requested.
 func (s *scene) refusalOf(ctx context.Context, o *desked, r Request) *diag.Error {
 	s.Helper()
 	r.Action = ActionStart
@@ -29,8 +29,8 @@ func (s *scene) refusalOf(ctx context.Context, o *desked, r Request) *diag.Error
 	return told
 }
 
-// DynamoDB forgets exports, and may keep an identity from asking about them. Then somebody has to
-// say that the export shows the whole table: with a flag of the command, or in the configuration.
+// DynamoDB forgets exports, and may deny the call that describes them. An operator must then
+// confirm that the export shows the whole table, with a flag or in the configuration.
 func TestSomebodySaysThatAnExportIsWhole(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		play(t, fmt.Sprintf(`{from: "%s{table}", whole_export: %v}`, at, whole), func(ctx context.Context, s *scene) {
@@ -52,7 +52,7 @@ func TestSomebodySaysThatAnExportIsWhole(t *testing.T) {
 	}
 }
 
-// A load has as many exports as the ledger keeps, and not one more.
+// A load has at most as many exports as the ledger can hold.
 func TestAsManyExportsAsALoadHas(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -77,8 +77,8 @@ func TestAsManyExportsAsALoadHas(t *testing.T) {
 	})
 }
 
-// Every export is asked for with the name that the service knows it by: workers compare that with
-// what lies at the address.
+// Every export is requested with the service's name for it, because workers compare that name with
+// the export at the address.
 func TestTheLedgerHasTheNamesOfExports(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -86,7 +86,7 @@ func TestTheLedgerHasTheNamesOfExports(t *testing.T) {
 		o := s.operator("Orders")
 		from, to := noon.Add(-2*time.Hour), noon.Add(-time.Hour)
 		o.source.exports[at+"full"], o.source.exports[at+"w"] = full(from), window(from, to)
-		if told := s.refusalOf(ctx, o, Request{From: []string{at + "w", at + "full"}}); told != nil { // in whatever order
+		if told := s.refusalOf(ctx, o, Request{From: []string{at + "w", at + "full"}}); told != nil { // in any order
 			t.Fatalf("%+v", told)
 		}
 		got := s.state(ctx).Load.Exports()
@@ -97,8 +97,8 @@ func TestTheLedgerHasTheNamesOfExports(t *testing.T) {
 	})
 }
 
-// A repair may copy a full export, too. That windows alone need --repair-gap is told where they are
-// alone, and of nothing else that is wrong.
+// A repair may also copy a full export. The advice that windows alone need --repair-gap appears
+// only for windows without a full export, and not for other mistakes.
 func TestWhatMayRepairAGap(t *testing.T) {
 	begin := noon.Add(-2 * time.Hour)
 	for name, c := range map[string]struct {
@@ -126,8 +126,8 @@ func TestWhatMayRepairAGap(t *testing.T) {
 	}
 }
 
-// Windows for a table that has lost nothing, or whose load of this generation is over, are no gap
-// that cannot be mended: the command says what it says of every other load.
+// Windows for a table that lost nothing, or whose load of this generation is done, are not a gap
+// that cannot be repaired. The command answers as for any other load.
 func TestWindowsWhereNothingIsToBeMended(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -148,8 +148,9 @@ func TestWindowsWhereNothingIsToBeMended(t *testing.T) {
 	})
 }
 
-// What waiting mends is no refusal: the load is asked for, and begins once the stream is read. But
-// before a generation's beginning is known to the service's clock, no export there is will do.
+// If waiting is enough, the load is not refused: it is requested, and begins once the stream is
+// read. But until the beginning of a generation is known by the service's clock, no existing export
+// is admissible.
 func TestAnExportIsAskedForBeforeItMayBegin(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit    func(t *checkpoint.TableState)
@@ -172,8 +173,8 @@ func TestAnExportIsAskedForBeforeItMayBegin(t *testing.T) {
 	}
 }
 
-// An export is as old as it may be at half of the age above which images are put aside. The one that
-// is too old is named, which is the first: its windows are younger.
+// The maximum age of an export is half of the age above which images are parked. The error names
+// the first export, which is the oldest: its windows are newer.
 func TestTheOldestExportIsNamed(t *testing.T) {
 	for late, refused := range map[time.Duration]bool{0: false, time.Second: true} {
 		play(t, "{}", func(ctx context.Context, s *scene) {
@@ -190,8 +191,8 @@ func TestTheOldestExportIsNamed(t *testing.T) {
 	}
 }
 
-// An export that is yet to be made costs what it says, and no scan is estimated in its place. One
-// that cannot be made says of which table, and how that is mended.
+// The cost of a future export is shown, and no scan is estimated instead. If an export cannot be
+// made, the error names the table and the fix.
 func TestADryRunOfAnExportThatIsToBeMade(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -210,8 +211,8 @@ func TestADryRunOfAnExportThatIsToBeMade(t *testing.T) {
 	})
 }
 
-// Of a table that the application writes too, an export waits until all writes of before have
-// landed. Where waiting mends it, the configuration's export is not refused.
+// If the application also writes a table, an export waits until all earlier writes have arrived. If
+// waiting is enough, the configuration's export is not refused.
 func TestANamedExportWaitsForDualWrites(t *testing.T) {
 	play(t, `{from: "`+at+`{table}"}`, func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -232,8 +233,8 @@ func TestANamedExportWaitsForDualWrites(t *testing.T) {
 	})
 }
 
-// What somebody has to mend is a refusal, whichever service says so. Its cause goes before the error
-// that it wraps.
+// Problems that an operator must fix are refusals, whichever service reports them. The cause comes
+// before the wrapped error.
 func TestWhoRefusesAnExport(t *testing.T) {
 	wrapped := func(cause string, err error) error {
 		return &diag.Error{Code: diag.LoadRefused, What: "w", Cause: cause, Err: err, Fix: "fix"}

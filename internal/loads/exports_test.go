@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// older lets Orders be followed since some time before noon, in a generation that a gap began.
+// older makes Orders followed since some time before noon, in a generation that a gap began.
 func (s *scene) older(ctx context.Context, adopted time.Duration) {
 	s.Helper()
 	s.lose(ctx)
@@ -23,8 +23,8 @@ func (s *scene) older(ctx context.Context, adopted time.Duration) {
 
 const at = "s3://bucket/AWSDynamoDB/"
 
-// An export is loaded that fits the table and the stream: the ledger has its address, and the
-// decision what it holds.
+// An export that fits the table and the stream is loaded. The ledger has its address, and the
+// decision its content.
 func TestAnExportIsLoaded(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -61,7 +61,7 @@ func TestAnExportIsLoaded(t *testing.T) {
 	})
 }
 
-// Exports that no worker could load are refused before anything is asked for, each with what to do.
+// Exports that no worker could load are refused before anything is requested, each with its fix.
 func TestExportsAreRefused(t *testing.T) {
 	day := 24 * time.Hour
 	for name, c := range map[string]struct {
@@ -99,7 +99,7 @@ func TestExportsAreRefused(t *testing.T) {
 			}
 		})
 	}
-	play(t, "{}", func(ctx context.Context, s *scene) { // just young enough
+	play(t, "{}", func(ctx context.Context, s *scene) { // just recent enough
 		s.begin(ctx)
 		s.older(ctx, 7*day)
 		o := s.operator("Orders")
@@ -108,7 +108,7 @@ func TestExportsAreRefused(t *testing.T) {
 	})
 }
 
-// Windows alone mend a gap that begins after them, while backups were on.
+// Windows alone repair a gap that begins after them, if point-in-time recovery was on.
 func TestWindowsMendAGap(t *testing.T) {
 	for name, c := range map[string]struct {
 		from     time.Duration // of the first window, before noon
@@ -145,8 +145,8 @@ func TestWindowsMendAGap(t *testing.T) {
 	}
 }
 
-// An export is asked for where the service can make one. What it costs is said, and what was asked
-// for already is not asked for again, unless it goes elsewhere or there will be none.
+// An export is requested if the service can make one. Its cost is shown. An earlier request is not
+// repeated, unless it has another destination or will produce no export.
 func TestAnExportIsAskedFor(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -190,7 +190,8 @@ func TestAnExportIsAskedFor(t *testing.T) {
 	})
 }
 
-// Of the export that the configuration names, what waiting mends is told from what somebody has to.
+// For the export in the configuration, the answer distinguishes problems that waiting fixes from
+// those that an operator must fix.
 func TestTheNamedExportIsJudged(t *testing.T) {
 	play(t, `{from: "`+at+`{table}"}`, func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -224,7 +225,8 @@ func TestTheNamedExportIsJudged(t *testing.T) {
 	})
 }
 
-// Sources that do not go together are refused before anything is read, and an empty name is no scan.
+// Sources that cannot be combined are refused before anything is read. An empty name does not mean
+// a scan.
 func TestSourcesThatDoNotGoTogether(t *testing.T) {
 	one, two := []string{at + "full"}, []string{at + "full", at + "w"}
 	for text, c := range map[string]struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// A load is slowed by what the workers say of now: a worker that has written nothing for three leases
-// says nothing, and neither does a part that nobody holds.
+// Only current reports of workers show why a load is slow. A worker that has written nothing for
+// three leases does not count, nor does a part without a holder.
 func TestWhatSlowsALoad(t *testing.T) {
 	copying := checkpoint.TableState{Source: "Orders", Generation: 7, Adopted: 7, Load: checkpoint.Load{Generation: 7, Number: 1, Parts: 2, StartedAt: noon.Add(-time.Hour)}}
 	part := func(silent time.Duration, owner, cause string) checkpoint.Part {
@@ -47,8 +47,8 @@ func TestWhatSlowsALoad(t *testing.T) {
 	}
 }
 
-// The counts of a sweep are those of the passes before and of the one that runs, and a pause that is
-// of the load to come is not shown of the one that is over.
+// The counts of a sweep add its earlier passes and the running one. A pause for the next load is
+// not shown for the finished one.
 func TestCountsOfASweep(t *testing.T) {
 	s := checkpoint.Sweep{Pass: 2, Parts: 1, BegunAt: noon, Counts: checkpoint.Counts{Seen: 9, Put: 3, Removed: 2, Unexplained: 1}}
 	var p Progress
@@ -72,7 +72,8 @@ func TestCountsOfASweep(t *testing.T) {
 	}
 }
 
-// Flags of throttle are read to the thousandth of a percent; none lifts a limit, nothing leaves it.
+// Flags of throttle are parsed to a thousandth of a percent. No value removes a limit by accident,
+// and none leaves it unchanged.
 func TestLimitsOfFlags(t *testing.T) {
 	configured := config.Backfill{MaxRowsPerSecond: 5000, MaxReadCapacity: "25%", PauseAboveTargetCPU: "70%"}
 	for _, c := range []struct {

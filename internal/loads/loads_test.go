@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// A gap, a load that is asked for, paused and slowed, a sweep that waits, and the end: what an
-// operator sees, and the command that leads on.
+// The states of a repair: a gap, a requested load, a paused and a slowed one, a waiting sweep, and
+// the end. Each shows the operator's view and the next command.
 func TestFromAGapToInSync(t *testing.T) {
 	play(t, "{max_rows_per_second: 5000}", func(ctx context.Context, s *scene) {
 		if d := s.golden(ctx, "nothing"); d.NextSteps[0].Command != "replicator run -c f.yaml" {
@@ -61,7 +61,7 @@ func TestFromAGapToInSync(t *testing.T) {
 // sweepWaits ends the copy, and the pass that only counts.
 func (s *scene) sweepWaits(ctx context.Context) {
 	s.Helper()
-	for index := 1; index < 4; index++ { // the lease of the first is over by now
+	for index := 1; index < 4; index++ { // the first one's lease has ended
 		s.check(s.part(ctx, index).Finish(ctx, checkpoint.PartProgress{Items: 25_000, Bytes: 64 << 20, Units: 8192}))
 	}
 	state := s.state(ctx)
@@ -85,7 +85,7 @@ func (s *scene) pass(ctx context.Context, number int, counts checkpoint.Counts) 
 	s.check(err)
 }
 
-// What a command does where a load stands, and whether a wait goes on there.
+// The effect of each command in each state of a load, and whether a wait continues there.
 func TestDecisions(t *testing.T) {
 	sealed := checkpoint.Load{Generation: 7, Number: 2, Parts: 4}
 	over := sealed
@@ -112,7 +112,7 @@ func TestDecisions(t *testing.T) {
 		state                                checkpoint.TableState
 		start, repair, pause, resume, answer string // actions; answer: resume --yes
 		over                                 bool
-		stuck                                string // part of it
+		stuck                                string // part of the text
 	}{
 		"unknown":   {checkpoint.TableState{Source: "Orders"}, actionRefused, actionRefused, actionRefused, actionRefused, actionRefused, false, ""},
 		"not asked": {state(checkpoint.Load{}, false), ActionStart, actionNone, actionNone, actionNone, actionNone, false, ""},
@@ -161,7 +161,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// A redo begins another generation with a load that is asked for; limits are read by the next look.
+// A redo begins another generation with a requested load. Workers read changed limits at their next
+// pass.
 func TestRedoAndThrottle(t *testing.T) {
 	play(t, "{max_read_capacity: 25%, pause_above_target_cpu: 70%}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -187,8 +188,8 @@ func TestRedoAndThrottle(t *testing.T) {
 	}
 }
 
-// A load that is cancelled ends, and what leads on is the start of another one. Where none runs,
-// nothing is done.
+// A cancelled load ends, and the next step starts another one. If no load is in progress, nothing
+// is done.
 func TestACancelLeadsToAnotherLoad(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin func(ctx context.Context, s *scene)
@@ -229,7 +230,7 @@ func TestACancelLeadsToAnotherLoad(t *testing.T) {
 	}
 }
 
-// Another step meanwhile refuses the decision that was made before it, with what to do instead.
+// If the state changes meanwhile, the earlier decision is refused, with advice.
 func TestADecisionThatCameTooLate(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -259,7 +260,7 @@ func (d described) Describe(context.Context, string) (backfill.Description, erro
 	return d.Description, nil
 }
 
-// A dry run says what a load takes under the limits in force, and changes nothing.
+// A dry run shows the cost of a load under the current limits, and changes nothing.
 func TestDryRun(t *testing.T) {
 	play(t, "{max_read_capacity: 25%}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -285,15 +286,14 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
-// The rate counts what lies in the last five minutes, and nothing before there is a tenth of a
-// minute.
+// The rate counts the last five minutes, and is shown only after a tenth of a minute.
 func TestRate(t *testing.T) {
 	part := func(begun, end time.Duration, items int64) checkpoint.Part {
 		p := checkpoint.Part{Begun: noon.Add(begun)}
 		p.Items, p.WrittenAt = items, noon.Add(end)
 		return p
 	}
-	corrected := func(p checkpoint.Part, offset float64) checkpoint.Part { // by how wrong its worker knew its clock
+	corrected := func(p checkpoint.Part, offset float64) checkpoint.Part { // the error of its worker's clock
 		p.ClockOffset = offset
 		return p
 	}
@@ -305,7 +305,7 @@ func TestRate(t *testing.T) {
 		"none":       {nil, 0, false},
 		"just begun": {[]checkpoint.Part{part(-5*time.Second, 0, 100)}, 0, false},
 		"young":      {[]checkpoint.Part{part(-time.Minute, 0, 600)}, 10, true},
-		"long":       {[]checkpoint.Part{part(-10*time.Minute, 0, 6000)}, 10, true}, // half of its time lies in the window
+		"long":       {[]checkpoint.Part{part(-10*time.Minute, 0, 6000)}, 10, true}, // half of its time is in the window
 		"former":     {[]checkpoint.Part{part(-20*time.Minute, -10*time.Minute, 6000), part(-5*time.Minute, 0, 300)}, 1, true},
 		"of before":  {[]checkpoint.Part{{}}, 0, false},
 		"ahead":      {[]checkpoint.Part{part(time.Minute, 2*time.Minute, 600)}, 10, true},

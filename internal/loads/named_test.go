@@ -13,7 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// TestRefusalsOfExports: what another attempt may mend is none, and what somebody has to mend says how.
+// TestRefusalsOfExports: a problem that a retry may fix is not a refusal. A problem that an
+// operator must fix comes with its fix.
 func TestRefusalsOfExports(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -32,7 +33,8 @@ func TestRefusalsOfExports(t *testing.T) {
 	}
 }
 
-// TestWhatALoadCopiesIsShown, and which export it does not, with the command that tries it again.
+// TestWhatALoadCopiesIsShown: the status names what a load copies, and which export it does not
+// copy, with the command to retry.
 func TestWhatALoadCopiesIsShown(t *testing.T) {
 	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	full := checkpoint.Export{Address: "s3://b/1", At: at.Add(-time.Hour)}

@@ -29,14 +29,14 @@ import (
 
 const ordersARN = "arn:aws:dynamodb:eu-west-1:111122223333:table/Orders"
 
-// answers are what the source says of its tables and exports.
+// answers holds the source's answers about its tables and exports.
 type answers struct {
 	desk.Source
 	capacity int64
 	ahead    time.Duration // of its clock before the operator's
 	recovery backfill.Recovery
 	report   backfill.ExportReport
-	unknown  error // in place of a report
+	unknown  error // instead of a report
 	exports  map[string]archived
 	asked    []string
 }
@@ -72,7 +72,8 @@ type archived func(o *exportstest.Objects, name string) error
 
 var ordersTable = exportstest.Table{ARN: ordersARN, ID: "id"}
 
-// full is a full export of a time, of three items, and window one of two changes up to it.
+// full returns a full export of three items at a time. window returns one of two changes up to a
+// time.
 func full(at time.Time) archived {
 	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
 	return func(o *exportstest.Objects, name string) error {
@@ -80,7 +81,7 @@ func full(at time.Time) archived {
 	}
 }
 
-// billed lets an export be of thirty bytes.
+// billed makes an export's billed size thirty bytes.
 func billed(o *exportstest.Objects, name string) error {
 	in, err := o.Open(context.Background(), name+"/manifest-summary.json")
 	if err != nil {
@@ -99,15 +100,16 @@ func window(from, to time.Time) archived {
 	}
 }
 
-// desked is an operator of the scene, with what he reads.
+// desked is an operator of the scene, with his output.
 type desked struct {
 	*Operator
 	out, stderr bytes.Buffer
-	asked       []string // of him
+	asked       []string // the questions he was asked
 	source      *answers
 }
 
-// operator is somebody who steers the loads of a table, "" for all, and says yes to every question.
+// operator returns an operator who controls the loads of a table, or with "" of all, and answers
+// every question with yes.
 func (s *scene) operator(table string) *desked {
 	d := &desked{source: &answers{capacity: 100, recovery: backfill.Recovery{On: true, From: noon.Add(-72 * time.Hour)}, report: backfill.ExportReport{JSON: true}, exports: map[string]archived{}}}
 	d.Operator = &Operator{Console: &terminal.Console{Stdout: &d.out, Stderr: &d.stderr, Output: "json", Env: func(string) (string, bool) { return "", false }},
@@ -120,7 +122,7 @@ func (s *scene) operator(table string) *desked {
 	return d
 }
 
-// document is what the last command wrote.
+// document returns the document of the last command.
 func (d *desked) document(t *testing.T) Document {
 	t.Helper()
 	var out Document
@@ -131,14 +133,14 @@ func (d *desked) document(t *testing.T) Document {
 	return out
 }
 
-// ends lets the load of Orders end in order.
+// ends ends the load of Orders regularly.
 func (s *scene) ends(ctx context.Context) {
 	s.update(ctx, func(t *checkpoint.TableState) {
 		t.Load.DoneAt, t.Load.SweptAt, t.NeedsLoad, t.Base = task.Now(ctx), task.Now(ctx), false, t.Generation
 	})
 }
 
-// follow lets the ledger know Parts, which was loaded long ago.
+// follow makes the ledger know Parts, which was loaded long ago.
 func (s *scene) follow(ctx context.Context) {
 	s.Helper()
 	_, err := s.worker.UpdateTable(ctx, "Parts", func(t *checkpoint.TableState) error {
@@ -148,8 +150,8 @@ func (s *scene) follow(ctx context.Context) {
 	s.check(err)
 }
 
-// A wait reads the ledger every two seconds, says every ten how far the loads are that are not over,
-// and ends with the last of them.
+// A wait reads the ledger every two seconds, shows the progress of unfinished loads every ten, and
+// ends with the last of them.
 func TestAWaitEndsWithTheLastLoad(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -178,7 +180,8 @@ func TestAWaitEndsWithTheLastLoad(t *testing.T) {
 	})
 }
 
-// A wait ends at once when a load needs somebody, says what leads on, and ends with its context.
+// A wait ends immediately when a load needs an operator, and shows the next step. It also ends with
+// its context.
 func TestAWaitThatLeadsNowhere(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		o := s.operator("Orders")
@@ -218,7 +221,7 @@ func TestAWaitThatLeadsNowhere(t *testing.T) {
 		s.store.OnRead = nil
 		s.seal(ctx, 1, 10, 10)
 		s.ends(ctx)
-		s.update(ctx, func(t *checkpoint.TableState) { t.Load.Paused = checkpoint.PausedByOperator }) // of the load to come
+		s.update(ctx, func(t *checkpoint.TableState) { t.Load.Paused = checkpoint.PausedByOperator }) // for the next load
 		if err := o.Show(ctx); err != nil {
 			t.Errorf("a load that is over: %v", err)
 		}
@@ -228,8 +231,8 @@ func TestAWaitThatLeadsNowhere(t *testing.T) {
 	})
 }
 
-// A command that looks does not wait unless it is told to, and the document has the ledger's time:
-// the source's, once it was asked.
+// A command that only reads does not wait unless requested. The document has the ledger's time: the
+// source's, once it has answered.
 func TestWhatALookShows(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -253,13 +256,14 @@ func TestWhatALookShows(t *testing.T) {
 	})
 }
 
-// What was asked for one table is refused with the document on stdout; for all of them only where
-// none is left to do it for. A dry run answers alike, and describes only what would be loaded.
+// If one table refuses, the document is still printed. If all tables were requested, the command is
+// refused only if none is left. A dry run answers the same way, and describes only tables that
+// would be loaded.
 func TestRefusedForOneAndForAll(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
 		s.follow(ctx)
-		s.lose(ctx) // Orders needs a load, and Parts is in order
+		s.lose(ctx) // Orders needs a load, and Parts does not
 		s.check(func() error {
 			_, err := s.worker.UpdateTable(ctx, "Parts", func(t *checkpoint.TableState) error {
 				t.Load = checkpoint.Load{Generation: 3, Number: 1, Parts: 1, DoneAt: noon, SweptAt: noon}
@@ -291,7 +295,7 @@ func TestRefusedForOneAndForAll(t *testing.T) {
 	})
 }
 
-// A sweep that waits is asked about; without a terminal nothing is done.
+// The command asks whether to approve a waiting sweep. Without a terminal it does nothing.
 func TestASweepIsAskedFirst(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -328,7 +332,7 @@ func TestASweepIsAskedFirst(t *testing.T) {
 	})
 }
 
-// A redo is asked about as well, and an answer to that allows no sweep.
+// The command asks before a redo too, and that answer approves no sweep.
 func TestARedoIsAskedFirst(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -357,7 +361,7 @@ func TestARedoIsAskedFirst(t *testing.T) {
 	})
 }
 
-// A start that yes goes with allows the sweep after the copy.
+// A start with --yes also approves the sweep after the copy.
 func TestAStartMayAllowTheSweep(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
@@ -370,7 +374,7 @@ func TestAStartMayAllowTheSweep(t *testing.T) {
 	})
 }
 
-// throttle warns of a share that limits nothing, and of nothing else; it is set all the same.
+// throttle warns only of a percentage that limits nothing. It is still set.
 func TestThrottleWarns(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)

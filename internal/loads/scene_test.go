@@ -30,7 +30,7 @@ var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 const testLease = 15 * time.Second
 
 // scene is a migration of the tables Orders and Parts in virtual time: a real ledger in memory,
-// which a worker and an operator write.
+// written by a worker and an operator.
 type scene struct {
 	*testing.T
 	world  *virtual.World
@@ -39,7 +39,7 @@ type scene struct {
 	worker *checkpoint.Ledger
 }
 
-// play runs a script in a world of its own, which begins at noon.
+// play runs a script in a world of its own, from noon.
 func play(t *testing.T, backfill string, script func(ctx context.Context, s *scene)) {
 	t.Helper()
 	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}, {from: Parts}]\nbackfill: "+backfill+"\n"),
@@ -92,7 +92,7 @@ func (s *scene) lose(ctx context.Context) {
 	s.check(err)
 }
 
-// seal plans the load that was asked for.
+// seal plans the requested load.
 func (s *scene) seal(ctx context.Context, parts int, items, bytes int64) {
 	s.Helper()
 	state := s.state(ctx)
@@ -101,7 +101,7 @@ func (s *scene) seal(ctx context.Context, parts int, items, bytes int64) {
 	s.check(err)
 }
 
-// part takes a part of the phase that runs.
+// part leases a part of the running phase.
 func (s *scene) part(ctx context.Context, index int) *checkpoint.PartLease {
 	s.Helper()
 	state := s.state(ctx)
@@ -121,7 +121,7 @@ func (s *scene) part(ctx context.Context, index int) *checkpoint.PartLease {
 
 func (s *scene) sleep(ctx context.Context, d time.Duration) { s.Helper(); s.check(task.Sleep(ctx, d)) }
 
-// read is an operator's look at Orders.
+// read returns an operator's view of Orders.
 func (s *scene) read(ctx context.Context) *Input {
 	s.Helper()
 	o := &Operator{Console: &terminal.Console{Stderr: io.Discard, Env: func(string) (string, bool) { return "", false }}, Cfg: s.cfg, Table: "Orders",
@@ -131,7 +131,7 @@ func (s *scene) read(ctx context.Context) *Input {
 	return in
 }
 
-// target is a target that has a ledger only.
+// target is a target that only has a ledger.
 type target struct {
 	desk.Target
 	store checkpoint.Store
@@ -141,7 +141,7 @@ func (t target) Ledger(string) checkpoint.Store          { return t.store }
 func (t target) Cluster(context.Context) (string, error) { return "", nil }
 func (t target) Close() error                            { return nil }
 
-// steer does what a command does but for asking.
+// steer acts like a command without questions.
 func (s *scene) steer(ctx context.Context, r Request) []Decided {
 	s.Helper()
 	in := s.read(ctx)
@@ -150,7 +150,7 @@ func (s *scene) steer(ctx context.Context, r Request) []Decided {
 	return decided
 }
 
-// golden compares text and document with what is expected, and the document with the schema.
+// golden compares text and document with the expected ones, and validates the document.
 func (s *scene) golden(ctx context.Context, name string, decided ...Decided) *Document {
 	s.Helper()
 	d := s.read(ctx).judge(cost.Default(), " -c f.yaml", s.world.Now())

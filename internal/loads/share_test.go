@@ -20,8 +20,8 @@ func (d capacities) Describe(_ context.Context, table string) (backfill.Descript
 	return backfill.Description{ReadCapacity: units}, nil
 }
 
-// A share of a table without provisioned capacity limits nothing: throttle says so, of the tables
-// that it changes.
+// A percentage limits nothing for a table without provisioned capacity. throttle says so for the
+// tables that it changes.
 func TestSharesThatLimitNothing(t *testing.T) {
 	tables := capacities{"Provisioned": 100, "OnDemand": 0, "Refused": 0}
 	decided := []Decided{{Source: "Provisioned", Action: ActionThrottle}, {Source: "OnDemand", Action: ActionThrottle},

@@ -27,7 +27,7 @@ func read(t *testing.T, text string) (*Example, error) {
 	return Read(path)
 }
 
-// Whatever is wrong with an example is said without its data.
+// Every mistake in an example is reported without its data.
 func TestRefusedExamples(t *testing.T) {
 	c, err := config.Parse("replicator.yaml", []byte(configuration), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -64,8 +64,8 @@ func TestRefusedExamples(t *testing.T) {
 	}
 }
 
-// Editors and shells of Windows leave byte order marks, and write UTF-16: an example is the same,
-// and so are its parts.
+// Editors and shells of Windows write byte order marks and UTF-16. An example and its parts read
+// the same.
 func TestExamplesInOtherEncodings(t *testing.T) {
 	c, err := config.Parse("replicator.yaml", []byte(configuration), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -88,7 +88,7 @@ func TestExamplesInOtherEncodings(t *testing.T) {
 	}
 }
 
-// A deletion of what is not there leaves no record in a stream, and so nothing in the target.
+// A deletion of a missing item leaves no record in a stream, and so no change in the target.
 func TestChangesAreTheStreams(t *testing.T) {
 	c, err := config.Parse("replicator.yaml", []byte(configuration), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -117,7 +117,8 @@ func TestChangesAreTheStreams(t *testing.T) {
 	}
 }
 
-// A row key that looks like the beginning of a part of the file is quoted, so that an example that was updated reads as it was.
+// A row key that looks like the start of a part of the file is quoted, so that an updated example
+// reads the same.
 func TestUpdateKeepsTheParts(t *testing.T) {
 	c, err := config.Parse("replicator.yaml", []byte(configuration), func(string) (string, bool) { return "", false })
 	if err != nil {

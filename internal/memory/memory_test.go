@@ -33,7 +33,7 @@ func TestLimitOfTheContainer(t *testing.T) {
 	}
 }
 
-// A limit that is given is not touched.
+// A limit that is already set is not changed.
 func TestAGivenLimitStays(t *testing.T) {
 	before := debug.SetMemoryLimit(300 << 20)
 	defer debug.SetMemoryLimit(before)

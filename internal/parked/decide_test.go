@@ -24,12 +24,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Nothing is retried or dropped by leaving words out, nor by words that contradict each other.
+// Omitted or contradictory arguments retry or drop nothing.
 func TestWhichSelectionsAreNone(t *testing.T) {
 	const key = `{"pk":"a"}`
 	for _, c := range []struct {
 		s    Selection
-		want string // of the refusal
+		want string // part of the refusal
 	}{
 		{Selection{}, "needs the items to work on"}, {Selection{Table: "Orders"}, "needs the items to work on"},
 		{Selection{All: true}, ""}, {Selection{All: true, Table: "Orders"}, ""}, {Selection{Reason: "r"}, ""}, {Selection{All: true, Reason: "r"}, ""},
@@ -44,7 +44,7 @@ func TestWhichSelectionsAreNone(t *testing.T) {
 	}
 }
 
-// lot are parked records of two tables, of which one item is in both and one has two records.
+// lot returns parked records of two tables. One item is in both, and one has two records.
 func lot(t *testing.T) (*sink.Parking, map[string]sink.Ref) {
 	t.Helper()
 	p := sink.NewParking(&sinktest.Records{}, "default")
@@ -62,8 +62,8 @@ func lot(t *testing.T) (*sink.Parking, map[string]sink.Ref) {
 	return p, refs
 }
 
-// Each word must name something, and a hash alone one item of one table; what is found is what every
-// part of the selection fits.
+// Each argument must match something, and a hash alone must match one item of one table. An item is
+// selected if it matches all parts of the selection.
 func TestFind(t *testing.T) {
 	p, refs := lot(t)
 	_, a, _ := refs["Orders a no key"].Parts()
@@ -103,7 +103,7 @@ func TestFind(t *testing.T) {
 	if _, err := (&Selection{Refs: []string{"Orders/0123456789"}}).Find(t.Context(), p); diag.ExitCode(err) != diag.ExitNo {
 		t.Errorf("what is not parked is a wrong use: %v", err)
 	}
-	for _, key := range []string{"S:25000", "S:31155"} { // whose hashes begin with the same eight digits
+	for _, key := range []string{"S:25000", "S:31155"} { // their hashes begin with the same eight digits
 		if err := p.Park(t.Context(), transform.Parked{Source: "Orders", Key: key, Version: transform.NewVersion(1, 1, cdc.SequenceOf(1), transform.CountExact), Reason: "r",
 			Change: cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}})}}); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// listless fails its listing.
+// listless fails to list its records.
 type listless struct {
 	*sinktest.Records
 	err error
@@ -131,7 +131,8 @@ func (l listless) Scan(context.Context, string, bool, func(key string, data []by
 	return l.err
 }
 
-// Before the first run there is no state table, and so nothing is parked; any other failure is one.
+// Before the first run there is no state table, so nothing is parked. Any other failure is an
+// error.
 func TestNothingIsParkedWithoutAStateTable(t *testing.T) {
 	lost := errors.New("lost")
 	for _, c := range []struct {
@@ -145,8 +146,8 @@ func TestNothingIsParkedWithoutAStateTable(t *testing.T) {
 	}
 }
 
-// An item that cannot be stored stays parked, with its reason; one that the source no longer holds is
-// resolved, as gone; a target that fails ends the retry, and what failed stays parked.
+// An item that cannot be stored stays parked, with its reason. One that the source no longer holds
+// is resolved. A failing target ends the retry, and the failed item stays parked.
 func TestOutcomesOfARetry(t *testing.T) {
 	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}, "tenant", "pk")
 	if err != nil {
@@ -158,8 +159,8 @@ func TestOutcomesOfARetry(t *testing.T) {
 	keys := m.Keys(image(""))
 	for name, c := range map[string]struct {
 		item    attribute.Item
-		row     string // that the target holds of it; "" is none
-		err     error  // of its read
+		row     string // the target's row; "" if there is none
+		err     error  // of the read
 		outcome string
 		left    int
 	}{
@@ -207,7 +208,7 @@ func TestOutcomesOfARetry(t *testing.T) {
 	}
 }
 
-// A retry says how many items it left.
+// A retry reports how many items are still parked.
 func TestTheVerdictOfARetry(t *testing.T) {
 	stored, gone, bad, busy := retried{Outcome: outcomeStored}, retried{Outcome: outcomeRemoved}, retried{Outcome: outcomeParked}, retried{Outcome: outcomeChanged}
 	for _, c := range []struct {
@@ -220,7 +221,7 @@ func TestTheVerdictOfARetry(t *testing.T) {
 	}
 }
 
-// Of a retry that cannot begin every item is left; of nothing there is nothing to connect for.
+// If a retry cannot begin, all of its items stay parked. Without items there is no connection.
 func TestARetryThatDoesNotBegin(t *testing.T) {
 	away := errors.New("away")
 	var out bytes.Buffer
@@ -246,7 +247,8 @@ func TestARetryThatDoesNotBegin(t *testing.T) {
 	}
 }
 
-// Nobody drops by mistake: without a terminal it takes --yes. What was dropped is told, in either form.
+// No item is dropped by mistake: without a terminal --yes is required. The dropped items are
+// reported, in text and JSON.
 func TestADropIsAskedFor(t *testing.T) {
 	p, _ := lot(t)
 	one, err := (&Selection{Table: "Bills", All: true}).Find(t.Context(), p)

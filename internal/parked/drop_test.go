@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// twice is an item with two parked records, in the order of their versions.
+// twice returns an item with two parked records, in the order of their versions.
 func twice(t *testing.T, lot *sink.Parking) []Record {
 	t.Helper()
 	var records []Record
@@ -37,10 +37,10 @@ func twice(t *testing.T, lot *sink.Parking) []Record {
 
 var errNotDropped = errors.New("not dropped")
 
-// lasting are records of which one cannot be removed.
+// lasting is a record store with one record that cannot be removed.
 type lasting struct {
 	*sinktest.Records
-	key string // how it ends
+	key string // the suffix of its key
 }
 
 func (l *lasting) Delete(ctx context.Context, key string) error {
@@ -50,7 +50,7 @@ func (l *lasting) Delete(ctx context.Context, key string) error {
 	return l.Records.Delete(ctx, key)
 }
 
-// What was dropped before a failure is told, and so is the failure: nothing is dropped after it.
+// Items dropped before a failure are reported, and so is the failure. Nothing is dropped after it.
 func TestADropThatFailsSaysSo(t *testing.T) {
 	for lasts, want := range []string{"0 records dropped\n", "%s\n1 record dropped\n"} {
 		records := &lasting{Records: &sinktest.Records{}}

@@ -28,16 +28,16 @@ type closing struct {
 
 func (c closing) Close() error { *c.closed++; return c.Target.Close() }
 
-// A decision is about what the migration has parked, of the table that is named, and may ask its source;
-// the connections are open until it is made, and closed then. Of nothing only a program is told by the
-// decision itself.
+// A decision concerns the parked records of the migration and of the named table, and may read its
+// source. The connections stay open until the decision, and are then closed. If nothing is parked,
+// only JSON output comes from the decision itself.
 func TestDecide(t *testing.T) {
 	failed := errors.New("failed")
 	for name, c := range map[string]struct {
 		s      Selection
 		output string
 		act    error
-		chosen int // -1: nothing is decided
+		chosen int // -1: no decision
 		code   string
 	}{
 		"all":                   {s: Selection{All: true}, chosen: 3},
@@ -88,7 +88,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Who is interrupted is told that, and not what failed for it; a failure beside it stays one.
+// An interrupted command reports the interruption, not the failures that it caused. An independent
+// failure is still reported.
 func TestADecisionThatIsInterrupted(t *testing.T) {
 	for _, interrupted := range []bool{true, false} {
 		kit.Play(t, kit.Parse(t, ""), func(m *kit.Migration) {

@@ -16,8 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A retry mends the rows that the old and the new images of all parked changes of an item name, and
-// resolves all of these.
+// A retry repairs the rows named by the old and new images of all parked changes of an item, and
+// resolves all of these changes.
 func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}, "tenant", "pk")
 	if err != nil {
@@ -45,8 +45,8 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The item is where no record says, so that a first attempt finds it gone from there, and a
-	// second one looks.
+	// No record names the item's present place. So the first attempt finds it missing at the
+	// recorded one, and the second one reads again.
 	r := &sink.Repairer{Mapping: m, Rows: table, Table: table, Prove: sinktest.NoFence,
 		Item:       func(context.Context, attribute.Item) (attribute.Item, bool, error) { return image("now"), true, nil },
 		Current:    func(context.Context) (uint32, error) { return 1, nil },
@@ -68,7 +68,7 @@ func TestARetryIsOfAllThatAnItemHasParked(t *testing.T) {
 	}
 }
 
-// Items that a retry did not come to, because something failed, are left.
+// Items that a retry did not reach because of a failure stay parked.
 func TestARetryThatFailsTellsWhatIsLeft(t *testing.T) {
 	for output, want := range map[string]string{"text": "\n1 of 10 items resolved\n", "json": `"left": 9,`} {
 		var out bytes.Buffer
@@ -79,15 +79,15 @@ func TestARetryThatFailsTellsWhatIsLeft(t *testing.T) {
 	}
 }
 
-// An item that changes all the while, or whose row was repaired as often as one version allows,
-// stays parked, and is no failure: its next change brings it.
+// An item that changes constantly, or whose row was repaired as often as one version allows, stays
+// parked. That is not a failure, because its next change resolves it.
 func TestARetryThatItsNextChangeMakesNeedless(t *testing.T) {
 	m, err := transform.NewMapping("Orders", "t", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
-	for _, current := range []uint32{1, 0} { // of a generation that the retry has not seen nothing is written over
+	for _, current := range []uint32{1, 0} { // a row of a generation that the retry does not know is not overwritten
 		table := &sinktest.Memory{}
 		table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
 		lot := sink.NewParking(&sinktest.Records{}, "default")

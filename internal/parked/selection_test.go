@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Items of two tables with one key are two items, and each of them is read from its own table.
+// Items with the same key in two tables are different items, and each is read from its own table.
 func TestItemsOfTwoTablesWithOneKey(t *testing.T) {
 	record := func(source, key string, version transform.Version) Record {
 		p := transform.Parked{Source: source, Key: key, Version: version}
@@ -38,7 +38,7 @@ func TestReferencesNameRecords(t *testing.T) {
 	}
 }
 
-// A reason may quote what a remote end said: it stays in its column, and acts on no terminal.
+// A reason may quote a remote service. It stays in its column, and cannot control a terminal.
 func TestTheListEscapesReasons(t *testing.T) {
 	var out bytes.Buffer
 	err := writeEntries(&out, []Entry{{Table: "Orders", KeyHash: "00", Reason: "too large\n\nOrders  forged \x1b[2J"}})
@@ -47,7 +47,8 @@ func TestTheListEscapesReasons(t *testing.T) {
 	}
 }
 
-// The list fits 100 columns, whatever the names and the reasons are, and no word of a reason is lost.
+// The list fits into 100 columns, whatever the names and reasons are, and no word of a reason is
+// lost.
 func TestTheListFitsATerminal(t *testing.T) {
 	reason := strings.TrimSpace(strings.Repeat("an attribute name of 17408 bytes cannot be a column; ", 5))
 	for _, table := range []string{"Orders", strings.Repeat("T", 255)} {

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Of the sampled items those are counted that get another row.
+// The plan counts the sampled items that get another row.
 func TestItemsThatMove(t *testing.T) {
 	key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}
 	mapping := func(rowKey string) *transform.Mapping {
@@ -43,7 +43,7 @@ func TestItemsThatMove(t *testing.T) {
 	}
 }
 
-// An export is judged by the ledger until the table is copied, by whichever generation.
+// The ledger judges an export until the table is copied, by any generation.
 func TestAnExportOfAKnownTable(t *testing.T) {
 	now := time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {

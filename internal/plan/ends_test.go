@@ -24,7 +24,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// scene is a plan whose both ends answer what a test sets.
+// scene is a plan whose two ends give the answers that a test sets.
 type scene struct {
 	*testing.T
 	in    *Input
@@ -42,14 +42,14 @@ type scene struct {
 	lacksErr   error
 	view       []string
 	made       sink.Made
-	refused    error // of what is created
+	refused    error // the error of each creation
 	created    []string
 
 	shards   []cdc.Shard
 	readErr  error
 	expires  string
 	recovery backfill.Recovery
-	asked    error // what the source answers questions with
+	asked    error // the source's error for optional questions
 }
 
 func newScene(t *testing.T, more string) *scene {
@@ -110,7 +110,7 @@ func (s *scene) orders() *sourceTable {
 	return &sourceTable{Table: Table{Source: "Orders"}, found: preflight.Table{Config: t, Description: backfill.Description{Name: "Orders", StreamARN: "arn"}}}
 }
 
-// codesOf are those of warnings.
+// codesOf returns the codes of the warnings.
 func codesOf(list diag.List) (found []string) {
 	for _, e := range list {
 		found = append(found, e.Code)
@@ -120,13 +120,13 @@ func codesOf(list diag.List) (found []string) {
 
 var denied = &cdc.Error{Op: "X", Reason: cdc.Denied, Err: errors.New("denied")}
 
-// The app profile: fit, missing with one cluster to route to, missing where there is a choice, or
-// not to be told.
+// The app profile: suitable, missing with only one possible cluster, missing with several, or
+// unknown.
 func TestAppProfile(t *testing.T) {
 	missing := &sink.ProfileError{Problem: sink.MissingProfile, Instance: "i", Profile: "cdc"}
 	for name, c := range map[string]struct {
 		set     func(s *scene)
-		text    string // of the answer, or in the error
+		text    string // part of the answer or error
 		fails   bool
 		creates bool
 		nodes   int
@@ -163,8 +163,8 @@ func TestAppProfile(t *testing.T) {
 	}
 }
 
-// Permissions are those of a run, or of --apply; the one of the fence alone is a warning where
-// nothing is to be created.
+// A plan checks the permissions of a run or, with --apply, of creations. A missing permission for
+// only the fence is a warning if nothing must be created.
 func TestPermissions(t *testing.T) {
 	without := func(role []string, names ...string) []string {
 		return slices.DeleteFunc(slices.Clone(role), func(p string) bool { return slices.Contains(names, p) })
@@ -198,14 +198,13 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// What a target table lacks becomes creations, in the words of its kind; what is there and unfit
-// fails.
+// What a target table lacks is listed as creations. Existing but unsuitable parts fail.
 func TestTargetTables(t *testing.T) {
 	family := sink.FamilySpec{Name: "d", Keep: sink.Keep{Versions: 1}}
 	for name, c := range map[string]struct {
 		set     func(s *scene)
 		text    string
-		creates []string // kind name
+		creates []string // kind and name
 		warns   []string
 	}{
 		"there":       {func(*scene) {}, "✓ target table orders  exists, schema OK", nil, nil},
@@ -238,7 +237,7 @@ func TestTargetTables(t *testing.T) {
 	}
 }
 
-// What the ledger says against a run becomes a warning.
+// If the ledger would refuse a run, the plan has a warning.
 func TestWhatTheLedgerSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(state *checkpoint.TableState)
@@ -284,7 +283,7 @@ func TestWhatTheLedgerSays(t *testing.T) {
 	}
 }
 
-// A page is read of an open shard if there is one, else of the last one listed first.
+// A page is read from an open shard if there is one, otherwise from the last of the shards.
 func TestRecordsOfAStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		set  func(s *scene)
@@ -310,7 +309,7 @@ func TestRecordsOfAStream(t *testing.T) {
 	}
 }
 
-// Answers that no run needs: a plan that may not ask is none the worse.
+// Optional answers: a plan without permission for them is still complete.
 func TestExpiryAndRecovery(t *testing.T) {
 	for name, c := range map[string]struct {
 		set      func(s *scene)
@@ -344,8 +343,8 @@ func TestExpiryAndRecovery(t *testing.T) {
 	}
 }
 
-// Plan creates only what was asked for, where no check failed and no run would be refused; what was
-// made before a failure is listed.
+// Plan creates only what was requested, and only if no check failed and no run would be refused.
+// Creations before a failure are listed.
 func TestWhatIsCreated(t *testing.T) {
 	lacks := func(s *scene) {
 		s.in.profile = "c1"
@@ -390,7 +389,8 @@ func TestWhatIsCreated(t *testing.T) {
 	}
 }
 
-// A plan of tables that are cut over, be the target finalized or not, says so and creates nothing.
+// A plan of tables that are cut over says so and creates nothing, whether or not the target is
+// finalized.
 func TestAPlanAfterTheSwitchChangesNothing(t *testing.T) {
 	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverWatching, checkpoint.CutoverDone, checkpoint.CutoverDrain} {
 		for _, apply := range []bool{false, true} {

@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// read is what was read of source tables of so many items each.
+// read returns the input for source tables with the given numbers of items.
 func read(items ...int64) *Input {
 	in := &Input{Prober: &preflight.Prober{Cfg: &config.Config{Name: "test"}, Source: &preflight.Source{Region: "eu-west-1"}},
 		question: Question{Prices: cost.Default()}, env: func(string) (string, bool) { return "", false }, at: time.Unix(1_795_170_000, 0), sharing: len(items)}
@@ -28,8 +28,8 @@ func read(items ...int64) *Input {
 	return in
 }
 
-// Warnings come in the order of what they are about: the configuration, each source table with its
-// estimates, the target's tables. Judging twice gives the same.
+// Warnings are ordered by subject: the configuration, each source table with its estimates, the
+// target's tables. A second judgement gives the same.
 func TestWarningsAreInOrder(t *testing.T) {
 	in := read(1_000_000_000, 10)
 	warn(&in.configured, &diag.Error{Code: diag.ItemsMove})
@@ -50,7 +50,7 @@ func TestWarningsAreInOrder(t *testing.T) {
 	}
 }
 
-// Tables that are copied at once share the limit of rows.
+// Tables that are copied at the same time share the limit of rows.
 func TestTablesShareTheLimitOfRows(t *testing.T) {
 	alone, beside := read(1_000_000).Judge().Tables[0].Copy, read(1_000_000, 1_000_000).Judge().Tables[0].Copy
 	if alone.RowsPerSecond != 2000 || beside.RowsPerSecond != 1000 || beside.Seconds != 2*alone.Seconds {
@@ -97,12 +97,12 @@ func TestH99_APlanKnowsWhatARunRefuses(t *testing.T) {
 	}
 }
 
-// The columns of the former mapping come from the ledger: they cannot forge a line of the plan.
+// The columns of the former mapping come from the ledger. They cannot forge a line of the plan.
 func TestColumnsOfAMappingChangeAreEscaped(t *testing.T) {
 	var out bytes.Buffer
 	tab := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
 	(&MappingChange{Kept: true, FormerColumns: []string{"orders d:a\n\x1b[2Jforged"}}).write(tab, 1)
-	_ = tab.Flush() // a buffer takes everything
+	_ = tab.Flush() // writes to a buffer cannot fail
 	if got := out.String(); diag.PrintableLines(got) != got || strings.Contains(got, "\nforged") || !strings.Contains(got, `d:a\n\x1b[2Jforged`) {
 		t.Errorf("%q", got)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// What a ping does not find is the app profile or the instance. Where the profile cannot be looked
-// at, nothing else says which, and plan reports it.
+// If a ping finds nothing, the app profile or the instance is missing. If the profile cannot be
+// read, nothing shows which, and plan reports this.
 func TestWhatAPingDoesNotFindIsTold(t *testing.T) {
 	server, err := bttest.NewServer("127.0.0.1:0")
 	if err != nil {
@@ -44,8 +44,8 @@ func TestWhatAPingDoesNotFindIsTold(t *testing.T) {
 	}
 }
 
-// A ping that does not find the instance fails where the instance is asked for. One that does not
-// find the app profile does not.
+// If a ping does not find the instance, the check of the instance fails. If it does not find the
+// app profile, that check passes.
 func TestAMissingInstanceIsNoMissingProfile(t *testing.T) {
 	for said, atInstance := range map[string]bool{
 		"Instance projects/p/instances/i not found":                         true,
@@ -71,8 +71,8 @@ func TestAMissingInstanceIsNoMissingProfile(t *testing.T) {
 	}
 }
 
-// A plan says that run refuses a table whose target another migration writes, and is refused for it.
-// For a table that is followed it says what does not begin.
+// A plan reports that run will refuse a table whose target another migration writes, and ends with
+// an error. For a followed table it says what does not start.
 func TestAPlanShowsAnotherMigration(t *testing.T) {
 	for begun, what := range map[bool]string{false: "run will refuse table Orders: target table shop", true: "no orphan rows are removed for table Orders: target table shop"} {
 		other := checkpoint.Stranger{Target: "shop", Source: "Returns", Pipeline: "two"}

@@ -22,14 +22,16 @@ import (
 
 const module = "github.com/dynamodb-bigtable/replicator"
 
-// embedded are packages whose calls go to services within the same process only: the demo drives its own DynamoDB and Bigtable.
+// embedded lists packages that only call services within the same process: the demo runs its own
+// DynamoDB and Bigtable.
 var embedded = []string{module + "/internal/demo", module + "/dynamodbtest"}
 
-// bigtableCalls are the methods of Bigtable's clients that the code may call, with the requests that they send.
+// bigtableCalls lists the methods of Bigtable's clients that the code may call, with the requests
+// that they send.
 var bigtableCalls = map[string][]string{
 	"Client.Open": nil, "Client.Close": nil, "AdminClient.Close": nil, "InstanceAdminClient.Close": nil,
 	"Client.PingAndWarm": {"PingAndWarm"},
-	// Only conditional mutations are applied, which the architecture's tests and sink's own hold: H50.
+	// Only conditional mutations are applied, as tests of the architecture and of sink check (H50).
 	"Table.Apply":                              {"CheckAndMutateRow"},
 	"Table.ReadRow":                            {"ReadRows"},
 	"Table.SampleRowKeys":                      {"SampleRowKeys"},
@@ -45,11 +47,11 @@ var bigtableCalls = map[string][]string{
 	"InstanceAdminClient.GetAppProfile":        {"GetAppProfile"},
 	"InstanceAdminClient.CreateAppProfile":     {"CreateAppProfile"},
 	"InstanceAdminClient.Clusters":             {"ListClusters"},
-	"InstanceAdminClient.InstanceIAM":          nil, // a handle; what is asked of it follows
+	"InstanceAdminClient.InstanceIAM":          nil, // a handle; its calls follow
 	"Handle.TestPermissions":                   {"TestIamPermissions"},
 }
 
-// pubsubCalls are the same of Pub/Sub's.
+// pubsubCalls is the same for Pub/Sub.
 var pubsubCalls = map[string][]string{
 	"Client.Close": nil, "Client.Publisher": nil, "Publisher.ResumePublish": nil, "Publisher.Stop": nil,
 	"Publisher.Publish":                       {"Publish"},
@@ -58,8 +60,8 @@ var pubsubCalls = map[string][]string{
 	"SubscriptionAdminClient.Acknowledge": {"Acknowledge"}, "SubscriptionAdminClient.ModifyAckDeadline": {"ModifyAckDeadline"},
 }
 
-// TestEveryCallHasItsOperation walks the packages that the program is built from and finds every call of a vendor's client: what
-// it can send is exactly what Operations says.
+// TestEveryCallHasItsOperation walks the program's packages and finds every call of a vendor's
+// client. The possible requests must equal Operations.
 func TestEveryCallHasItsOperation(t *testing.T) {
 	w := &walker{t: t, set: token.NewFileSet(), found: map[string]bool{}, clients: map[string]bool{}}
 	for _, p := range w.list() {
@@ -67,7 +69,7 @@ func TestEveryCallHasItsOperation(t *testing.T) {
 	}
 	want := map[string]bool{}
 	for _, o := range Operations() {
-		if o.Service != "kms" { // sent by the services
+		if o.Service != "kms" { // the services send these
 			want[o.Service+"."+o.Name] = true
 		}
 	}
@@ -93,10 +95,10 @@ type walker struct {
 	set     *token.FileSet
 	exports map[string]string
 	found   map[string]bool // service.Operation
-	clients map[string]bool // that are used at all
+	clients map[string]bool // clients in use
 }
 
-// list returns our own packages below the program, and remembers the compiled form of all.
+// list returns our own packages in the program, and remembers the export data of all.
 func (w *walker) list() []listed {
 	c := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Module", module+"/cmd/replicator")
 	c.Stderr = os.Stderr
@@ -121,7 +123,7 @@ func (w *walker) list() []listed {
 	}
 }
 
-// check type-checks one package and looks at everything that it uses.
+// check type-checks one package and examines everything that it uses.
 func (w *walker) check(p listed) {
 	var files []*ast.File
 	for _, name := range p.GoFiles {
@@ -146,7 +148,8 @@ func (w *walker) check(p listed) {
 
 func (w *walker) use(id *ast.Ident, f *types.Func) {
 	signature := f.Type().(*types.Signature)
-	// Whatever takes an operation's input can send it: the client's methods, paginators, and interfaces of ours over them.
+	// Everything that accepts an operation's input can send it: the client's methods, paginators,
+	// and our interfaces over them.
 	for i := range signature.Params().Len() {
 		if service, operation, ok := awsInput(signature.Params().At(i).Type()); ok {
 			w.found[service+"."+operation], w.clients[service] = true, true
@@ -158,7 +161,7 @@ func (w *walker) use(id *ast.Ident, f *types.Func) {
 	if f.Pkg().Path() == "github.com/aws/aws-sdk-go-v2/credentials/stscreds" && f.Name() == "NewAssumeRoleProvider" {
 		w.found["sts.AssumeRole"], w.clients["sts"] = true, true
 	}
-	if f.Pkg().Path() == "golang.org/x/oauth2/google" { // credentials of our own requests: internal/targetload's one
+	if f.Pkg().Path() == "golang.org/x/oauth2/google" { // credentials for our own request, in internal/targetload
 		w.found["monitoring.ListTimeSeries"], w.clients["monitoring"] = true, true
 	}
 	if path := f.Pkg().Path(); path == "google.golang.org/api/storage/v1" && receiverName(signature) == "ObjectsService" {
@@ -192,7 +195,7 @@ func (w *walker) use(id *ast.Ident, f *types.Func) {
 	}
 }
 
-// awsInput takes *service.OperationInput apart.
+// awsInput splits *service.OperationInput into its parts.
 func awsInput(t types.Type) (service, operation string, ok bool) {
 	pointer, isPointer := t.(*types.Pointer)
 	if !isPointer {
@@ -207,7 +210,7 @@ func awsInput(t types.Type) (service, operation string, ok bool) {
 	return service, operation, isService && isInput && !strings.Contains(service, "/")
 }
 
-// receiverName is the name of a method's type, "" for a function.
+// receiverName returns the name of a method's type, "" for a function.
 func receiverName(s *types.Signature) string {
 	if s.Recv() == nil {
 		return ""

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite deploy/policies")
 
-// example is the configuration that deploy/policies is written for.
+// example returns the configuration for which deploy/policies is written.
 func example(t *testing.T) *config.Config {
 	t.Helper()
 	cfg, err := config.Load("../../deploy/policies/replicator.yaml", func(string) (string, bool) { return "", false })
@@ -26,7 +26,7 @@ func example(t *testing.T) *config.Config {
 	return cfg
 }
 
-// deploy/policies holds what --print-iam prints.
+// deploy/policies equals the output of --print-iam.
 func TestPoliciesAreGenerated(t *testing.T) {
 	cfg := example(t)
 	aws, err := json.MarshalIndent(AWS(cfg, cfg.Source.Region), "", "  ")
@@ -58,8 +58,9 @@ func TestPoliciesAreGenerated(t *testing.T) {
 	}
 }
 
-// Every permission of the two roles and the policy belongs to an operation, and every operation's to one of them: what the
-// calls of the code are held against (calls_test.go) is what is granted.
+// Every permission of the two roles and the policy belongs to an operation, and every operation's
+// permissions are in one of them. So the granted permissions equal those of the calls in the code
+// (calls_test.go).
 func TestPoliciesGrantTheOperations(t *testing.T) {
 	cfg := example(t)
 	cfg.Source.RoleARN = "arn:aws:iam::111122223333:role/reader"
@@ -97,7 +98,7 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	needed := map[string]bool{}
 	for _, o := range Operations() {
 		if slices.Contains([]Use{Importing, Exporting, Decrypting, Encrypting}, o.Use) {
-			continue // TestExportsAndKeys: this configuration names no bucket, and none a key
+			continue // TestExportsAndKeys covers these: this configuration has no bucket and no key
 		}
 		for _, permission := range o.Permissions {
 			needed[permission] = true
@@ -113,7 +114,7 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	}
 }
 
-// A worker that need not create may not.
+// A worker that need not create tables may not.
 func TestLeastPrivilege(t *testing.T) {
 	cfg := example(t)
 	has := func() []string { return GoogleWorker(cfg).IncludedPermissions }
@@ -136,7 +137,7 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 }
 
-// The target's load is read by who waits for it, in the project, and by nobody else.
+// Only processes that wait for the target's CPU load may read it, in the project.
 func TestTargetLoadIsReadWhereItCounts(t *testing.T) {
 	cfg := example(t)
 	cfg.Backfill.PauseAboveTargetCPU = ""
@@ -174,7 +175,7 @@ func TestTableARN(t *testing.T) {
 	}
 }
 
-// Every use of an operation is told in the reference.
+// The reference lists every use of an operation.
 func TestEveryUseHasItsText(t *testing.T) {
 	seen := map[string]bool{}
 	for _, o := range Operations() {
@@ -197,8 +198,8 @@ tables:
   - { from: Bills, backfill_from: "gs://copies/bills/AWSDynamoDB/3" }
 `
 
-// What exports and keys take is granted where the configuration, or DynamoDB, tells of them, and
-// said where only the operator knows.
+// Permissions for exports and keys are granted if the configuration or DynamoDB names them.
+// Otherwise a note says what the operator must add.
 func TestExportsAndKeys(t *testing.T) {
 	cfg, err := config.Parse("replicator.yaml", []byte(exports), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -251,7 +252,7 @@ func TestExportsAndKeys(t *testing.T) {
 	}
 }
 
-// Messages are published, pulled and given up with the roles of their own resources.
+// Messages are published, pulled and dead-lettered with roles on their own resources.
 func TestTopicsAreGranted(t *testing.T) {
 	cfg := example(t)
 	cfg.Relay = config.Relay{Topic: "projects/p/topics/changes", Subscription: "projects/p/subscriptions/appliers", DeadLetter: "projects/p/subscriptions/dead"}
@@ -284,8 +285,8 @@ func TestTopicsAreGranted(t *testing.T) {
 	}
 }
 
-// A dead letter of which the configuration does not tell is an addition, as Pub/Sub's own account
-// needs it.
+// A dead letter that the configuration does not name is printed as an addition, because Pub/Sub's
+// own account needs permissions for it.
 func TestDeadLetterThatIsNotWatched(t *testing.T) {
 	cfg := example(t)
 	dead := func() (on []string) {
@@ -307,7 +308,7 @@ func TestDeadLetterThatIsNotWatched(t *testing.T) {
 	}
 }
 
-// A role on a resource is granted by one command, for all keys that need it.
+// One command grants a role on a resource, for all configuration keys that need it.
 func TestEachBindingOnce(t *testing.T) {
 	var b bindings
 	for _, key := range []string{"relay.pubsub_topic", "errors.park_to"} {
@@ -340,7 +341,7 @@ tables:
     ttl: { attribute: until, expire: gc }
 `
 
-// What a table expires by is read of those tables alone whose cells expire.
+// The time-to-live setting is read only for tables whose cells expire.
 func TestExpiryIsReadWhereItCounts(t *testing.T) {
 	cfg, err := config.Parse("replicator.yaml", []byte(ageing), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -358,7 +359,8 @@ func TestExpiryIsReadWhereItCounts(t *testing.T) {
 	t.Error("it is not granted")
 }
 
-// A pattern is granted as the names it can match, and finding them as what it is: a look at the names of all tables.
+// A pattern is granted as the names that it can match. Finding tables is granted as what it is:
+// reading the names of all tables.
 func TestPatternsAreGranted(t *testing.T) {
 	cfg, err := config.Parse("replicator.yaml", []byte(patterns), func(string) (string, bool) { return "", false })
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Each cause has its fix, whichever service of AWS reports it, and the service's own words stay.
+// Each cause has its fix, whichever AWS service reports it, and the service's own message is kept.
 func TestTheFixFitsTheCauseAtAWS(t *testing.T) {
 	const user, on = "User: arn:aws:sts::111122223333:assumed-role/r/s is not authorized to perform: dynamodb:DescribeTable", " on resource: arn:aws:dynamodb:eu-west-1:111122223333:table/Orders"
 	kms := "User: arn:aws:iam::111122223333:user/u is not authorized to perform: kms:Decrypt on resource: arn:aws:kms:eu-west-1:111122223333:key/k"
@@ -95,7 +95,7 @@ func TestTheFixFitsTheCauseAtAWS(t *testing.T) {
 	}
 }
 
-// What is no refusal of AWS has no advice about policies.
+// Errors that are not refusals of AWS get no advice about policies.
 func TestNotEveryDenialIsAPolicys(t *testing.T) {
 	response := &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: http.StatusForbidden}}, Err: errors.New("<html>")}
 	for _, c := range []struct {
@@ -119,7 +119,7 @@ func TestNotEveryDenialIsAPolicys(t *testing.T) {
 	}
 }
 
-// By how much the clock is wrong is told where the answer has a Date.
+// The error states the clock's offset if the answer has a Date.
 func TestTheClockOfARefusedRequest(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", time.Now().Add(8*time.Minute+500*time.Millisecond).UTC().Format(http.TimeFormat))
@@ -142,8 +142,8 @@ func TestTheClockOfARefusedRequest(t *testing.T) {
 	}
 }
 
-// What no request can carry is named, and not told: a newline that a secret of Kubernetes kept,
-// from wherever the credentials come.
+// Characters that no request can carry are described but not printed, such as a newline that a
+// Kubernetes secret kept, wherever the credentials come from.
 func TestCredentialsWithNewlines(t *testing.T) {
 	process := filepath.Join(t.TempDir(), "process")
 	cut := filepath.Join(t.TempDir(), "cut")
@@ -162,7 +162,7 @@ func TestCredentialsWithNewlines(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		env  map[string]string
-		want string // "": they are fit
+		want string // "": they are valid
 	}{
 		{"a key", map[string]string{"AWS_ACCESS_KEY_ID": "AKIDX\n", "AWS_SECRET_ACCESS_KEY": "SECRETX"}, "the access key ID from EnvConfigCredentials ends with a newline"},
 		{"a secret", map[string]string{"AWS_ACCESS_KEY_ID": "AKIDX", "AWS_SECRET_ACCESS_KEY": "SECRETX\r\n"}, "the secret access key from EnvConfigCredentials ends with a newline"},
@@ -205,8 +205,8 @@ func TestCredentialsWithNewlines(t *testing.T) {
 	}
 }
 
-// A region with a newline is told as that, too. One that the SDK takes for an emulator of tables
-// without streams needs the endpoint of both.
+// A newline in the region is reported as such. If the SDK treats the region as an emulator's for
+// tables but not for streams, both endpoints are needed.
 func TestRegionsThatAreNone(t *testing.T) {
 	awsEnvironment(t, map[string]string{"AWS_REGION": "eu-west-1\n"})
 	if _, err := ConnectSource(t.Context(), &config.Config{}); !diag.Has(err, diag.NoRegion) || !strings.Contains(err.Error(), "newline") {
@@ -222,8 +222,8 @@ func TestRegionsThatAreNone(t *testing.T) {
 	}
 }
 
-// A probe asks AWS again while that may help, and says in the end what it was told: "throttled",
-// and not "no answer".
+// A probe repeats a request to AWS while that may help, and reports the last answer: "throttled",
+// not "no answer".
 func TestH141_AProbeOfAWSIsRepeated(t *testing.T) {
 	throttled := &cdc.Error{Op: "DescribeStream", Reason: cdc.Throttled, Err: &smithy.GenericAPIError{Code: "LimitExceededException", Message: "too many"}}
 	failed := &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("read: connection reset by peer")}
@@ -232,9 +232,9 @@ func TestH141_AProbeOfAWSIsRepeated(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		times int // that it fails; 0: always
+		times int // number of failures; 0: always
 		err   error
-		asked int // 0: several times
+		asked int // number of requests; 0: several
 		told  string
 	}{
 		{"throttled once", 1, throttled, 2, ""},
@@ -264,7 +264,7 @@ func TestH141_AProbeOfAWSIsRepeated(t *testing.T) {
 			}
 		})
 	}
-	// Where nobody listens an answer is not waited for.
+	// If no process listens, there is no wait for an answer.
 	refused := httptest.NewServer(http.NotFoundHandler())
 	refused.Close()
 	awsEnvironment(t, map[string]string{"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "eu-west-1", "AWS_ENDPOINT_URL": refused.URL})
@@ -280,8 +280,8 @@ func TestH141_AProbeOfAWSIsRepeated(t *testing.T) {
 	}
 }
 
-// Many workers that start at once exceed the account's ten calls of DescribeStream a second: a
-// start is not refused for that.
+// Many workers that start at the same time exceed the account's ten DescribeStream calls a second.
+// A start is not refused because of that.
 func TestAStartSurvivesThrottling(t *testing.T) {
 	service := dynamodbtest.New(dynamodbtest.Options{})
 	server := httptest.NewServer(service)

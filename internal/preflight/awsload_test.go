@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// The setting is named because of which there are no AWS credentials, and no secret is shown.
+// The error names the setting that prevents AWS credentials, and shows no secret.
 func TestTheSettingAtFaultIsNamed(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) string {

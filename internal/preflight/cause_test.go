@@ -22,8 +22,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Each cause that Google's services have in common has its fix, whichever of them meets it, and the
-// service's own words stay.
+// Each cause that Google's services share has its fix, whichever service reports it, and the
+// service's own message is kept.
 func TestTheFixFitsTheCause(t *testing.T) {
 	for _, c := range []struct{ said, code, fix string }{
 		{"Cloud Bigtable API has not been used in project 1 before or it is disabled. Enable it by visiting the console.", "", "gcloud services enable"},
@@ -44,7 +44,7 @@ func TestTheFixFitsTheCause(t *testing.T) {
 		{`metadata: GCE metadata "instance/service-accounts/default/token" not defined`, diag.NoGCPCredentials, "metadata server"},
 		{`Post "https://oauth2.googleapis.com/token": proxyconnect tcp: dial tcp 10.0.0.1:3128: connect: connection refused`, diag.NoGCPCredentials, "HTTPS_PROXY"},
 		{"credentials: could not find default credentials", diag.NoGCPCredentials, ""},
-		{"The project acme-billing refuses the caller", "", ""}, // names tell nothing
+		{"The project acme-billing refuses the caller", "", ""}, // names prove nothing
 	} {
 		for from, err := range map[string]error{
 			"a ping of Bigtable": ExplainTarget("what", &sink.Error{Op: "PingAndWarm", Reason: sink.Denied, Code: "PermissionDenied", Text: c.said}),
@@ -67,8 +67,8 @@ func TestTheFixFitsTheCause(t *testing.T) {
 	}
 }
 
-// All three clients report a file of credentials that cannot be used as that, and never advise to
-// check the network.
+// All three clients report an unusable credentials file as that, and never advise checking the
+// network.
 func TestFilesOfCredentials(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) string {
@@ -114,7 +114,7 @@ func TestFilesOfCredentials(t *testing.T) {
 			}
 		}
 	}
-	unreadable := &os.PathError{Op: "open", Path: "key.json", Err: os.ErrPermission} // root reads every file
+	unreadable := &os.PathError{Op: "open", Path: "key.json", Err: os.ErrPermission} // root can read every file
 	var e *diag.Error
 	if err := notConnected(cfg, fmt.Errorf("open: %w", unreadable)); !errors.As(err, &e) || e.Code != diag.NoGCPCredentials || !strings.Contains(e.Fix, "allow this user") {
 		t.Errorf("%+v", e)
@@ -124,7 +124,7 @@ func TestFilesOfCredentials(t *testing.T) {
 	}
 }
 
-// What is refused for want of capacity has a code of its own.
+// A refusal for lack of capacity has its own code.
 func TestThrottledIsNoNetwork(t *testing.T) {
 	for from, err := range map[string]error{
 		"CreateTable": ExplainTarget("what", &sink.Error{Op: "CreateTable", Reason: sink.Throttled, Code: "ResourceExhausted"}),
@@ -178,7 +178,7 @@ func TestWhatMayPass(t *testing.T) {
 	}
 }
 
-// The file that gcloud writes is named, too, where no variable names another.
+// If no variable names a credentials file, the error names the file that gcloud writes.
 func TestTheFileOfGcloudIsNamed(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, ".config", "gcloud", "application_default_credentials.json")
@@ -198,8 +198,7 @@ func TestTheFileOfGcloudIsNamed(t *testing.T) {
 	}
 }
 
-// An error of opening a client counts as one of its credentials only if the network has no part in
-// it.
+// An error of opening a client counts as a credentials error only if the network is not involved.
 func TestTheNetworkIsNoFileOfCredentials(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key.json")
 	if err := os.WriteFile(path, []byte("{}"), 0o600); err != nil {
@@ -218,7 +217,7 @@ func TestTheNetworkIsNoFileOfCredentials(t *testing.T) {
 	}
 }
 
-// Credentials in the place of their file are refused before a client is opened, and not shown.
+// Credentials in place of their file name are refused before a client is opened, and are not shown.
 func TestCredentialsInPlaceOfTheirFile(t *testing.T) {
 	for _, emulator := range []string{"BIGTABLE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"} {
 		t.Setenv(emulator, "")
@@ -239,7 +238,7 @@ func TestCredentialsInPlaceOfTheirFile(t *testing.T) {
 	}
 }
 
-// reading is why what lies at an address cannot be read.
+// reading returns the error of reading an address.
 func reading(t *testing.T, address string) error {
 	t.Helper()
 	_, err := source.Open(t.Context(), source.Ends{Folders: func(ctx context.Context, address string) (exports.Store, string, error) {

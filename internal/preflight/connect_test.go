@@ -19,7 +19,7 @@ import (
 
 const testRole = "arn:aws:iam::123456789012:role/reader"
 
-// awsEnvironment is an environment in which nothing but what is given leads to credentials.
+// awsEnvironment is an environment in which only the given values lead to credentials.
 func awsEnvironment(t *testing.T, env map[string]string) {
 	t.Helper()
 	nowhere := filepath.Join(t.TempDir(), "none")
@@ -37,7 +37,8 @@ func awsEnvironment(t *testing.T, env map[string]string) {
 	}
 }
 
-// wayToCredentials is an environment, and a configuration, in which credentials come from the service at a URL.
+// wayToCredentials is an environment and a configuration in which credentials come from the service
+// at a URL.
 type wayToCredentials struct {
 	role string
 	env  func(t *testing.T, url string) map[string]string
@@ -59,7 +60,8 @@ var waysToCredentials = map[string]wayToCredentials{
 	}},
 }
 
-// A service that takes the connection and never answers holds nobody for ever: the request ends, and the next call asks anew.
+// A service that accepts the connection and never answers blocks no caller forever: the request
+// ends, and the next call tries again.
 func TestCredentialsAreWaitedForSoLong(t *testing.T) {
 	for name, way := range waysToCredentials {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +80,7 @@ func TestCredentialsAreWaitedForSoLong(t *testing.T) {
 			}
 			for asked.Load() < 2 {
 				before := asked.Load()
-				// Far longer than it takes: it ends this test if nothing else does.
+				// This limit is far above the duration. It ends the test if nothing else does.
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				_, err := ac.Credentials.Retrieve(ctx)
 				given := ctx.Err()
@@ -91,7 +93,7 @@ func TestCredentialsAreWaitedForSoLong(t *testing.T) {
 	}
 }
 
-// A clock that is behind by as much as DynamoDB takes sends no credentials that are over.
+// If a clock is behind by as much as DynamoDB accepts, no expired credentials are sent.
 func TestCredentialsAreRenewedBeforeTheirEnd(t *testing.T) {
 	end := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	credentials := fmt.Sprintf("<Credentials><AccessKeyId>k</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"+
@@ -120,8 +122,8 @@ func TestCredentialsAreRenewedBeforeTheirEnd(t *testing.T) {
 	}
 }
 
-// What bounds credentials must not take the place of what bounds the source's own requests: those set up a client that can be built upon, and
-// leave any other as it is.
+// The limit for credentials must not replace the limit for the source's own requests. Those options
+// only configure a client that can be extended, and leave others unchanged.
 func TestSourceRequestsKeepTheirOwnBounds(t *testing.T) {
 	awsEnvironment(t, map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"})
 	s, err := ConnectSource(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1"}})
@@ -133,7 +135,8 @@ func TestSourceRequestsKeepTheirOwnBounds(t *testing.T) {
 	}
 }
 
-// Where the clients lead is what is judged, and told, before there are clients: whatever the environment and its profile set.
+// The destination of the clients is checked and reported before clients exist, whatever the
+// environment and its profile set.
 func TestEndpointsAreThoseOfTheClients(t *testing.T) {
 	const unset = "unset"
 	own := []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS"}

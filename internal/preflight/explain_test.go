@@ -21,8 +21,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// What is missing is created by plan, with the families of its kind of table: the state table has
-// others than targets have.
+// plan creates what is missing, with the families of each kind of table: the state table has other
+// families than targets.
 func TestMissingTablesAreNotDescribed(t *testing.T) {
 	for _, missing := range []*sink.SchemaError{{Problem: sink.MissingTable, Table: "replicator_state"},
 		{Problem: sink.MissingFamily, Table: "replicator_state", Family: "ledger", Want: "maxversions=1"},
@@ -38,7 +38,7 @@ func TestMissingTablesAreNotDescribed(t *testing.T) {
 	}
 }
 
-// Every error that ends a run has a code, and with it a cause, a fix, a page and an exit status.
+// Every error that ends a run has a code, and so a cause, a fix, a page and an exit status.
 func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -77,7 +77,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// A refusal of the control plane says nothing of single-row transactions, and nothing of the network.
+// An error about a refused control plane does not mention single-row transactions or the network.
 func TestExplainControlPlane(t *testing.T) {
 	for _, op := range []string{"CreateAppProfile", "CreateTable", "ModifyColumnFamilies"} {
 		for code, reason := range map[string]sink.Reason{"FailedPrecondition": sink.Permanent, "InvalidArgument": sink.Rejected} {
@@ -90,7 +90,7 @@ func TestExplainControlPlane(t *testing.T) {
 	}
 }
 
-// plan creates an app profile that is named, and never one called default.
+// plan creates an app profile that is named, but never one called default.
 func TestMissingProfileIsCreatedByWhoCan(t *testing.T) {
 	for name, byPlan := range map[string]bool{"replicator": true, "default": false} {
 		fix := profileFix(&sink.ProfileError{Problem: sink.MissingProfile, Instance: "i", Profile: name})
@@ -100,7 +100,8 @@ func TestMissingProfileIsCreatedByWhoCan(t *testing.T) {
 	}
 }
 
-// A command that is advised is one that a shell and cbt take. A family that is to be an aggregate is made one at once: it never becomes one.
+// An advised command is valid for a shell and cbt. A family for an aggregate is created as one,
+// because it cannot become one later.
 func TestAdviceIsForShells(t *testing.T) {
 	for want, e := range map[string]*sink.SchemaError{
 		"cbt createfamily T d && cbt setgcpolicy T d maxversions=1, or run `replicator plan --apply`, or set target.create_missing: true":                 {Problem: sink.MissingFamily, Want: "maxversions=1"},
@@ -145,7 +146,8 @@ func TestExplainLedger(t *testing.T) {
 	}
 }
 
-// The line that a run begins with names both services if they lead to different places, and says EMULATOR where Amazon's is none.
+// The first line of a run names both AWS services if their endpoints differ, and marks endpoints that
+// are not Amazon's as EMULATOR.
 func TestBothEndsNameEndpoints(t *testing.T) {
 	const tables, streams, vpc = "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_DYNAMODB_STREAMS", "https://vpce-1.dynamodb.eu-west-1.vpce.amazonaws.com"
 	cfg := &config.Config{Target: config.Target{Project: "p", Instance: "i"}}

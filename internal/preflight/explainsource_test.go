@@ -12,7 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// What nobody configured is status 2, after which the shipped systemd unit does not start again; what a service did not give is 1.
+// A missing configuration has status 2, after which the shipped systemd unit does not restart. A
+// failure of a service has status 1.
 func TestExplainCredentials(t *testing.T) {
 	operation := func(service string, cause error) error {
 		return fmt.Errorf("failed to retrieve credentials, %w", &smithy.OperationError{ServiceID: service, OperationName: "Get", Err: cause})
@@ -43,7 +44,7 @@ func TestExplainCredentials(t *testing.T) {
 	}
 }
 
-// What DynamoDB refuses was not kept from it by the network.
+// If DynamoDB refuses a request, the network is not at fault.
 func TestExplainSource(t *testing.T) {
 	for reason, code := range map[cdc.Reason]string{
 		cdc.Unavailable: diag.SourceUnreachable, cdc.Throttled: diag.SourceUnreachable, cdc.Denied: diag.SourceDenied,

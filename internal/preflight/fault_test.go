@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// A service that answers with a fault of its own was reached: nothing is wrong with the network.
+// If a service answers with an internal error, it was reached, so the network is not at fault.
 func TestAFaultOfTheServiceIsNoNetwork(t *testing.T) {
 	response := func(status int, err error) error {
 		return &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: status}}, Err: err}
@@ -50,8 +50,8 @@ func TestAFaultOfTheServiceIsNoNetwork(t *testing.T) {
 	}
 }
 
-// create_missing is advised where a table is made, and nowhere else; the ledger's store names what
-// was denied.
+// create_missing is advised only where a table is created. The ledger's store names the denied
+// operation.
 func TestTheFixOfADenial(t *testing.T) {
 	for op, want := range map[string]bool{"CreateTable": true, "ModifyColumnFamilies": true, "CreateAuthorizedView": true,
 		"GetTable": false, "CheckAndMutateRow": false, "ReadRows": false, "PingAndWarm": false} {
@@ -68,7 +68,7 @@ func TestTheFixOfADenial(t *testing.T) {
 	}
 }
 
-// A subscription that does not exist is not created as a topic.
+// No topic is created for a missing subscription.
 func TestWhatDoesNotExistIsCreatedAsWhatItIs(t *testing.T) {
 	for name, want := range map[string]string{
 		"projects/p/subscriptions/s": "gcloud pubsub subscriptions create projects/p/subscriptions/s --topic=",
@@ -82,7 +82,7 @@ func TestWhatDoesNotExistIsCreatedAsWhatItIs(t *testing.T) {
 	}
 }
 
-// DynamoDB reports a key that it cannot use as a request that is not valid, too.
+// DynamoDB also reports an unusable key as an invalid request.
 func TestKeysOfInvalidRequests(t *testing.T) {
 	for _, c := range []struct{ code, message, want, fix string }{
 		{"ValidationException", "KMS validation error: arn:aws:kms:eu-west-1:1:key/k is disabled.", diag.SourceDenied, "enable-key"},

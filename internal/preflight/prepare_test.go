@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// H108: a process that starts makes what is missing of a target only while nothing was ever written
-// to it. Else the loss is the coordinator's to declare; families of the mapping are made all the same.
+// H108: a starting process creates missing parts of a target only if nothing was ever written to
+// it. Otherwise the coordinator must declare the loss. Families of the mapping are always created.
 func TestH108_ARestartMakesNothingAnewThatWasWritten(t *testing.T) {
 	cfg, err := config.Parse("replicator.yaml", []byte(`version: 1
 target: { project: p, instance: i }

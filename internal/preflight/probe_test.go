@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// What is asked of the rules of families that exist: the stricter of what two entries of one target ask.
+// The requirements for the rules of existing families: the stricter one if two entries share a
+// target.
 func TestChecksOfExistingFamilies(t *testing.T) {
 	c, err := config.Parse("f", []byte(`version: 1
 target: { project: p, instance: i }
@@ -51,7 +52,8 @@ tables:
 	}
 }
 
-// What is published is applied once: a table whose application writes the target too is refused.
+// Published changes are applied once, so a table whose application also writes the target is
+// refused.
 func TestARelayIsRefusedBesideDualWrites(t *testing.T) {
 	cfg := &config.Config{Tables: []config.Table{{From: "Orders"}}, DualWrites: config.DualWrites{Settle: time.Minute}}
 	cfg.Relay.Topic, cfg.Relay.Subscription = "projects/p/topics/t", "projects/p/subscriptions/s"

@@ -16,12 +16,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// A start does not end because Bigtable throttles or fails once. An answer that stays is quoted,
-// and one that no repetition changes ends the start at once.
+// A start does not end because Bigtable throttles or fails once. A persistent error is quoted, and
+// one that no retry changes ends the start immediately.
 func TestReachAsksAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer error
-		times  int32 // it is given
+		times  int32 // how often it is returned
 		code   string
 		asked  int32
 	}{

@@ -15,16 +15,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// A probe repeats what may pass until its time is up, and keeps the last thing that it was told.
+// A probe retries temporary failures until its time is up, and reports the last answer.
 func TestH141_AProbeRepeatsWhatMayPass(t *testing.T) {
 	throttled, denied := errors.New("throttled"), errors.New("denied")
 	helps := func(err error) bool { return errors.Is(err, throttled) }
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	says := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
 	for name, c := range map[string]struct {
-		answers []func(context.Context) error // the last one again and again
+		answers []func(context.Context) error // the last one is repeated
 		want    error
-		asked   int // 0: more than five times
+		asked   int // number of requests; 0: more than five
 	}{
 		"it passes":                   {[]func(context.Context) error{says(throttled), says(throttled), says(nil)}, nil, 3},
 		"it stays":                    {[]func(context.Context) error{says(throttled)}, throttled, 0},
@@ -57,8 +57,8 @@ func TestH141_AProbeRepeatsWhatMayPass(t *testing.T) {
 	}
 }
 
-// The last answer counts, although the time of the probe ended while it asked again. Without an
-// answer it says so.
+// The last answer counts, even if the probe's time ended during another attempt. Without any answer
+// the error says so.
 func TestAProbeTellsWhatWasSaid(t *testing.T) {
 	busy := &sink.Error{Op: "GetTable", Reason: sink.Throttled, Code: "ResourceExhausted", Text: "busy"}
 	silent := &sink.Error{Op: "GetTable", Code: "DeadlineExceeded"}
@@ -81,8 +81,7 @@ func TestAProbeTellsWhatWasSaid(t *testing.T) {
 	}
 }
 
-// A question that may take long is asked again for no longer than ProbeTime, and then its answer
-// shows.
+// A slow request is retried for no longer than ProbeTime, and then its answer is reported.
 func TestALongQuestionIsNotRepeatedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, asked := &Prober{Out: io.Discard}, 0
@@ -104,7 +103,7 @@ func TestALongQuestionIsNotRepeatedForLong(t *testing.T) {
 	})
 }
 
-// creation is an admin whose attempts end as listed, the last one again and again.
+// creation is an admin whose attempts end as listed; the last one is repeated.
 type creation struct {
 	attempts []error
 	made     []sink.Made
@@ -117,8 +116,8 @@ func (c *creation) Prepare(context.Context, []sink.TableSpec, bool) (sink.Made, 
 	return c.made[min(n, len(c.made)-1)], c.attempts[n]
 }
 
-// Making a table is repeated while that may help, also if it may have been made. What each attempt
-// has made is told.
+// The creation of a table is retried while that may help, even if an earlier attempt may have
+// created it. The result lists what each attempt created.
 func TestH141_ACreationIsRepeated(t *testing.T) {
 	var (
 		busy   = &sink.Error{Op: "CreateTable", Reason: sink.Throttled, Code: "ResourceExhausted", Text: "quota"}

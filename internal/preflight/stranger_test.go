@@ -10,9 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 )
 
-// A first generation is refused where another migration writes the target, with both cures, also that
-// for a migration of which only its witness is left. Nobody is asked about its rows. A table that is
-// followed goes on.
+// A first generation is refused if another migration writes the target. The error has both fixes,
+// even for a migration of which only the witness is left. No question is asked about its rows. A
+// table that is already followed continues.
 func TestAnotherMigrationIsRefusedBeforeAnythingBegins(t *testing.T) {
 	of := func(table string, begun bool) Taken {
 		return Taken{&engine.StrangerError{Table: table, Other: checkpoint.Stranger{Target: "shop", Source: "Returns", Pipeline: "two"}}, begun}

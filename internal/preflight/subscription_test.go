@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// A subscription that does not give appliers every message as it was published is refused, each for
-// a cause of its own, with the command that changes it.
+// A subscription that does not deliver every message unchanged to appliers is refused, each time
+// with its cause and the command to fix it.
 func TestASubscriptionThatCannotServe(t *testing.T) {
 	const day = 24 * time.Hour
 	const name = "projects/p/subscriptions/s"
@@ -18,7 +18,7 @@ func TestASubscriptionThatCannotServe(t *testing.T) {
 	cfg.Relay.Topic, cfg.Relay.Subscription, cfg.Relay.DeadLetter = "projects/p/topics/t", name, "projects/p/subscriptions/dead"
 	for about, c := range map[string]struct {
 		change     func(f *relay.SubscriptionFacts)
-		cause, fix string // "": it can serve
+		cause, fix string // "": it is suitable
 	}{
 		"fit":            {func(*relay.SubscriptionFacts) {}, "", ""},
 		"no dead letter": {func(f *relay.SubscriptionFacts) { f.DeadLetter, f.Attempts, f.BacksOff = "", 0, false }, "", ""},

@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// A connection that waits for a token fails for the token's reason.
+// If a connection cannot get a token, it fails with that reason.
 func TestTheReasonIsThatThereIsNoToken(t *testing.T) {
 	says := http.StatusForbidden
 	metadata := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

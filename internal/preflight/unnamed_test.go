@@ -9,9 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Two configurations without a name meet in one ledger: both are told to set one, in whatever way
-// they meet, and so are two of one name that have no table in common. A table in common is no such
-// case.
+// Two configurations without a name share one ledger. Both get the advice to set a name, however
+// they meet, and so do two with the same name and no common table. With a common table there is no
+// conflict.
 func TestConfigurationsWithoutAName(t *testing.T) {
 	parse := func(name string) *config.Config {
 		c, err := config.Parse("f", []byte("version: 1\n"+name+"target: { project: p, instance: i }\ntables: [{ from: Orders }, { from: 'Log_{year:4}', to: logs, "+

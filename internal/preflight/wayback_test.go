@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// What a mapping loses stands against a way back; what keeps everything does not.
+// Mappings that lose data prevent a reverse copy; lossless ones do not.
 func TestWayBack(t *testing.T) {
 	for _, c := range []struct{ table, want string }{
 		{"{ from: Orders }", "types are lost"},
@@ -28,7 +28,8 @@ func TestWayBack(t *testing.T) {
 	}
 }
 
-// Where only a column of ours has the items' keys, it is said before the switch that they go with it.
+// If only replicator's own column holds the items' keys, the gates say before the switch that
+// finalize removes them.
 func TestH97_KeysThatFinalizeRemoves(t *testing.T) {
 	keys := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}}
 	for row, hidden := range map[string]bool{`"{pk}#{sk}"`: false, `"order#{pk}#{sk}"`: true} {

@@ -149,7 +149,7 @@ func (e *ends) Get(_ context.Context, table string, _ attribute.Item) (attribute
 const streamOf = "arn:aws:dynamodb:eu-west-1:1:table/Orders/stream/L"
 
 // Of refuses to repair rows that this configuration must not write. Its repairer reads the ledger
-// for each item, knows whose the rows are, and uses the source's time.
+// for each item, knows the owner of the rows, and uses the source's time.
 func TestOf(t *testing.T) {
 	cfg, err := config.Parse("r.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders, to: orders, families: { d: maxversions=1 } }]\ndual_writes: { settle: 10m }\n"),
 		func(string) (string, bool) { return "", false })

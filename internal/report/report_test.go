@@ -39,7 +39,7 @@ func logTo(t *testing.T, out *bytes.Buffer) *slog.Logger {
 	return log
 }
 
-// What the vendors' clients and their libraries say is part of the log.
+// Messages of the vendors' clients and their libraries are part of the log.
 func TestClientsSpeakInRecords(t *testing.T) {
 	var text bytes.Buffer
 	before := slog.Default()
@@ -61,7 +61,7 @@ func TestClientsSpeakInRecords(t *testing.T) {
 	}
 }
 
-// A line is a record, however it is written; what is empty is none.
+// Each line is a record, however it is written. Empty lines are not.
 func TestLines(t *testing.T) {
 	var text bytes.Buffer
 	w := Lines(logTo(t, &text))
@@ -76,7 +76,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Findings have the same facts in both forms, at most 50 of them, and a count of the rest.
+// Findings have the same facts in both formats: at most 50 of them, and the number of the others.
 func TestFindings(t *testing.T) {
 	var found diag.List
 	for i := range 60 {

@@ -16,8 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// api is a DynamoDB with one table, of which the first answers to each operation are errors of a
-// code.
+// api is a DynamoDB with one table. The first answers to each operation are errors with a code.
 type api struct {
 	backfill.API
 	code  string
@@ -50,8 +49,7 @@ func (a *api) Scan(context.Context, *dynamodb.ScanInput, ...func(*dynamodb.Optio
 	return &dynamodb.ScanOutput{Count: 1, ScannedCount: 1, Items: []map[string]types.AttributeValue{{"id": &types.AttributeValueMemberS{Value: "1"}}}}, a.fail("Scan")
 }
 
-// What a proposal needs is asked again while DynamoDB throttles or fails for a moment, and not for
-// long.
+// Requests for a proposal are retried while DynamoDB throttles or fails briefly, but not for long.
 func TestReadingIsRepeated(t *testing.T) {
 	for _, c := range []struct {
 		code  string

@@ -29,7 +29,7 @@ func stringKey(names ...string) []transform.KeyAttribute {
 	return key
 }
 
-// accepted parses a proposal, and maps every sampled item by it.
+// accepted parses a proposal, and maps every sampled item with it.
 func accepted(t *testing.T, text string, tables ...Table) *config.Config {
 	t.Helper()
 	c, err := config.Parse("replicator.yaml", []byte(text), none)
@@ -53,8 +53,8 @@ func accepted(t *testing.T, text string, tables ...Table) *config.Config {
 	return c
 }
 
-// A stream that cannot be read is told with the commands that mend it, as plan tells it, whatever
-// is wrong with it.
+// If a stream cannot be read, the proposal shows the commands that fix it, the same ones as plan,
+// whatever the problem.
 func TestStreamsThatCannotBeRead(t *testing.T) {
 	for view, want := range map[string][]string{
 		"":                   {"table Orders has no stream", "--table-name Orders --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"},
@@ -155,7 +155,7 @@ func TestAdjacencyList(t *testing.T) {
 	}
 }
 
-// A key with many beginnings has customers' names there, or the like: they are not shown.
+// A key with many different beginnings may contain names of customers, so they are not shown.
 func TestManyPrefixesAreNoTypes(t *testing.T) {
 	source := Table{Name: "Notes", PrimaryKey: stringKey("PK", "SK")}
 	for i := range 60 {
@@ -198,7 +198,7 @@ func TestHotKeys(t *testing.T) {
 		if want.why == "" {
 			continue
 		}
-		// The proposal is a comment; without its marks it is accepted.
+		// The proposal is in a comment. Without the comment marks it is accepted.
 		_, proposal, _ := strings.Cut(p.Config, "    # families:")
 		proposal = "    families:" + strings.ReplaceAll(proposal, "    # ", "    ")
 		proposal = strings.ReplaceAll(proposal, "    #", "    ")
@@ -233,7 +233,8 @@ func TestNamesOfTables(t *testing.T) {
 	}
 }
 
-// TestAnyTableIsAccepted: whatever keys look like, what is proposed can be run, and no item of the sample would be parked.
+// TestAnyTableIsAccepted: whatever keys look like, the proposal can be run, and no sampled item
+// would be parked.
 func TestAnyTableIsAccepted(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	words := []string{"USER", "User", "user", "d", "other", "_cdc", "A-B", "ORDER", "PK", "id", "META", "size", "a_b"}

@@ -7,7 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// Every gauge of a table has one entry that says its value, and every column one way to be shown.
+// Every gauge of a table has one entry that computes its value, and every column one way to format
+// it.
 func TestColumnsAreWhole(t *testing.T) {
 	of := map[admin.Gauge]int{}
 	ids := map[string]int{}
@@ -30,7 +31,7 @@ func TestColumnsAreWhole(t *testing.T) {
 	}
 }
 
-// A column that is rare is left out while no table has a figure for it; the others are always there.
+// A rare column is omitted while no table has a value for it. The others are always shown.
 func TestRareColumnsAreLeftOut(t *testing.T) {
 	defer func(were []Column) { Columns = were }(Columns)
 	Columns = []Column{{Head: "Odd", rare: true, value: func(t *Table) *float64 { return figure(t.Parked) }}, {Head: "Even", value: lastPoll}}

@@ -10,14 +10,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// quiet is a migration of one table that a worker follows, of which nothing is to be said.
+// quiet returns a migration of one table that a worker follows, without any condition to report.
 func quiet() *Document {
 	m := judged(followed())
 	m.with = " -c f"
 	return m
 }
 
-// TestConditions asks each condition alone of a document that differs from a quiet one by one fact.
+// TestConditions checks each condition with a document that differs from a quiet one in one fact.
 func TestConditions(t *testing.T) {
 	float := func(d time.Duration) *float64 { return inSeconds(&d) }
 	text := func(s string) *string { return &s }
@@ -35,11 +35,11 @@ func TestConditions(t *testing.T) {
 		"workers": ofWorkers, "new": ofNew, "table": ofTable}
 	asked := map[string]bool{}
 	for _, c := range []struct {
-		name   string // of the list and of the condition
+		name   string // of the list and the condition
 		change func(m *Document, t *Table)
-		line   string // a part of it; "" if there is none
+		line   string // part of the line; "" if there is none
 		next   string // without the flags
-		why    string // a part of it
+		why    string // part of the reason
 	}{
 		{"migration/the app profile routes elsewhere", func(m *Document, _ *Table) { m.otherPlace = "to c2" }, "", "failover --dry-run", "to c2"},
 		{"migration/cutover attempted", func(m *Document, _ *Table) {
@@ -149,7 +149,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestStepsEndWithTheSwitch: once the application has left the source, its tables ask for nothing.
+// TestStepsEndWithTheSwitch: once the application uses Bigtable, its tables advise nothing.
 func TestStepsEndWithTheSwitch(t *testing.T) {
 	for step, want := range map[checkpoint.CutoverStep][]string{
 		checkpoint.CutoverDrain:    {"replicator cutover status -c f", "replicator parked list --table Orders -c f"},
@@ -168,8 +168,7 @@ func TestStepsEndWithTheSwitch(t *testing.T) {
 	}
 }
 
-// Whoever looks sees since when the application stands still, and whether a process does something about
-// it.
+// Status shows since when the application is frozen, and whether a process drives the cutover.
 func TestAFreezeIsSeen(t *testing.T) {
 	since, driver := noon.Add(-4*time.Second), "worker-1"
 	for want, c := range map[string]cutoverStatus{

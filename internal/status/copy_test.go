@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The time that a copy took is left out where the clocks of its begin and its end differ.
+// The duration of a copy is omitted if its begin and its end have different clocks.
 func TestHowLongACopyTook(t *testing.T) {
 	for took, want := range map[time.Duration]string{8 * time.Minute: "done (8m00s)", 0: "done (0.0s)", -8 * time.Minute: "done"} {
 		began, ended := noon, noon.Add(took)

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
 
-// Alerts hear of a freeze while it lasts, of a cancel until it ends, and of late writes only after a
-// switch, until an operator has looked at them.
+// Metrics for alerts show a freeze while it lasts, a cancel until it ends, and late writes after a
+// switch until an operator has confirmed them.
 func TestWhatAlertsHearOfACutover(t *testing.T) {
 	began := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	now := began.Add(10 * time.Minute)
@@ -47,8 +47,8 @@ func TestWhatAlertsHearOfACutover(t *testing.T) {
 	}
 }
 
-// A worker that reads the ledger again and again counts a driver until its lease is over, by the
-// worker's own clock, and counts it again once it renews.
+// A worker that reads the ledger repeatedly counts a driver until the driver's lease has ended by
+// the worker's own clock, and again once it is renewed.
 func TestASurveyMissesADriver(t *testing.T) {
 	world, store := virtual.NewWorld(1, time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), false), &checkpointtest.Memory{}
 	err := world.Run(time.Hour, func(ctx context.Context) {

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// A named table that no worker has met, beside one that is followed, is told with what to do.
+// A named table that no worker has found, beside a followed one, is shown with advice.
 func TestATableThatNoWorkerHasMet(t *testing.T) {
 	reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon, AppliedTo: noon, FirstRead: noon}
 	reading.WrittenAt = noon
@@ -29,8 +29,8 @@ func TestATableThatNoWorkerHasMet(t *testing.T) {
 	}
 }
 
-// What a worker wrote in the future tells that its clock or that of who looks is wrong, and that
-// nothing is as near as it seems.
+// A heartbeat in the future shows that the worker's or the reader's clock is wrong, so other times
+// are doubtful too.
 func TestAWorkerThatWritesInTheFuture(t *testing.T) {
 	for ahead, told := range map[time.Duration]bool{10 * time.Second: false, 20 * time.Minute: true} {
 		reading := checkpoint.Shard{Source: "Orders", Label: "L", ID: "s", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: noon.Add(ahead), AppliedTo: noon.Add(ahead), FirstRead: noon}
@@ -42,7 +42,7 @@ func TestAWorkerThatWritesInTheFuture(t *testing.T) {
 	}
 }
 
-// The metric and the schema know every state, in the order in which they are asked for.
+// The metric and the schema have every state, in the order of the list.
 func TestEveryStateIsKnown(t *testing.T) {
 	var schema struct {
 		Properties struct {
@@ -108,7 +108,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// copied is the one part of a load.
+// copied returns the only part of a load.
 func copied(items int64) []checkpoint.Part {
 	return []checkpoint.Part{{Total: 1, PartProgress: checkpoint.PartProgress{Items: items}}}
 }
@@ -152,9 +152,9 @@ func TestLag(t *testing.T) {
 	}
 }
 
-// A table whose stream was never listed is read by nobody. That counts from when its generation was
-// begun, in whole minutes, so that the alert for stalled tables fires; a table that is set aside
-// waits for something else.
+// No worker reads a table whose stream was never listed. Its time counts from the start of its
+// generation, in whole minutes, so that the alert for stalled tables fires. A suspended table waits
+// for something else.
 func TestAStreamThatIsNeverListed(t *testing.T) {
 	begun := ago(10 * time.Minute)
 	state := checkpoint.TableState{Source: "Orders", Label: "L", Generation: uint32(begun.Unix() / 60), Changed: ago(time.Second)}
@@ -186,9 +186,9 @@ func TestAStreamThatIsNeverListed(t *testing.T) {
 	}
 }
 
-// H13: what follows a shard that ended is read by nobody for as long as nobody lists it. It may
-// have begun when the last listing showed its parent open, and counts from then, unless it is late
-// by minutes alone, or nothing is to follow.
+// H13: no worker reads the children of an ended shard until a worker lists them. They may have
+// begun when the last listing showed their parent open, and their lag counts from then, unless they
+// are only minutes late, or no children are expected.
 func TestH13_ChildrenThatNobodyLists(t *testing.T) {
 	open := checkpoint.Shard{Source: "Orders", Label: "L", ID: "open", State: checkpoint.Reading, Owner: "w", CaughtUp: true, ReadAt: ago(time.Second), AppliedTo: ago(time.Second), FirstRead: ago(23 * time.Hour)}
 	ended := func(before time.Duration) checkpoint.Shard {

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// droppedTable is what the ledger holds of a table that was dropped and read to its end. Coordinator, if
-// not empty, keeps it.
+// droppedTable returns the ledger of a table that was dropped and read to its end. If coordinator
+// is not empty, it holds the coordinator lease.
 func droppedTable(dropped, beat time.Duration, coordinator string) TableInput {
 	state := loadedTable()
 	state.Suspended = checkpoint.Suspension{Reason: engine.GoneReason, Since: ago(dropped)}
@@ -26,13 +26,13 @@ func droppedTable(dropped, beat time.Duration, coordinator string) TableInput {
 	return in
 }
 
-// asksForAWorker tells whether a next step says that nobody reads.
+// asksForAWorker reports whether a next step starts a worker.
 func asksForAWorker(m *Document) bool {
 	return slices.ContainsFunc(m.NextSteps, func(s standing.NextStep) bool { return strings.Contains(s.Why, "no worker reads the stream") })
 }
 
-// A table that was dropped, or that nobody follows, is not in sync, and its line says why. No worker is asked for while one
-// runs, nor when nothing is left to read.
+// A table that was dropped, or that no worker follows, is not in sync, and its line shows the
+// reason. The advice to start a worker appears only if none runs and something is left to read.
 func TestStatusOfADroppedTable(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -67,8 +67,8 @@ func TestStatusOfADroppedTable(t *testing.T) {
 	}
 }
 
-// Tables of a pattern come and go: one that was dropped is not in sync, and the others' migration
-// is. One of which something was lost is waited for.
+// Tables of a pattern may be dropped at any time: such a table is not in sync, but the migration of
+// the others is, unless a dropped table lost changes.
 func TestAMigrationWhoseTablesOfAPatternAreDropped(t *testing.T) {
 	copying := followed()
 	copying.State.Load.DoneAt = time.Time{}
@@ -101,7 +101,7 @@ func TestAMigrationWhoseTablesOfAPatternAreDropped(t *testing.T) {
 	}
 }
 
-// monthlyTable is a table of a pattern.
+// monthlyTable returns a table of a pattern.
 func monthlyTable(t *testing.T) config.Table {
 	t.Helper()
 	table, ok := monthlyConfig(t).Table("Log_2015_01")

@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// A copy that began and ended between two readings is told as done, and a table that is set aside
-// for another reason than before is told again.
+// A copy that began and ended between two readings is reported as done. A table that is suspended
+// for a new reason is reported again.
 func TestWhatHappenedBetweenTwoReadings(t *testing.T) {
 	items := int64(7)
 	if events := tableChanged(&Table{Copy: copyStatus{State: copyNotStarted}}, &Table{Copy: copyStatus{State: copyDone, Items: &items}}); len(events) != 1 ||
@@ -24,8 +24,8 @@ func TestWhatHappenedBetweenTwoReadings(t *testing.T) {
 	}
 }
 
-// A rate is told only if every shard that has an owner has told its own, whichever comes last; and
-// a worker was last heard of when it wrote the last of its rows.
+// A rate is shown only if every leased shard has reported its own, whichever is the last. A worker
+// was last seen when it wrote the last of its rows.
 func TestFiguresOfSeveralShards(t *testing.T) {
 	rated, silent, fresh := held("1", "a", noon), held("2", "a", ago(time.Hour)), held("3", "a", noon)
 	rated.ReadAt, rated.Rate = ago(time.Second), 5
@@ -44,7 +44,7 @@ func TestFiguresOfSeveralShards(t *testing.T) {
 	}
 }
 
-// The trouble of a coordinator is over with its lease: whoever became coordinator of table next tells its own.
+// A coordinator's trouble ends with its lease. The next coordinator reports its own.
 func TestTroublesEndWithTheLease(t *testing.T) {
 	lease := testConfig().State.Lease
 	for written, want := range map[time.Duration]int{3 * lease: 1, 3*lease + time.Millisecond: 0} {
@@ -56,8 +56,8 @@ func TestTroublesEndWithTheLease(t *testing.T) {
 	}
 }
 
-// A run that comes to its end says that a table was dropped, however long ago that was: what it
-// held is not followed.
+// A run with --once reports a dropped table at its end, however long ago the drop was: the rest of
+// its stream is not followed.
 func TestVerdictOnATableThatIsLongGone(t *testing.T) {
 	state := loadedTable()
 	state.Suspended = checkpoint.Suspension{Reason: engine.GoneReason, Since: ago(48 * time.Hour)}
@@ -67,7 +67,7 @@ func TestVerdictOnATableThatIsLongGone(t *testing.T) {
 	}
 }
 
-// The copies of a pattern's tables took as long as the longest of them, whichever comes last.
+// The copy of a pattern's tables took as long as the longest of them, in any order.
 func TestCopiesOfAPatternTookAsLongAsTheLongest(t *testing.T) {
 	took := func(d time.Duration) *Table {
 		started, done := ago(d), noon

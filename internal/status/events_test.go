@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// TestHappened: what two readings of a ledger differ in is told once, whoever did it.
+// TestHappened: the differences between two readings of a ledger are reported once, whichever
+// worker made them.
 func TestHappened(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		a := s.worker("a")
@@ -78,7 +79,7 @@ func TestWaitsAreCoalesced(t *testing.T) {
 	for _, call := range []struct {
 		reason string
 		now    time.Duration
-		want   time.Duration // negative: not told
+		want   time.Duration // negative: not reported
 	}{
 		{"rows", 0, time.Second}, {"rows", time.Second, -1}, {"reads", time.Second, time.Second}, {"rows", 9 * time.Second, -1},
 		{"rows", 10 * time.Second, 3 * time.Second}, {"rows", 19 * time.Second, -1}, {"rows", 20 * time.Second, 2 * time.Second},

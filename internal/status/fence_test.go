@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 )
 
-// Whether late writes are rejected stands in the document and, where they are not, in the text, with
+// The document shows whether late writes are rejected. If they are not, the text shows it too, with
 // the reason.
 func TestFenceIsTold(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {

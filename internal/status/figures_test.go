@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// The migration is in sync when all of its tables are, whichever of them is the last.
+// The migration is in sync when all of its tables are, whichever is the last.
 func TestPhaseOfSeveralTables(t *testing.T) {
 	synced, copying := followed(), followed()
 	copying.State.Load.DoneAt = time.Time{}
@@ -34,9 +34,8 @@ func TestPhaseOfSeveralTables(t *testing.T) {
 	}
 }
 
-// Of several shards the first to be in trouble says since when, and so it is with those whose
-// children nobody lists. What the silent last told may be over: that they are silent is told of
-// them.
+// Of several shards in trouble, the earliest determines the time. The same applies to shards whose
+// children are not listed. A silent worker's last report may be outdated, so it is shown as silent.
 func TestTroublesOfSeveralShards(t *testing.T) {
 	failing := func(id string, since, written time.Duration) checkpoint.Shard {
 		s := checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading, Owner: "w" + id, ReadAt: ago(written)}
@@ -58,15 +57,15 @@ func TestTroublesOfSeveralShards(t *testing.T) {
 	}
 }
 
-// A shard that nobody has read yet is as far behind as its parent's end, which may have come long
-// before that was read: after an outage, or while the target takes nothing, changes of hours wait
-// in it, and the stream is about to drop them.
+// A shard that was never read is as far behind as its parent's end. That end may have come long
+// before it was read: after an outage, or while the target accepts no writes, hours of changes wait
+// in the parent, and the stream is about to drop them.
 func TestLagOfAShardThatIsNotReadYet(t *testing.T) {
 	parent := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Done, DoneAt: ago(time.Minute), ReadAt: ago(time.Minute), FirstRead: ago(23 * time.Hour)}
 	child := checkpoint.Shard{ID: "2", Parent: "1", Label: "L", State: checkpoint.Reading, Owner: "w"}
 	for _, c := range []struct {
 		name        string
-		event, open time.Duration // before now; 0: none
+		event, open time.Duration // before noon; 0: none
 		lag         time.Duration
 	}{
 		{"it was read as it was written", time.Minute, 2 * time.Minute, time.Minute},
@@ -85,7 +84,7 @@ func TestLagOfAShardThatIsNotReadYet(t *testing.T) {
 	}
 }
 
-// Of several gaps the last one is told.
+// Of several gaps the last one is shown.
 func TestTheLastGapIsTold(t *testing.T) {
 	state := loadedTable()
 	state.Gaps = []checkpoint.DeclaredGap{{At: ago(time.Hour), Shard: "1", Reason: "the first"}, {At: ago(time.Minute), Shard: "2", Reason: "the last"}}
@@ -94,8 +93,8 @@ func TestTheLastGapIsTold(t *testing.T) {
 	}
 }
 
-// A gap counts as soon as its shard's row tells of it. Its finder may be gone before the table's
-// record does, and who looks then, with no worker left, must not read that all is well.
+// A gap counts as soon as its shard's row shows it. The worker that found it may have died before
+// the table's record shows it. Without any worker, status must still report it.
 func TestAGapThatNobodyDeclared(t *testing.T) {
 	lost := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Gap, Loss: checkpoint.NotFound, Reason: "the shard is gone", Generation: 7, DoneAt: ago(time.Minute)}
 	declared := lost
@@ -117,7 +116,7 @@ func TestAGapThatNobodyDeclared(t *testing.T) {
 	}
 }
 
-// A table of a pattern of which nothing is known may be the one that is about to lose changes, or
+// A table of a pattern without known figures may be the one that is closest to losing changes, or
 // the furthest behind.
 func TestFiguresOfAPatternAreBounds(t *testing.T) {
 	headroom, lag := 70000.0, 0.3
@@ -136,9 +135,9 @@ func TestFiguresOfAPatternAreBounds(t *testing.T) {
 	}
 }
 
-// A table is not in sync while nobody can know whether changes of it were lost: it was not read for
-// longer than the stream keeps changes, or cannot be followed. Nor is one that was dropped, though
-// its stream was read to its end before it went.
+// A table is not in sync if lost changes cannot be excluded: it was not read for longer than the
+// stream keeps changes, or cannot be followed. A dropped table is not in sync either, even if its
+// stream was read to its end before the drop.
 func TestWhatIsNotInSync(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -146,7 +145,7 @@ func TestWhatIsNotInSync(t *testing.T) {
 		aside  string
 		since  time.Duration // ago, when it was set aside
 		want   string
-		untold bool // nothing of the stream is told any more
+		untold bool // no figures of the stream are shown any more
 	}{
 		{"read just now", time.Second, "", 0, PhaseInSync, false},
 		{"not read for most of a day", cdc.Retention - time.Minute, "", 0, PhaseCopy, false},
@@ -173,15 +172,15 @@ func TestWhatIsNotInSync(t *testing.T) {
 	}
 }
 
-// A named table was dropped just after a shard of it had ended, and all workers were gone before
-// its children could be listed. What they held is lost after a day, which nobody is there to find
-// out, and status says so. What a listing shows to have no children ended with the table.
+// A named table was dropped just after one of its shards ended, and all workers ended before its
+// children could be listed. Their changes are lost after a day. No worker is left to find this, so
+// status reports it. A shard that a listing shows without children ended with the table.
 func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dropped time.Duration // ago
 		listed  time.Duration // ago, the last whole listing
-		late    time.Duration // after the drop, the shard was read to its end
+		late    time.Duration // how long after the drop the shard was read to its end
 		told    bool
 	}{
 		{"an hour ago", time.Hour, time.Hour + time.Minute, 0, true},
@@ -209,7 +208,7 @@ func TestADroppedTableWhoseLastShardsNobodyListed(t *testing.T) {
 	}
 }
 
-// Attributes that reach no cell are found however many come before them.
+// Attributes without a column are found, however many others come before them.
 func TestUnmappedAttributesOfAWideItem(t *testing.T) {
 	key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}
 	family, err := transform.ParseFamily("d", "maxversions=1")

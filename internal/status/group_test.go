@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// The tables of a pattern are one line, with the worst of their figures; a single one keeps its
+// The tables of a pattern share one line, with the worst of their figures. A single one keeps its
 // name.
 func TestTablesOfAPatternCollapse(t *testing.T) {
 	figure := func(f float64) *float64 { return &f }
@@ -46,8 +46,8 @@ func TestTablesOfAPatternCollapse(t *testing.T) {
 	}
 }
 
-// What is set aside is told once, as trouble, as an event and with --once as the answer no; a table
-// that was dropped is no trouble after a day.
+// A suspended table is reported once, as trouble, as an event, and with --once as status 3. A
+// dropped table is no longer reported as trouble after a day.
 func TestSetAside(t *testing.T) {
 	cfg := monthlyConfig(t)
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -16,7 +16,7 @@ var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) time.Time { return noon.Add(-d) }
 
-// judged is the status of one table.
+// judged returns the status of one table.
 func judged(in TableInput) *Document {
 	l := &Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders", To: "Orders"}}, Inputs: []TableInput{in}}
 	return l.Judge(nothingSet, "", noon)
@@ -34,14 +34,14 @@ func loadedTable() checkpoint.TableState {
 		Load: checkpoint.Load{Generation: 7, StartedAt: ago(time.Hour), DoneAt: ago(50 * time.Minute), Items: 10, Estimate: 10}}
 }
 
-// followed is a table that is loaded, and whose one shard was found empty a second ago.
+// followed returns a table that is loaded, and whose only shard was found empty a second ago.
 func followed() TableInput {
 	s := held("s", "w", ago(time.Second))
 	s.CaughtUp, s.ReadAt, s.AppliedTo, s.FirstRead = true, ago(time.Second), ago(time.Second), ago(time.Hour)
 	return TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{s}}
 }
 
-// held is a shard that a worker holds and has last written to at a time.
+// held returns a shard that a worker holds and last wrote at a given time.
 func held(id, worker string, written time.Time) checkpoint.Shard {
 	return checkpoint.Shard{ID: id, Label: "L", State: checkpoint.Reading, Owner: worker, Heartbeat: checkpoint.Heartbeat{WrittenAt: written}}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// Nothing is amiss with a table that the application has left, and nothing is to be done for it but
-// to watch for late writers and to finalize: whatever its record held when that happened.
+// After its cutover, a table has no problems, and its only next steps are the watch for late
+// writers and finalize, whatever its record held before.
 func TestATableThatWasLeftHasNoTrouble(t *testing.T) {
 	for _, c := range []struct {
 		step      checkpoint.CutoverStep

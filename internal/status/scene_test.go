@@ -22,7 +22,7 @@ type scene struct {
 	parked  int
 }
 
-// play runs a script in a world of its own, which begins at noon.
+// play runs a script in a world of its own, from noon.
 func play(t *testing.T, script func(ctx context.Context, s *scene)) {
 	t.Helper()
 	s := &scene{T: t, world: virtual.NewWorld(1, noon, true), store: &checkpointtest.Memory{}, workers: map[string]*checkpoint.Ledger{}}
@@ -112,7 +112,7 @@ func (s *scene) take(ctx context.Context, worker, id string) *checkpoint.Lease {
 	return lease
 }
 
-// copied takes the one part of the load and copies so many items of it.
+// copied leases the only part of the load and copies some of its items.
 func (s *scene) copied(ctx context.Context, l *checkpoint.Ledger, items int64) *checkpoint.PartLease {
 	s.Helper()
 	part, err := l.TakePart(ctx, checkpoint.Part{Source: "Orders", Generation: 7, Number: 1, Phase: checkpoint.PhaseCopy, Total: 1})
@@ -121,7 +121,8 @@ func (s *scene) copied(ctx context.Context, l *checkpoint.Ledger, items int64) *
 	return part
 }
 
-// read is the progress of a worker that has just read up to a number: a full page, or an empty one.
+// read returns the progress of a worker that has just read up to a number: a full page, or an empty
+// one.
 func (s *scene) read(ctx context.Context, lease *checkpoint.Lease, to uint64, event time.Time, rate float64) checkpoint.Progress {
 	shard := lease.Shard()
 	p := shard.Progress()

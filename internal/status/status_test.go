@@ -23,7 +23,7 @@ import (
 
 const stateLease = 15 * time.Second
 
-// status is what a machine without a worker is told now, from the ledger alone.
+// status returns the status on a machine without a worker, from the ledger alone.
 func (s *scene) status(ctx context.Context) *Document {
 	s.Helper()
 	reader, err := checkpoint.Open(ctx, s.store, "test", checkpoint.Options{ReadOnly: true, Lease: stateLease})
@@ -35,7 +35,7 @@ func (s *scene) status(ctx context.Context) *Document {
 	return l.Judge(nothingSet, "", s.world.Now())
 }
 
-// golden compares text and document with what is expected, and the document with the schema.
+// golden compares text and document with the expected ones, and validates the document.
 func (s *scene) golden(ctx context.Context, name string) *Document {
 	s.Helper()
 	m := s.status(ctx)
@@ -54,8 +54,8 @@ func (s *scene) golden(ctx context.Context, name string) *Document {
 	return m
 }
 
-// told is a value of a document without the members that are zero. So a golden document shows what
-// its scene is about, and the schema, by which the whole one is checked, that no member is missing.
+// told returns a document's value without its zero members. So a golden document shows only what
+// its scene is about. The schema, which checks the complete document, requires all members.
 func told(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -90,8 +90,8 @@ func tellMembers(v reflect.Value, into map[string]any) {
 	}
 }
 
-// expect compares a document with its golden file. All are in one archive, which a new column changes
-// alone.
+// expect compares a document with its golden file. All golden files are in one archive, so a new
+// column changes only that file.
 func (s *scene) expect(name string, got []byte) {
 	s.Helper()
 	const path = "testdata/documents.txtar"
@@ -124,7 +124,8 @@ func TestStatusBeforeTheStart(t *testing.T) {
 	}
 }
 
-// TestStatusOfALoadInParts: the figures are those of the parts, and what slows them is told.
+// TestStatusOfALoadInParts: the figures are the sums of the parts, and the reason why it is slow is
+// shown.
 func TestStatusOfALoadInParts(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		l := s.worker("a")
@@ -143,7 +144,7 @@ func TestStatusOfALoadInParts(t *testing.T) {
 		if c := m.Tables[0].Copy; c.State != copyRunning || *c.Items != 330 || *c.ItemsPerSecond != 30 || c.String() != "33%" {
 			t.Errorf("%+v", c)
 		}
-		if notes := m.notes(); len(notes) != 2 || notes[1] != "Load of Orders: target CPU 74% > 70%" { // and that nobody reads
+		if notes := m.notes(); len(notes) != 2 || notes[1] != "Load of Orders: target CPU 74% > 70%" { // no worker reads it
 			t.Errorf("%q", notes)
 		}
 		_, err = l.PauseLoad(ctx, "Orders", checkpoint.PausedByOperator)
@@ -155,8 +156,8 @@ func TestStatusOfALoadInParts(t *testing.T) {
 	})
 }
 
-// TestStatusWhileCopying: the copy's share, rate and time left, and what it waits for, as the
-// coordinator saved them; none of it once the coordinator has been silent.
+// TestStatusWhileCopying: the copy's progress, rate, remaining time and waits, as the coordinator
+// saved them. None is shown once the coordinator has been silent.
 func TestStatusWhileCopying(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		l := s.worker("a")
@@ -194,9 +195,9 @@ func TestStatusWhileCopying(t *testing.T) {
 	})
 }
 
-// TestStatusUnderSplitsWithAFrozenWorker: two workers read the children of a split; one freezes,
-// and its figures are told as old and no more is said of the table than is known; then the other
-// takes over, and all is known again.
+// TestStatusUnderSplitsWithAFrozenWorker: two workers read the children of a split, and one
+// freezes. Its figures are shown as old, and the table's as unknown. Then the other worker takes
+// over, and all figures are current again.
 func TestStatusUnderSplitsWithAFrozenWorker(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		a := s.worker("a")
@@ -227,7 +228,7 @@ func TestStatusUnderSplitsWithAFrozenWorker(t *testing.T) {
 			t.Errorf("%v %s %+v", r, m.Phase, m.Workers)
 		}
 
-		for range 10 { // b freezes, a goes on
+		for range 10 { // b is frozen, a continues
 			s.sleep(ctx, 5*time.Second)
 			s.check(left.Commit(ctx, s.read(ctx, left, 0, time.Time{}, 10)))
 		}
@@ -290,7 +291,7 @@ func TestStatusAfterAGap(t *testing.T) {
 }
 
 // TestH13_StatusOfAStreamThatNobodyLists: one of two lineages ended, and its children are not
-// listed. The ledger tells when a listing last showed it open.
+// listed. The ledger has the time at which a listing last showed it open.
 func TestH13_StatusOfAStreamThatNobodyLists(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		a := s.worker("a")
@@ -313,7 +314,7 @@ func TestH13_StatusOfAStreamThatNobodyLists(t *testing.T) {
 			t.Errorf("headroom %v, %+v", h, m.Shards[0].Why)
 		}
 		s.create(ctx, a, "s3", "s1")
-		if m := s.status(ctx); m.Phase != PhaseCopy || m.Shards[0].Why != nil || len(m.Tables[0].Troubles) > 0 { // and nobody has read it
+		if m := s.status(ctx); m.Phase != PhaseCopy || m.Shards[0].Why != nil || len(m.Tables[0].Troubles) > 0 { // and no worker has read it
 			t.Errorf("a child is listed: %s, %+v", m.Phase, m.Tables[0])
 		}
 	})
@@ -343,8 +344,8 @@ g
 	}
 }
 
-// TestSchemaNamesEveryMember: a member that the schema does not have, or does not require, is
-// refused, so that the document cannot grow without it.
+// TestSchemaNamesEveryMember: a member that the schema lacks, or does not require, is refused, so
+// the schema must grow with the document.
 func TestSchemaNamesEveryMember(t *testing.T) {
 	var schema struct {
 		Properties struct {

@@ -53,7 +53,7 @@ func TestNextSteps(t *testing.T) {
 	}
 }
 
-// Who looks at the shards is not advised to look at them.
+// With --shards, the advice to look at the shards is omitted.
 func TestTheViewOfShardsAdvisesNoLook(t *testing.T) {
 	step := func(command string) standing.NextStep { return standing.NextStep{Command: "replicator " + command} }
 	of := func() []standing.NextStep {
@@ -68,7 +68,7 @@ func TestTheViewOfShardsAdvisesNoLook(t *testing.T) {
 	}
 }
 
-// Workers that hold no lease are counted and shown as standbys, as long as they beat.
+// Workers that hold no lease are counted and shown as standbys, as long as they send heartbeats.
 func TestStandbysAreShown(t *testing.T) {
 	beat := func(worker string, before time.Duration) checkpoint.Process {
 		return checkpoint.Process{Worker: worker, Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(before)}}
@@ -115,8 +115,8 @@ func TestStandbysAreShown(t *testing.T) {
 	}
 }
 
-// Whoever answers and does not idle may still write: it is named with its version, however it shows
-// itself. An idle worker does not write, even if a lease of it is left.
+// A process that has a heartbeat and is not idle may still write. It is named with its version,
+// whatever it reports. An idle worker does not write, even if it still has a lease.
 func TestWorkingWorkers(t *testing.T) {
 	about := func(version string, before time.Duration) checkpoint.Heartbeat {
 		return checkpoint.Heartbeat{WrittenAt: ago(before), Holder: checkpoint.About{Version: version}}

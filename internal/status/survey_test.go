@@ -20,8 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// many is a ledger of so many tables, each with a shard of its name, of which the last one has a
-// parked item.
+// many returns a ledger of n tables, each with one shard. The last table has a parked item.
 func many(t *testing.T, n int) (*checkpointtest.Memory, *checkpoint.Ledger, *sink.Parking, []config.Table) {
 	t.Helper()
 	store, parking := &checkpointtest.Memory{}, sink.NewParking(&sinktest.Records{}, "many")
@@ -40,7 +39,7 @@ func many(t *testing.T, n int) (*checkpointtest.Memory, *checkpoint.Ledger, *sin
 			t.Fatal(err)
 		}
 	}
-	slices.Reverse(tables) // the configuration's order, not that of keys
+	slices.Reverse(tables) // the configuration's order, not the keys'
 	change := cdc.Change{Event: cdc.Remove, Keys: attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String("k")}})}
 	if err := parking.Park(t.Context(), transform.Parked{Source: tables[0].From, Key: "S:k", Reason: "no", Change: change}); err != nil {
 		t.Fatal(err)
@@ -48,9 +47,9 @@ func many(t *testing.T, n int) (*checkpointtest.Memory, *checkpoint.Ledger, *sin
 	return store, ledger, parking, tables
 }
 
-// TestTablesAreReadSideBySide: as many at a time as is said and no more, and what comes of it is in
-// the order of the tables. The store's clock stands still while any task gets on, so that all reads
-// that are let begin are seen at the same time.
+// TestTablesAreReadSideBySide: exactly the given number of tables is read at a time, and the
+// results are in the order of the tables. The store's clock stops while any task runs, so that all
+// concurrent reads are seen at the same time.
 func TestTablesAreReadSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, ledger, parking, tables := many(t, 2000)
@@ -82,8 +81,8 @@ func TestTablesAreReadSideBySide(t *testing.T) {
 	})
 }
 
-// TestTheFirstFailureEndsTheReading: of the reads that are under way and of those that were to
-// come.
+// TestTheFirstFailureEndsTheReading: the first failure ends the reads in progress, and prevents
+// later ones.
 func TestTheFirstFailureEndsTheReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, ledger, parking, tables := many(t, 200)
@@ -96,14 +95,14 @@ func TestTheFirstFailureEndsTheReading(t *testing.T) {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}
-		// A few may just begin.
+		// A few may have just begun.
 		if _, err := readTables(t.Context(), ledger, parking, tables); !errors.Is(err, boom) || reads.Load() >= 2*tablesAtOnce {
 			t.Errorf("%v after %d reads", err, reads.Load())
 		}
 	})
 }
 
-// One parked item, of any table, is enough for a look.
+// One parked item, in any table, is enough to trigger a survey.
 func TestAnyParked(t *testing.T) {
 	for _, c := range []struct {
 		parked []int

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// What stands in the dead letter keeps a table from being in sync, though all that is published is
-// applied; and a lag is known before anything is.
+// A message in the dead letter keeps a table from being in sync, even if everything published is
+// applied. The lag is known before anything is applied.
 func TestFromTopic(t *testing.T) {
 	now := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
 	shard := checkpoint.Shard{ID: "s", Label: "l", Generation: 1, Apply: checkpoint.Topic, Applied: 3, State: checkpoint.Reading, CaughtUp: true, ReadAt: now, AppliedTo: now}

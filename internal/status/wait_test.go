@@ -13,9 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A wait ends when the goal is reached, or when it never will be before an operator acts; the status
-// that it shows is the last one that could be read. A reading that fails is repeated, but for the
-// first.
+// A wait ends when the goal is reached, or when only an operator can reach it. It shows the last
+// status that could be read. A failed reading is retried, except for the first one.
 func TestWaitForAState(t *testing.T) {
 	at := func(change func(in *TableInput)) func() (*Document, error) {
 		return func() (*Document, error) {

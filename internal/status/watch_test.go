@@ -63,7 +63,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%s: a failed reading is not told: %q", c.name, told)
 		}
 	}
-	// A first reading that fails ends it.
+	// If the first reading fails, the watch ends.
 	p := &terminal.Console{Stdout: &out, Output: "text"}
 	failure := errors.New("wrong project")
 	if err := watch(context.Background(), func(context.Context) (*Document, error) { return nil, failure }, views(p, false, false, explain), time.Hour); !errors.Is(err, failure) {

@@ -17,9 +17,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// TestATargetThatIsLostWhileNobodyRuns: a target that was lost, or restored, after the last worker
-// had ended is not in sync, though the ledger says so. Where a coordinator lives the target is left to
-// it.
+// TestATargetThatIsLostWhileNobodyRuns: a target that was lost or restored after the last worker
+// ended is not in sync, although the ledger says so. If a coordinator is running, status leaves the
+// check to it.
 func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 	ctx := context.Background()
 	beaten := func(ledger *checkpoint.Ledger, store checkpoint.Store) {
@@ -80,7 +80,7 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 		if m := l.Judge(nothingSet, "", noon); m.Phase != c.want || len(m.Tables[0].Troubles) != c.trouble {
 			t.Errorf("%s: %s, %+v", c.name, m.Phase, m.Tables[0].Troubles)
 		}
-		beaten(ledger, kept) // nothing was changed by the look
+		beaten(ledger, kept) // the reading changed nothing
 	}
 }
 

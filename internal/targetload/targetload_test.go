@@ -15,7 +15,7 @@ import (
 
 var now = time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
 
-// monitoring serves one answer and keeps what it was asked.
+// monitoring serves one answer and records the requests.
 func monitoring(t *testing.T, status int, answer string) (*Monitor, *http.Request) {
 	t.Helper()
 	var asked http.Request
@@ -37,7 +37,7 @@ func cluster(name string, points ...string) string {
 		"labels":{"project_id":"p","instance":"prod","cluster":%q,"zone":"z"}},"metricKind":"GAUGE","valueType":"DOUBLE","points":[%s]}`, name, strings.Join(points, ","))
 }
 
-// Of each cluster the newest point counts, whatever the order, and of these the highest.
+// For each cluster the newest point counts, in any order, and of these points the highest.
 func TestBusiestCluster(t *testing.T) {
 	m, asked := monitoring(t, http.StatusOK, `{"timeSeries":[`+strings.Join([]string{
 		cluster("a", point(now.Add(-2*time.Minute), `"doubleValue":0.42`), point(now.Add(-3*time.Minute), `"doubleValue":0.99`)),
@@ -62,8 +62,8 @@ func TestBusiestCluster(t *testing.T) {
 	}
 }
 
-// A point without a value counts for nothing, wherever it stands, and the busiest cluster wins in any
-// order; what is not known is above nothing.
+// A point without a value is ignored, wherever it is, and the busiest cluster wins in any order. An
+// unknown load exceeds no limit.
 func TestWhichPointCounts(t *testing.T) {
 	at := func(minutes int, cpu string) string {
 		return point(now.Add(-time.Duration(minutes)*time.Minute), `"doubleValue":`+cpu)
@@ -99,12 +99,12 @@ func TestWhichPointCounts(t *testing.T) {
 	}
 }
 
-// asked fails each request with what it tells of it.
+// asked fails each request with a description of it.
 type asked func(r *http.Request) string
 
 func (a asked) RoundTrip(r *http.Request) (*http.Response, error) { return nil, errors.New(a(r)) }
 
-// Whatever prevents an answer is an answer with its reason, and slows nothing.
+// If there is no answer, the result is the reason, and nothing is slowed.
 func TestCannotTell(t *testing.T) {
 	for _, c := range []struct {
 		status      int
@@ -135,7 +135,7 @@ func TestCannotTell(t *testing.T) {
 	}
 }
 
-// Credentials are those of the environment, looked for at each reading until there are some.
+// Credentials come from the environment, which is read again at each reading until there are some.
 func TestDefaultCredentials(t *testing.T) {
 	m, asked := monitoring(t, http.StatusOK, `{"timeSeries":[`+cluster("a", point(now, `"doubleValue":0.5`))+`]}`)
 	m.Client = nil

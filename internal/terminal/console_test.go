@@ -21,7 +21,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// Verdicts have colours on a terminal, unless somebody objects, and nowhere else.
+// Verdicts are coloured on a terminal, unless colours are disabled, and nowhere else.
 func TestShow(t *testing.T) {
 	const text = "error R1204: cannot read\nTABLE   VERIFY\nOrders  clean, 4m ago\nBills   2 rows differ\n✓ copy\nnot ready: 1 check fails\n"
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -50,8 +50,8 @@ func TestShow(t *testing.T) {
 	if err := console.Show(&out, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil || out.String() != text {
 		t.Errorf("%v: %q", err, out.String())
 	}
-	// What a document holds of others cannot act on the terminal: neither in text nor in JSON,
-	// which stays equal.
+	// External data in a document cannot control the terminal, neither in text nor in JSON, which
+	// stays equal.
 	out.Reset()
 	console.Stdout = &out
 	if err := console.Show(&out, func(w io.Writer) error { _, err := io.WriteString(w, "a\x1b[2J\u009b\rb\n"); return err }); err != nil || out.String() != `a\x1b[2J\u009b\rb`+"\n" {
