@@ -149,7 +149,11 @@ type Cutover struct {
 	WatchedTo time.Time          `json:"watched_to,omitzero"`
 	Unwatched []CutoverUnwatched `json:"unwatched,omitempty"`
 
-	Fences     map[string]uint64       `json:"fences,omitempty"` // the first number of each target under which no process wrote
+	// Raised is the number of each target's fence that was raised before the freeze; the drops of all
+	// lower ones were in force then. It is 0 if the fence is withheld. Fences is the first number under
+	// which no process wrote; it is recorded before the lower ones are dropped.
+	Raised     map[string]uint64       `json:"raised,omitempty"`
+	Fences     map[string]uint64       `json:"fences,omitempty"`
 	Verified   map[string]VerifyResult `json:"verified,omitempty"`
 	Finals     map[string]uint32       `json:"finals,omitempty"` // the number of the final verify
 	Gates      []CutoverGate           `json:"gates,omitempty"`  // at the end of the checks

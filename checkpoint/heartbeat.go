@@ -22,6 +22,8 @@ type Heartbeat struct {
 	Holder About `json:"holder,omitzero"`
 	// Trouble is the step that the holder is retrying; zero if none.
 	Trouble Trouble `json:"trouble,omitzero"`
+	// Reads is the highest format of records that the holder's program reads; 0: at most 3.
+	Reads int `json:"reads,omitempty"`
 	// ClockOffset is how many seconds the holder's clock is ahead of the source's; 0 while that is
 	// less than a minute (ClockTolerance).
 	ClockOffset float64 `json:"clock_offset,omitempty"`
@@ -35,6 +37,10 @@ func (b Heartbeat) ByService(at time.Time) time.Time {
 	}
 	return at.Add(-time.Duration(b.ClockOffset * float64(time.Second)))
 }
+
+// Records reports whether the holder's program keeps a record of what it may write (Writer). A program
+// without a version is not a release, and counts as this one.
+func (b Heartbeat) Records() bool { return b.Holder.Version == "" || b.Reads >= Format }
 
 // Lasted is for how long the trouble had lasted when the row was written: two times of one clock.
 func (b Heartbeat) Lasted() time.Duration { return max(0, b.WrittenAt.Sub(b.Trouble.Since)) }
@@ -66,7 +72,7 @@ type Throttled struct {
 
 // heartbeat returns what this process writes into a row that it holds.
 func (l *Ledger) heartbeat(ctx context.Context, trouble Trouble) Heartbeat {
-	return Heartbeat{WrittenAt: task.Now(ctx).UTC(), Holder: l.about, Trouble: trouble, ClockOffset: l.wrongBy()}
+	return Heartbeat{WrittenAt: task.Now(ctx).UTC(), Holder: l.about, Trouble: trouble, Reads: Format, ClockOffset: l.wrongBy()}
 }
 
 // unowned returns what this process writes into a row that no process holds afterwards.

@@ -86,7 +86,7 @@ func TestHeartbeatOfACoordinator(t *testing.T) {
 		check(t, err)
 		k, err := l.TakeCoordinatorLease(ctx, lease)
 		check(t, err)
-		if lease, err = l.CoordinatorLease(ctx, source); err != nil || lease.Heartbeat() != (checkpoint.Heartbeat{WrittenAt: begin, Holder: about}) {
+		if lease, err = l.CoordinatorLease(ctx, source); err != nil || lease.Heartbeat() != (checkpoint.Heartbeat{WrittenAt: begin, Holder: about, Reads: checkpoint.Format}) {
 			t.Errorf("taken: %+v, %v", lease.Heartbeat(), err)
 		}
 		pace := checkpoint.Pace{At: begin, Rate: 7, Throttled: []checkpoint.Throttled{{Reason: "rows per second", Seconds: 3, Since: begin, Last: begin}}}

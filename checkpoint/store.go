@@ -32,11 +32,14 @@ type Row struct {
 // Format 2 added records of target tables. Writes of a worker that knows only format 1 name no
 // fence. Format 3 added loads from exports and former mappings. A worker that knows only format 2
 // would treat the parts of such a load as segments of a scan, and leave the rows of former
-// mappings. A table's record has format 3 while it has one of these. All other records have format
-// 2, so workers of both versions may run side by side until then.
+// mappings. A table's record has format 3 while it has one of these. Format 4 is the format of a
+// target table's record once a cutover has raised its fence: processes that keep no record of what
+// they may write (Writer) must not read that number. All other records have format 2, so workers of
+// several versions may run side by side until then.
 const (
-	Format      = 3
-	plainFormat = 2
+	Format       = 4
+	exportFormat = 3
+	plainFormat  = 2
 )
 
 // header is part of every record. It names the worker that wrote it and the number of that write.

@@ -21,6 +21,8 @@ type Target struct {
 	// Withheld is why no fence can be raised. Then write requests name no fence, and late ones are
 	// not rejected.
 	Withheld string `json:"withheld,omitempty"`
+	// Recorded reports that every process which may write under Fence has a record of it (Writer).
+	Recorded bool `json:"recorded,omitempty"`
 	// Former are lost ledgers whose fences are removed with the next drop.
 	Former []string `json:"former_ledgers,omitempty"`
 	// MadeByUs reports that a worker created the table, or found it empty before the first
@@ -36,6 +38,14 @@ type Target struct {
 // Open reports whether rows of the table may be written: under a number, or without one because no
 // fence can be raised.
 func (t Target) Open() bool { return t.Fence > 0 || t.Withheld != "" }
+
+// written returns the lowest format that can hold the record (Format).
+func (t *Target) written() int {
+	if t.Recorded {
+		return Format
+	}
+	return plainFormat
+}
 
 // Disown records the former ledger, now lost, under which the table was written, if it is not own.
 func (t *Target) Disown(former, own string) {

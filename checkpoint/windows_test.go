@@ -83,10 +83,10 @@ func TestWorkersOfBeforeStopAtLoadsFromExports(t *testing.T) {
 		}
 	}
 	asked := TableState{Source: "T", Load: Load{Request: ExportRequest{To: "s3://b"}}}
-	if asked.written() != Format {
+	if asked.written() != exportFormat {
 		t.Error("a load that waits for its export is begun as a scan")
 	}
-	if replaced := (TableState{Former: []Former{{}}}); replaced.written() != Format {
+	if replaced := (TableState{Former: []Former{{}}}); replaced.written() != exportFormat {
 		t.Error("what only a former mapping wrote is left by who knows of none")
 	}
 }

@@ -85,25 +85,30 @@ func TestWhichCallIsRepeatedAfterALostWrite(t *testing.T) {
 	}
 }
 
-// Tables are halted before a number is raised, and the numbers are in the record before the first
-// drop: a drop that is repeated, here or by another driver, is of the same numbers. Numbers that
-// were raised again and again would leave families behind, and an evidence that names a number
-// under which somebody may have written.
+// Before the freeze each target gets a new number, and the drop of the lower ones is in force. In
+// step fence the tables are halted, and the numbers are in the record before the first drop: a drop
+// that is repeated, here or by another driver, is of the same numbers.
 func TestTheOrderOfTheFence(t *testing.T) {
 	playScene(t, func(s *scene) {
 		creates, drops, dropped := 0, 0, time.Time{}
 		s.Target.Refuse = func(change string) error {
+			c := s.Cutover()
+			if c.Step == checkpoint.CutoverChecks {
+				if strings.HasPrefix(change, "create") {
+					creates++
+				}
+				return nil
+			}
 			for _, source := range plan().Tables {
 				if state := s.Table(source); !state.Halted() {
 					t.Errorf("%s while table %s may be written", change, source)
 				}
 			}
 			if strings.HasPrefix(change, "create") {
-				creates++
-				return nil
+				t.Errorf("%s in step %s", change, c.Step)
 			}
-			if fences := s.Cutover().Fences; len(fences) != 2 || fences["orders"] == 0 || fences["parts"] == 0 {
-				t.Errorf("%s while the record has the numbers %v", change, fences)
+			if n := c.Fences; len(n) != 2 || n["orders"] != c.Raised["orders"]+1 || n["parts"] != c.Raised["parts"]+1 {
+				t.Errorf("%s while the record has the numbers %v and %v", change, n, c.Raised)
 			}
 			if drops++; drops <= 2 {
 				return errAway
@@ -117,8 +122,69 @@ func TestTheOrderOfTheFence(t *testing.T) {
 		if creates != 2 || drops != 4 {
 			t.Errorf("%d families were created, and %d drops tried", creates, drops)
 		}
-		if held := c.FencedAt.Sub(dropped); held < 2*s.Target.DropDelay() {
-			t.Errorf("fenced %s after the first drop, before both are in force", held)
+		if held := c.FencedAt.Sub(dropped); held < s.Target.DropDelay() || held > 2*s.Target.DropDelay() {
+			t.Errorf("fenced %s after the first drop: the drops are waited for side by side", held)
+		}
+	})
+}
+
+// A number that could not be raised for one target is raised with the next pass. The others keep
+// theirs, and the application is not frozen before.
+func TestTheFenceIsRaisedBeforeTheFreeze(t *testing.T) {
+	playScene(t, func(s *scene) {
+		creates := 0
+		s.Target.Refuse = func(change string) error {
+			if strings.HasPrefix(change, "create") {
+				if creates++; creates == 2 {
+					return errAway
+				}
+			}
+			return nil
+		}
+		frozen := time.Time{}
+		s.answers(FreezeWrites, func(Call) (string, Outcome) { frozen = s.Now(); return "", HookDone })
+		began := s.Now()
+		c := s.play(plan())
+		s.expect(c, checkpoint.CutoverWatching, "", FreezeWrites, Switch)
+		if creates != 3 || frozen.Sub(began) < 2*s.Target.DropDelay() || len(s.failed) != 1 {
+			t.Errorf("%d families were created, frozen after %s, failed: %q", creates, frozen.Sub(began), s.failed)
+		}
+		for _, target := range plan().Targets {
+			if found, _, err := s.Ledger.Target(s.Ctx, target); err != nil || !found.Recorded || found.Fence != c.Raised[target] {
+				t.Errorf("%+v, %v, %v", found, c.Raised, err)
+			}
+		}
+	})
+}
+
+// A process of a version that keeps no record of what it may write closes a gate, which no override
+// passes: it could not read the next number, and nobody could ask it.
+func TestAnOlderVersionClosesTheGate(t *testing.T) {
+	playScene(t, func(s *scene) {
+		f := Figures{Found: true, Shards: []checkpoint.Shard{{Owner: "w", Heartbeat: checkpoint.Heartbeat{Holder: checkpoint.About{Version: "1"}, Reads: checkpoint.Format}}}}
+		for i, c := range []struct {
+			change func(f *Figures) []checkpoint.Process
+			want   string
+		}{
+			{func(*Figures) []checkpoint.Process { return nil }, ""},
+			{func(f *Figures) []checkpoint.Process { f.Shards[0].Reads = 3; return nil }, "process w runs version 1,"},
+			{func(f *Figures) []checkpoint.Process { f.Shards[0].Reads, f.Shards[0].Owner = 3, ""; return nil }, ""},
+			{func(f *Figures) []checkpoint.Process { f.Coordinator.Holder.Version = "2"; return nil }, "process c runs version 2,"},
+			{func(*Figures) []checkpoint.Process {
+				return []checkpoint.Process{{Worker: "s", Heartbeat: checkpoint.Heartbeat{Holder: checkpoint.About{Version: "3"}}}}
+			}, "process s runs version 3,"},
+		} {
+			g := f
+			g.Shards = slices.Clone(f.Shards)
+			got := g.outdated("c", c.change(&g))
+			if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+				t.Errorf("%d: %q, want %q", i, got, c.want)
+			}
+			g.Outdated = got
+			gate := g.Judge("Orders", Ready{}, s.Now())[len(GateNames)-1]
+			if gate.Name != GateFence || gate.Ready == (got != "") || gate.Binding != (got != "") {
+				t.Errorf("%d: %+v", i, gate)
+			}
 		}
 	})
 }

@@ -42,6 +42,9 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Await(now, why) })
 		return err
 	}
+	if !raised(c) {
+		return v.raise(ctx, c) // which takes a while: the next pass judges the gates again
+	}
 	if waits, why, err := v.recheck(ctx, c, now); err != nil {
 		return err
 	} else if why != "" {

@@ -56,15 +56,15 @@ func TestTheWholeWay(t *testing.T) {
 			t.Errorf("hooks are %+v", c.Hooks)
 		}
 		for _, target := range plan().Targets {
-			n := c.Fences[target]
+			n := c.Raised[target]
 			var left []string
 			for _, family := range s.Target.Families[target] {
 				if sink.IsFence(family) {
 					left = append(left, family)
 				}
 			}
-			if want := []string{sink.FenceFamily(s.Ledger.ID(), n)}; n <= 7 || !slices.Equal(left, want) {
-				t.Errorf("target %s is fenced by %d, its families are %v", target, n, left)
+			if n <= 7 || c.Fences[target] != n+1 || len(left) > 0 {
+				t.Errorf("target %s is written under %d, fenced by %d, its families are %v", target, n, c.Fences[target], left)
 			}
 		}
 		if len(c.Verified) != 2 || !c.Verified["Orders"].Clean() || !slices.Equal(s.alone, []string{"Orders", "Parts"}) || s.begun != nil {
@@ -199,8 +199,9 @@ func TestAnswersOfTheFreeze(t *testing.T) {
 				if got.Step == checkpoint.CutoverCancelled && (!s.tablesGoOn() || got.UnfrozenAt.IsZero() || !got.FrozenAt.IsZero()) {
 					t.Errorf("unfrozen at %v, frozen at %v", got.UnfrozenAt, got.FrozenAt)
 				}
-				if target, _, err := s.Ledger.Target(s.Ctx, "parts"); err != nil || got.Step == checkpoint.CutoverCancelled && target.Fence != 7 {
-					t.Errorf("number %d is raised, though none was for the attempt: %v", target.Fence, err)
+				target, _, err := s.Ledger.Target(s.Ctx, "parts")
+				if n := got.Raised["parts"]; err != nil || n <= 7 || target.Fence != n || len(got.Fences) > 0 && got.Step == checkpoint.CutoverCancelled {
+					t.Errorf("number %d, before the freeze %d, %v: %v", target.Fence, n, got.Fences, err)
 				}
 			})
 		})
@@ -220,7 +221,7 @@ func TestDeadlines(t *testing.T) {
 		"verify": {func(s *scene) {
 			s.driver.Verifier = failing{s, func() error { return errors.New("denied") }}
 		}, 8 * time.Minute, "verify took more than 8m: the final comparison failed and is repeated: table Orders: denied"},
-		"fence": {func(s *scene) { s.Target.Refuse = func(string) error { return errAway } }, 4 * time.Minute, "fence took more than 4m"},
+		"fence": {func(s *scene) { s.refuseInFence(func(string) error { return errAway }) }, 4 * time.Minute, "fence took more than 4m"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			playScene(t, func(s *scene) {
@@ -304,14 +305,9 @@ func TestOutputOfAHook(t *testing.T) {
 func TestACancelGoesOn(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.silent(UnfreezeWrites)
-		s.Target.Refuse = func(change string) error {
-			if strings.HasPrefix(change, "drop") {
-				return errAway // so that the fence lasts
-			}
-			return nil
-		}
+		s.refuseInFence(func(string) error { return errAway }) // so that the fence lasts
 		s.start(plan())
-		s.driveFor(150 * time.Second)
+		s.driveFor(3 * time.Minute)
 		if s.tablesGoOn() {
 			t.Errorf("at %s no table is halted", s.Cutover().Step)
 		}

@@ -189,12 +189,13 @@ func TestTheLastLookIsNotForgotten(t *testing.T) {
 			s.start(plan())
 			s.drive(at(checkpoint.CutoverDrain))
 			s.Store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
-				if strings.HasPrefix(key, "p/target/") && s.Cutover().Step == checkpoint.CutoverFence {
+				done := execute()
+				if key == "p/table/Parts" && s.Cutover().Step == checkpoint.CutoverFence {
 					s.Sleep(5 * time.Second) // the tables are halted: no worker reads it
 					s.Must(s.Source.Put(s.Ctx, "Parts", kit.Item("forgotten")))
 					s.loses("p/cutover", lost)
 				}
-				return execute(), nil
+				return done, nil
 			}
 			got := s.drive(settled)
 			if !strings.HasPrefix(got.Reason, "the application still writes: item ") || got.Strays != 1 || len(s.called(Switch)) > 0 {

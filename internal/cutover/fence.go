@@ -23,32 +23,16 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 			}
 		}
 	}
-	fences := map[string]uint64{}
-	for _, target := range c.Targets {
-		n := c.Fences[target]
-		if n == 0 {
-			t, err := v.Fence.Raise(ctx, target)
-			if err != nil {
-				return err
-			}
-			n = t.Fence
-		}
-		fences[target] = n
+	if !raised(c) { // by a driver that did not raise before the freeze
+		return v.raise(ctx, c)
 	}
-	c, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Fences = fences; return nil })
-	if err != nil {
-		return err
-	}
-	if err := v.announce(ctx, c); err != nil {
-		return err
-	}
-	for _, target := range c.Targets {
-		withheld, err := v.Fence.Drop(ctx, target, c.Fences[target])
+	if !c.Rehearse { // in a rehearsal the tables are not halted, and their writers go on under the number
+		withheld, err := v.drop(ctx, c)
 		if err != nil {
 			return err
 		}
 		if withheld != "" && !overrides(c, GateFence) {
-			return v.cancel(ctx, c, now, "late writes to %s cannot be rejected: %s", target, withheld)
+			return v.cancel(ctx, c, now, "%s", withheld)
 		}
 	}
 	if c.Rehearse {
@@ -66,22 +50,6 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.FencedAt = now })
 	}
 	return errors.New("the source's answer has no time")
-}
-
-// announce has all witnesses name the numbers that were raised, before the former ones are dropped: an
-// application that writes under those would be refused.
-func (v *drive) announce(ctx context.Context, c checkpoint.Cutover) error {
-	if v.Announce == nil {
-		return nil
-	}
-	for _, source := range c.Tables {
-		for _, target := range c.Targets {
-			if err := v.Announce(ctx, source, target); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // lastLook asks once more, now that nobody writes, what was asked before the freeze: late is what has

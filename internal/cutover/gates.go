@@ -54,6 +54,8 @@ type Figures struct {
 	Coordinator checkpoint.Heartbeat
 	DeadLetter  checkpoint.DeadLetter
 	Doubts      []standing.Doubt // about the target
+	// Outdated names a process that keeps no record of what it may write; "" if there is none.
+	Outdated string
 }
 
 // figures reads what gates of a table are judged by.
@@ -85,7 +87,7 @@ func (d *Driver) figures(ctx context.Context, source string, targets []string) (
 }
 
 // stands adds to figures what the state of a table is judged by besides.
-func (d *Driver) stands(ctx context.Context, source string, f *Figures) (err error) {
+func (d *Driver) stands(ctx context.Context, source string, f *Figures, now time.Time) (err error) {
 	if f.Listings, err = d.Ledger.ListingsFor(ctx, source, f.State, f.Shards); err != nil {
 		return err
 	}
@@ -95,8 +97,37 @@ func (d *Driver) stands(ctx context.Context, source string, f *Figures) (err err
 		}
 	}
 	lease, err := d.Ledger.CoordinatorLease(ctx, source)
+	if err != nil {
+		return err
+	}
 	f.Coordinator = lease.Heartbeat()
+	processes, err := d.Ledger.Processes(ctx)
+	f.Outdated = f.outdated(lease.Owner(), slices.DeleteFunc(processes, func(p checkpoint.Process) bool {
+		return !standing.Answers(p.Heartbeat, now, d.Ledger.Lease())
+	}))
 	return err
+}
+
+// outdated returns the process of an older version that follows the table, or that may do so soon. It
+// keeps no record of what it may write, and it stops once the fence is raised for a cutover.
+func (f *Figures) outdated(coordinator string, processes []checkpoint.Process) string {
+	old := func(name string, b checkpoint.Heartbeat) string {
+		return fmt.Sprintf("process %s runs version %s, which keeps no record of what it may write", name, b.Holder.Version)
+	}
+	for _, s := range f.Shards {
+		if s.Owner != "" && !s.Records() {
+			return old(s.Owner, s.Heartbeat)
+		}
+	}
+	if coordinator != "" && !f.Coordinator.Records() {
+		return old(coordinator, f.Coordinator)
+	}
+	for _, p := range processes {
+		if !p.Records() {
+			return old(p.Worker, p.Heartbeat)
+		}
+	}
+	return ""
 }
 
 // Gates reads and judges all gates.
@@ -105,7 +136,7 @@ func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now tim
 	for _, source := range plan.Tables {
 		f, err := d.figures(ctx, source, plan.Targets)
 		if err == nil {
-			err = d.stands(ctx, source, &f)
+			err = d.stands(ctx, source, &f, now)
 		}
 		if err != nil {
 			return nil, err
@@ -138,7 +169,7 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 		g := checkpoint.CutoverGate{Name: name, Table: source, Ready: ready, Figure: figure}
 		if !ready {
 			g.Cure = cure
-			g.Binding = !slices.Contains(Overridable, name) || name == GateVerify && f.differs()
+			g.Binding = !slices.Contains(Overridable, name) || name == GateVerify && f.differs() || name == GateFence && f.Outdated != ""
 		}
 		return g
 	}
@@ -156,6 +187,10 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 			fenced, withheld = false, "table "+t.Table+" has no fence yet"
 		}
 	}
+	fence := "grant bigtable.tables.update to the workers, and remove the table's deletion protection"
+	if f.Outdated != "" {
+		fenced, withheld, fence = false, f.Outdated, "upgrade or stop that process"
+	}
 	lagging, lag := f.lag(&s, r, now)
 	roomy, headroom := f.headroom(r.HeadroomAbove, now)
 	return []checkpoint.CutoverGate{
@@ -165,7 +200,7 @@ func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.Cutov
 		gate(GateFull, whole, full, fullCure),
 		gate(GateParked, f.Found && f.left() <= r.ParkedAtMost, fmt.Sprint(f.left()), parked),
 		gate(GateHeadroom, roomy, headroom, "replicator status --table "+source+" --shards"),
-		gate(GateFence, f.Found && fenced, withheld, "grant bigtable.tables.update to the workers, and remove the table's deletion protection"),
+		gate(GateFence, f.Found && fenced, withheld, fence),
 	}
 }
 

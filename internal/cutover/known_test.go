@@ -322,9 +322,9 @@ func TestFencesRiseSideBySide(t *testing.T) {
 					to = e.At
 				}
 			}
-			defect := map[int]string{12: "step watching, the fence took 4m2s", 40: "step watching, the fence took 13m22s"}[targets]
-			known.Defect(t, 47, defect,
-				known.Expect(to.Sub(from) < 2*time.Minute, "step %s, the fence took %s", c.Step, to.Sub(from).Round(time.Second)))
+			if took := to.Sub(from); c.Step != checkpoint.CutoverWatching || took > time.Minute {
+				t.Errorf("%d targets: step %s, the fence took %s", targets, c.Step, took)
+			}
 		})
 	}
 }

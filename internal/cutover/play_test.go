@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,7 @@ func (s *scene) Sample(ctx context.Context, _ checkpoint.TableState, items int) 
 // Compare compares a small table.
 func (s *scene) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
 	s.alone = append(s.alone, state.Source)
+	slices.Sort(s.alone) // they run side by side
 	began := s.Now()
 	_ = task.Sleep(ctx, time.Second)
 	r := s.final(state.Source)
@@ -168,10 +170,24 @@ func (s *scene) play(p checkpoint.CutoverPlan) checkpoint.Cutover {
 	return s.drive(settled)
 }
 
+// refuseInFence makes changes of families fail in step fence.
+func (s *scene) refuseInFence(with func(change string) error) {
+	s.Target.Refuse = func(change string) error {
+		if s.Cutover().Step != checkpoint.CutoverFence {
+			return nil
+		}
+		return with(change)
+	}
+}
+
 func settled(c checkpoint.Cutover) bool { return c.Step.Over() || c.Step.Switched() }
 
+// at reports whether a pass began in a step, and of the checks in the last such pass: the first one
+// raises the fence.
 func at(step checkpoint.CutoverStep) func(checkpoint.Cutover) bool {
-	return func(c checkpoint.Cutover) bool { return c.Step == step }
+	return func(c checkpoint.Cutover) bool {
+		return c.Step == step && (step != checkpoint.CutoverChecks || raised(c))
+	}
 }
 
 // steps are those of the timeline, each once.
