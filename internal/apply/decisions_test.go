@@ -167,8 +167,60 @@ func TestWhenWhatIsSetAsideIsGivenBack(t *testing.T) {
 	}
 }
 
-// Messages in doubt keep their data for a while. After that they may occupy a quarter of the room
-// for messages, and with their data a quarter of that. Of the others only the ids are kept.
+// A table that sheds its messages keeps none of them: neither those that wait, nor those that are due
+// for the second time, nor those in doubt. One that merely fails starts no other message.
+func TestWhatALaneTakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		probe, own  bool
+		ready, shed string
+	}{"it gets on": {false, false, "w d", ""}, "it fails": {true, false, "", ""}, "it fails by itself for long": {true, true, "", "w d x"}} {
+		playScene(t, func(s *scene) {
+			s.must(task.Sleep(s.ctx, time.Hour))
+			_, l := s.process()
+			l.waiting, l.due, l.doubts, l.looking = []*message{{id: "w"}}, []*message{{id: "d"}}, []*message{{id: "x"}}, true
+			if l.own = c.own; c.probe {
+				l.probe, l.failing = &message{}, task.Mono(s.ctx)-time.Minute
+			}
+			ready, look, shed := l.take(task.Mono(s.ctx))
+			if named(ready) != c.ready || named(shed) != c.shed || look {
+				t.Errorf("%s: takes %q, sheds %q, looks %t", name, named(ready), named(shed), look)
+			}
+			if left := len(l.waiting) + len(l.due) + len(l.doubts); left != 3-len(shed)-len(ready) {
+				t.Errorf("%s: %d are left", name, left)
+			}
+		})
+	}
+}
+
+// named returns the ids of messages.
+func named(all []*message) string {
+	var ids []string
+	for _, m := range all {
+		ids = append(ids, m.id)
+	}
+	return strings.Join(ids, " ")
+}
+
+// A publisher may make up names of tables, so a process keeps a bounded number of unknown tables. A
+// message of one more is nacked.
+func TestUnknownTablesAreBounded(t *testing.T) {
+	playScene(t, func(s *scene) {
+		a, _ := s.process()
+		for i := range maxStrangers - 1 {
+			a.strangers[fmt.Sprint("T", i)] = &stranger{}
+		}
+		for _, table := range []string{"last", "beyond", "last"} {
+			s.must(a.room.Acquire(s.ctx, 1))
+			a.estrange(engine.Until(s.ctx), &message{id: table, change: relay.Change{Origin: relay.Origin{Table: table}}})
+		}
+		if len(a.strangers) != maxStrangers || a.strangers["beyond"] != nil || len(a.strangers["last"].ids) != 2 || !slices.Equal(s.told, []string{"give back beyond"}) {
+			t.Errorf("%d tables, %q", len(a.strangers), s.told)
+		}
+	})
+}
+
+// Messages in doubt keep their data for a while. After that they may occupy a quarter of the room for
+// messages, and a quarter of the room for data. Of the others only the ids are kept.
 func TestDoubtsFillNoRoom(t *testing.T) {
 	for name, c := range map[string]struct {
 		held  int

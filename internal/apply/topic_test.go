@@ -18,6 +18,7 @@ func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
 	}{
 		"of the present generation":            {7, "l", "h", "", loading, write},
 		"without images":                       {7, "l", "h", "too_large", loading, settled},
+		"of a change before the start":         {7, "l", "h", "before_start", loading, settled},
 		"of a generation that is not read yet": {8, "l", "h", "", loading, later},
 		"the same, under another mapping":      {8, "l", "g", "", loading, later},
 		"of a mapping that is not read yet":    {7, "l", "g", "", loading, later},

@@ -176,6 +176,7 @@ func TestH131_WhatBoundsAMessage(t *testing.T) {
 		"an early number of a late sequence": {row(same), change(func(c *relay.Change) { c.Sequence = cdc.SequenceOf(10) }), false, false},
 		"a late number of an early sequence": {row(same), change(func(c *relay.Change) { c.Number = 5 }), false, false},
 		"of the future":                      {row(same), change(func(c *relay.Change) { next(c); c.Time = at.Add(ahead + 2) }), false, true},
+		"as far ahead as clocks may be":      {row(same), change(func(c *relay.Change) { next(c); c.Time = at.Add(ahead + 1) }), false, false},
 		"before the raise reaches the shard": {row(func(s *checkpoint.Shard) { s.Generation = 6 }), change(func(*relay.Change) {}), false, false},
 		"after the next raise":               {row(func(s *checkpoint.Shard) { s.Generation = 8 }), change(next), true, false},
 		"what settles":                       {row(func(s *checkpoint.Shard) { s.Settling.Changes = 1 }), change(next), true, false},
