@@ -125,3 +125,17 @@ func TestTooManyParkedItemsFreezeNothing(t *testing.T) {
 		})
 	}
 }
+
+// What the checks leave behind is what the last full verify could not map, and what is parked. A later
+// comparison of a part says less.
+func TestWhatTheChecksLeaveBehind(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.parked["Orders"] = []string{"a", "b"}
+		s.Change("Parts", func(state *checkpoint.TableState) { state.Verify.Full.Unmapped, state.Verify.Full.Number = 2, 7 })
+		s.Change("Orders", func(state *checkpoint.TableState) { state.Verify.Result.Unmapped = 3 })
+		k, err := (&drive{Driver: s.driver}).known(s.Ctx, checkpoint.Cutover{CutoverPlan: plan()})
+		if err != nil || k.unmapped["Parts"] != 2 || len(k.unmapped) != 1 || k.parkedItems() != 2 || len(k.parked) != 1 || k.verified["Parts"].Number != 7 {
+			t.Errorf("%+v, %v", k, err)
+		}
+	})
+}

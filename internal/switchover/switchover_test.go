@@ -188,6 +188,14 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// A plan names each reason for which a fallback would lose data, with its table.
+func TestWhatAFallbackLoses(t *testing.T) {
+	got := lossy([]WayBack{{"Orders", true, nil}, {"Items", false, []string{"types", "keys"}}, {"Parts", false, []string{"sets"}}})
+	if want := []string{"Items: types", "Items: keys", "Parts: sets"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A freeze lasts at least as long as the application's writes to one of the tables settle.
 func TestHowLongAFreezeLastsAtLeast(t *testing.T) {
 	cfg := parsed(t, "dual_writes: { settle: 1m }\n")
