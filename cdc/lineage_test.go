@@ -112,7 +112,7 @@ func outranked(known []Node) string {
 
 // H12, H14, H15, H66, H76: partial listings reveal a forest. The placement does not depend on the
 // order of a listing, and no shard is left out. As long as no orphan was reported, age and rank
-// agree; ranked anew, they always agree.
+// agree; if ranked again, they always agree.
 func TestH66PlacementAgreesWithAge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		count := rapid.IntRange(1, 12).Draw(t, "shards")

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// Runs agree with the sets of numbers for which they stand.
+// Runs agree with the sets of numbers that they represent.
 func TestRunsAreSets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) (checkpoint.Runs, map[uint64]bool) {

@@ -221,7 +221,7 @@ func TestH64_WallClocksDoNotMatter(t *testing.T) {
 		ma.Kill()
 		killed := p.since()
 		for len(free(t, mb.Context(), b, watch)) == 0 {
-			mb.Skew(-p.since()) // its clock stands still
+			mb.Skew(-p.since()) // its clock is stopped
 			p.sleep(mb.Context(), time.Second)
 		}
 		if waited := p.since() - killed; waited < lease-5*time.Second || waited > lease+2*time.Second {

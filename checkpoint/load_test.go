@@ -19,7 +19,7 @@ type (
 
 var plan = checkpoint.Plan{Generation: 7, Number: 1, Parts: 4, Source: "scan", TableID: "id", StartedAt: begin, Estimate: 100}
 
-// done returns the sums of a phase whose parts are all done, after so many puts and removes.
+// done returns the sums of a phase whose parts are all done, after the given puts and removals.
 func done(parts int, put, removed int64) sums {
 	return sums{Total: parts, Done: parts, Items: 9, Counts: checkpoint.Counts{Seen: put + removed, Put: put, Removed: removed}}
 }

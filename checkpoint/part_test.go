@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// loading begins a load of so many parts in the table's generation.
+// loading begins a load with a number of parts in the table's generation.
 func loading(t *testing.T, ctx context.Context, l *checkpoint.Ledger, parts int) checkpoint.TableState {
 	t.Helper()
 	create(t, ctx, l)
@@ -257,7 +257,7 @@ func TestPartsToTake(t *testing.T) {
 			t.Errorf("%s: takes %d, of them different ones %d", name, len(taken), len(seen))
 		}
 	}
-	// Workers that look at the same time mostly choose different parts.
+	// Workers that read the parts at the same time mostly choose different ones.
 	wanted := map[int]int{}
 	for worker := range 10 {
 		for _, p := range checkpoint.PartsToTake(free, nil, fmt.Sprint("worker-", worker), 10, 4) {

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// verifying returns a table whose verify has so many parts.
+// verifying returns a table whose verify has a number of parts.
 func verifying(t *testing.T, ctx context.Context, l *checkpoint.Ledger, parts int) checkpoint.TableState {
 	t.Helper()
 	state := loading(t, ctx, l, parts)

@@ -169,8 +169,8 @@ func TestH68_LedgerLostOrRestored(t *testing.T) {
 	}
 }
 
-// crashAfter ends a machine in place of the next write, after so many writes took place on either
-// store.
+// crashAfter ends a machine instead of the next write, once a number of writes were executed on the
+// stores.
 func (p *place) crashAfter(writes int, kill func(), stores ...*checkpointtest.Memory) {
 	for _, m := range stores {
 		m.OnSwap = func(ctx context.Context, _ string, execute func() bool) (bool, error) {

@@ -22,7 +22,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
-// testClock is a clock that stands still until it is advanced.
+// testClock is a clock that moves only when it is advanced.
 type testClock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -43,7 +43,7 @@ func (c *testClock) Advance(d time.Duration) {
 // start is half a second after a full second, so that rounding down shows.
 var start = time.Date(2026, 11, 21, 10, 0, 0, 500_000_000, time.UTC)
 
-// fixture is a server with a clock that stands still, and its SDK clients.
+// fixture is a server with a stopped clock, and its SDK clients.
 type fixture struct {
 	t       *testing.T
 	ctx     context.Context

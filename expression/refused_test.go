@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// deep returns a document path with so many levels.
+// deep returns a document path with the given number of levels.
 func deep(levels int) string { return "a" + strings.Repeat(".b", levels-1) }
 
 func TestUpdatesThatDynamoDBRefuses(t *testing.T) {

@@ -30,7 +30,7 @@ func numberedMapping(t testing.TB) *transform.Mapping {
 	return m
 }
 
-// image returns the item after so many changes; its text names the change.
+// image returns the item after n changes; its text names the change.
 func (l life) image(n int) attribute.Item {
 	if n < 0 || l[n] == "-" {
 		return attribute.Item{}

@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// at returns the items after so many changes.
+// at returns the items after n changes.
 func (s *source) at(n int) map[string]attribute.Item {
 	items := map[string]attribute.Item{}
 	for _, c := range s.changes[:n] {

@@ -33,7 +33,7 @@ func (w *world) change(number uint64, old, image attribute.Item) {
 func TestInFlightIsNotDifferent(t *testing.T) {
 	before, after, later := item("a", "v=1"), item("a", "v=2"), item("a", "v=3")
 	for name, c := range map[string]struct {
-		applied func(w *world, asked int) bool // runs while the ledger is asked, and returns its answer
+		applied func(w *world, asked int) bool // answers each query of the ledger
 		want    []string
 		flying  int64
 	}{

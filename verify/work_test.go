@@ -37,7 +37,7 @@ func (c *counting) ReadSince(ctx context.Context, table string, r sink.Range, mi
 	return c.Target.ReadSince(ctx, table, r, micros, f)
 }
 
-// equal returns a world of so many equal items, and one without an address.
+// equal returns a world with a number of equal items, and one without an address.
 func equal(t *testing.T, n int, rules ...string) *world {
 	w := newWorld(t, mapping(t, nil, rules...))
 	for i := range n {

@@ -163,7 +163,7 @@ func (w *watching) until(what string, holds func(m *status.Document) bool) *stat
 	return nil
 }
 
-// TestWatchIsInterrupted: --watch goes on until somebody interrupts it, and says so with the
+// TestWatchIsInterrupted: --watch continues until it is interrupted, and reports this with the
 // shell's status.
 func TestWatchIsInterrupted(t *testing.T) {
 	s, stop, err := startEmbedded()

@@ -257,7 +257,7 @@ func TestDoubtsFillNoRoom(t *testing.T) {
 	}
 }
 
-// A proof of the right to write counts for a moment, whatever else is asked meanwhile. A proof that
+// A proof of the right to write counts for a moment, whatever other requests follow. A proof that
 // is as old as that moment is renewed.
 func TestHowLongAProofCounts(t *testing.T) {
 	playScene(t, func(s *scene) {

@@ -47,7 +47,7 @@ type counted struct {
 
 const fleetDeadline = 10 * time.Second
 
-// playFleet runs the script with a process that applies so many tables: T0, T1 and so on.
+// playFleet runs the script with a process that applies several tables: T0, T1 and so on.
 func playFleet(t *testing.T, tables int, script func(f *fleet)) {
 	t.Helper()
 	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(48*time.Hour, func(ctx context.Context) {
@@ -91,7 +91,7 @@ func (f *fleet) begin(table string) {
 	f.must(err)
 }
 
-// publish adds so many messages of a table to the subscription.
+// publish adds n messages of a table to the subscription.
 func (f *fleet) publish(table string, first, n int, change ...func(c *relay.Change)) {
 	f.Helper()
 	for i := first; i < first+n; i++ {

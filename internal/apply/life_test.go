@@ -254,7 +254,7 @@ func TestANoteThatFailsEndsAnApplier(t *testing.T) {
 	})
 }
 
-// A message is judged anew at each attempt. If a load of a newer generation has begun since a
+// A message is judged again at each attempt. If a load of a newer generation has begun since a
 // failed write, the message is dropped, without a note or a second application.
 func TestAMessageIsJudgedAnewAtEachAttempt(t *testing.T) {
 	for _, late := range []time.Duration{0, time.Hour} {

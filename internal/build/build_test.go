@@ -67,8 +67,8 @@ func TestBuildsAreStamped(t *testing.T) {
 	}
 }
 
-// What make builds is compiled once: releases alone trim paths, which compiles everything anew, and
-// nothing but the race detector needs C.
+// All builds of make share compiled packages. Only releases trim paths, which recompiles
+// everything, and nothing but the race detector needs C.
 func TestMakeBuildsOneFlavour(t *testing.T) {
 	text, err := os.ReadFile("../../Makefile")
 	if err != nil {

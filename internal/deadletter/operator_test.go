@@ -24,7 +24,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// target is one that has a ledger only.
+// target is a target that only has a ledger.
 type target struct {
 	desk.Target
 	store *checkpointtest.Memory
@@ -34,7 +34,7 @@ func (t target) Ledger(string) checkpoint.Store          { return t.store }
 func (t target) Cluster(context.Context) (string, error) { return "c1", nil }
 func (t target) Close() error                            { return nil }
 
-// letter is a dead letter that gives two messages at a time.
+// letter is a dead letter that returns two messages at a time.
 type letter struct {
 	waiting, held []relay.Delivery
 	acked         []string
@@ -71,8 +71,8 @@ func (l *letter) Close() error { return nil }
 
 var at = time.Date(2026, 11, 27, 6, 0, 0, 0, time.UTC)
 
-// played is a migration whose table Orders has applied the messages 1 to 3 of 5 that are published
-// of shard s, and a dead letter with a message of each fate, one of them twice.
+// played is a migration whose table Orders has applied the messages 1 to 3 of the 5 published
+// messages of shard s. Its dead letter has a message of each state, one of them twice.
 type played struct {
 	*testing.T
 	Operator
@@ -120,7 +120,7 @@ func (p *played) must(err error) {
 	}
 }
 
-// stands leaves a message in the dead letter.
+// stands puts a message into the dead letter.
 func (p *played) stands(id, reason string, edit func(c *relay.Change)) {
 	p.Helper()
 	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("secret")}})
@@ -136,7 +136,7 @@ func (p *played) stands(id, reason string, edit func(c *relay.Change)) {
 	p.letter.waiting = append(p.letter.waiting, d)
 }
 
-// stand are the ids of the messages that are in the dead letter.
+// stand returns the ids of the messages in the dead letter.
 func (p *played) stand() string {
 	var ids []string
 	for _, d := range p.letter.waiting {
@@ -148,8 +148,8 @@ func (p *played) stand() string {
 
 const everything = "again applied elsewhere missing poison refused"
 
-// A list shows each message once, with what it means by the ledger, and leaves it there. It shows
-// no item data, and says how a missing change is made right.
+// A list shows each message once, with its state according to the ledger, and does not remove it.
+// It shows no item data, and says how to repair a missing change.
 func TestAListSaysWhatMessagesMean(t *testing.T) {
 	for _, output := range []string{"text", "json"} {
 		p := play(t, output)
@@ -186,8 +186,8 @@ func TestAListSaysWhatMessagesMean(t *testing.T) {
 	}
 }
 
-// What is dropped is gone with its copies, and nothing else is. A missing change is never dropped
-// in silence. A dry run drops nothing, and says the same.
+// A dropped message is removed with its copies, and no other is. A missing change is never dropped
+// silently. A dry run drops nothing, and reports the same.
 func TestADropSaysWhatIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		s     Selection
@@ -226,8 +226,8 @@ func TestADropSaysWhatIsLost(t *testing.T) {
 	}
 }
 
-// Nobody drops by mistake: without --yes and a terminal nothing is dropped, and a drop that fails
-// drops and claims nothing.
+// No message is dropped by mistake: without --yes and a terminal nothing is dropped, and a failed
+// drop reports none.
 func TestADropThatFailsDropsNothing(t *testing.T) {
 	p := play(t, "text")
 	if err := p.Drop(t.Context(), &Selection{All: true}, false, false); err == nil || p.stand() != everything {
@@ -246,8 +246,8 @@ func TestADropThatFailsDropsNothing(t *testing.T) {
 	}
 }
 
-// Messages are listed by table, and within a table in the order of their changes. Without a ledger
-// none of them is of this migration.
+// Messages are listed by table, and within a table in the order of their changes. Without a ledger,
+// no message belongs to this migration.
 func TestTheOrderOfAList(t *testing.T) {
 	var all []*entry
 	for _, name := range []string{"B 2", "A 3", "A 1", " 0", "B 1"} {
@@ -270,11 +270,11 @@ func TestTheOrderOfAList(t *testing.T) {
 	}
 }
 
-// What is named must be there, once.
+// Each named message must exist exactly once.
 func TestWhichMessagesAreMeant(t *testing.T) {
 	for _, c := range []struct {
 		s    Selection
-		want string // of the refusal
+		want string // part of the refusal
 	}{
 		{Selection{}, "needs the messages to work on"}, {Selection{Table: "Orders"}, "needs the messages to work on"}, {Selection{All: true}, ""}, {Selection{State: "applied"}, ""},
 		{Selection{State: "lost"}, "is not a state"}, {Selection{Refs: []string{"0123456789"}}, ""}, {Selection{Refs: []string{"x"}, All: true}, "exclude each other"},

@@ -59,7 +59,7 @@ func (o oneByOne) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 }
 
 // A page that makes progress keeps its slot, however long the whole takes: otherwise it would be
-// read again and start anew.
+// read again and start over.
 func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 	placesBegin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	mapping, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})

@@ -42,7 +42,8 @@ type counting struct {
 	ticks     int
 }
 
-// worker returns a worker of a table Orders, in generation 2, with so many parts of a load.
+// worker returns a worker of a table Orders, in generation 2, with a load of the given number of
+// parts.
 func worker(ctx context.Context, t *testing.T, store *checkpointtest.Memory, name string, atOnce, workers int) *counting {
 	t.Helper()
 	ledger, err := checkpoint.Open(ctx, store, "job", checkpoint.Options{Worker: name, ID: "l"})
@@ -57,7 +58,7 @@ func worker(ctx context.Context, t *testing.T, store *checkpointtest.Memory, nam
 	return c
 }
 
-// play runs a script with a job of so many parts, and one worker.
+// play runs a script with a job of the given number of parts, and one worker.
 func play(t *testing.T, parts, atOnce int, script func(ctx context.Context, c *counting)) {
 	t.Helper()
 	err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(48*time.Hour, func(ctx context.Context) {

@@ -206,7 +206,7 @@ func TestWhoIsWokenByAStep(t *testing.T) {
 	}
 }
 
-// drainWakes makes all waits begin anew.
+// drainWakes removes all pending wakeups, so that waits begin again.
 func (s *loadScene) drainWakes(ctx context.Context) {
 	for _, w := range []*task.Wakeup{&s.Table().Wake.Conductor, &s.Table().Wake.Loader, &s.Table().Wake.Assigner} {
 		s.check(w.Wait(ctx, 0))

@@ -175,7 +175,7 @@ func (s *loadScene) loader() *Loader { return loadsOf(s.Rig).loader }
 // step runs the conductor for one step.
 func (s *loadScene) step(ctx context.Context) error { return s.conductor().step(engine.Until(ctx), s) }
 
-// sealed begins a copy of so many parts.
+// sealed begins a copy with a number of parts.
 func (s *loadScene) sealed(ctx context.Context, parts int) checkpoint.TableState {
 	s.Helper()
 	s.change(ctx, func(state *checkpoint.TableState) {

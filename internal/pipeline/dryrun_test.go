@@ -71,8 +71,8 @@ func (c *coming) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	return cdc.Page{Changes: []cdc.Change{change}, Next: "i", At: c.now}, nil
 }
 
-// Pages of a stream may be empty although more changes follow. A dry run ends after so many empty
-// pages in a row, not in total.
+// Pages of a stream may be empty although more changes follow. A dry run ends after a number of
+// empty pages in a row, not in total.
 func TestDryRunReadsOverEmptyPages(t *testing.T) {
 	mapping := enginetest.OrdersMapping(t)
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {

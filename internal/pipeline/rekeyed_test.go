@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// anew is a steady database whose table is recreated after some minutes, with a sort key.
+// anew is a constant database whose table is recreated after some minutes, with a sort key.
 type anew struct {
 	steady
 	after time.Duration

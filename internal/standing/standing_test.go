@@ -400,7 +400,7 @@ func gap(kind checkpoint.GapKind, generation uint32) func(f *Facts) {
 	}
 }
 
-// leftAndVerified adds a gap of a sweep, after which a verify found so many rows.
+// leftAndVerified adds a gap of a sweep, after which a verify found a number of rows.
 func leftAndVerified(rows int64) func(f *Facts) {
 	return func(f *Facts) {
 		gap(checkpoint.KindSweep, 8)(f)

@@ -38,7 +38,7 @@ func (s *scene) check(err error) {
 	}
 }
 
-// worker opens the ledger on a machine of its own.
+// worker opens the ledger on a separate machine.
 func (s *scene) worker(name string) *checkpoint.Ledger {
 	s.Helper()
 	machine := s.world.NewProcess(name)

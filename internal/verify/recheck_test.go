@@ -196,7 +196,7 @@ func TestAnUnmappedItemIsNotRechecked(t *testing.T) {
 	})
 }
 
-// A look that fails is repeated.
+// A failed check is repeated.
 func TestALookThatFailsIsRepeated(t *testing.T) {
 	playRecheck(t, func(s *recheckScene) {
 		s.fails = 3

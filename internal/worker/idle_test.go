@@ -136,7 +136,7 @@ func TestAnIdleProcess(t *testing.T) {
 	}
 }
 
-// If a cutover is reversed, an idle process starts anew and follows the tables again. After a
+// If a cutover is reversed, an idle process restarts its work and follows the tables again. After a
 // finalize nothing changes.
 func TestAnIdleProcessObeysTheLedger(t *testing.T) {
 	for step, resumes := range map[checkpoint.CutoverStep]bool{checkpoint.CutoverCancelled: true, checkpoint.CutoverRequested: true, checkpoint.CutoverDone: false} {

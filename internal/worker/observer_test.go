@@ -242,7 +242,7 @@ func TestProgressOfATableThatJoined(t *testing.T) {
 }
 
 // The line of blocked keys states the reason. It appears once while nothing changes, and again when
-// the failure begins anew.
+// the failure begins again.
 func TestBlockedKeysAreToldOnceWithTheirCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

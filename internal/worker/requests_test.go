@@ -98,7 +98,7 @@ func ofTable(name string) string {
 }
 
 // played runs workers on the embedded services in virtual time, and returns the requests of a
-// quarter of an hour. In the middle of it so many items are put.
+// quarter of an hour. In the middle of it, items are put.
 func played(t *testing.T, workers, shards, items int) map[string]int {
 	t.Helper()
 	const from, lasts = 3 * time.Minute, 15 * time.Minute

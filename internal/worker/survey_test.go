@@ -175,7 +175,7 @@ func parkedAndHealed(t *testing.T, w *Worker, number uint64) *sink.Parking {
 }
 
 // Events of workers during an unreadable ledger are reported once it can be read: old readings that
-// are judged anew report none.
+// are judged again report none.
 func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
 	o := newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}}, Inputs: []status.TableInput{

@@ -42,7 +42,7 @@ type role struct {
 	Seed          uint64 `json:"seed,omitempty"`
 	Shards        int    `json:"shards,omitempty"`
 	FirstSequence string `json:"first_sequence,omitempty"`
-	// Command is the program of another project, with its arguments; portPlaceholder stands for the port.
+	// Command is an independent program with its arguments; portPlaceholder stands for the port.
 	Command []string `json:"command,omitempty"`
 }
 

@@ -66,7 +66,7 @@ type dualRun struct {
 	items    map[string]attribute.Item // as the application's servers know them
 	written  int
 	pending  int             // in-flight writes to the target
-	phantoms map[string]bool // keys of the primary key
+	phantoms map[string]bool // by primary key
 	cured    bool            // parked items were written again
 	lost     bool            // the stream lost changes
 	failures []string

@@ -193,7 +193,7 @@ func (s *simulation) since(state checkpoint.TableState) time.Time {
 		for _, w := range s.rec.missed {
 			from = later(from, w.At.Add(time.Second))
 		}
-	case s.onlyFollowed(state): // and what was written while there was no stream nobody could be told of
+	case s.onlyFollowed(state): // changes made while there was no stream could not be followed
 		from = later(s.promisedFrom(state), s.Source.Stream().Shards[0].Begun)
 	}
 	return from
