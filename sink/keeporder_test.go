@@ -40,7 +40,7 @@ type everyOrder struct {
 	complete  int
 }
 
-// tried is the state after some steps.
+// tried is the state that a sequence of steps has reached.
 type tried struct {
 	table *sinktest.Memory
 	done  []progressOf

@@ -41,7 +41,7 @@ func TestREADMEStatesVersions(t *testing.T) {
 		t.Fatal("go.mod names no Go, or no client of Bigtable")
 	}
 	for _, want := range []string{"It needs Go " + golang[1] + " ", "Built with Go " + golang[1] + " ", "Bigtable client " + client[1] + ",",
-		fmt.Sprintf("ledger formats 2 and %d.", checkpoint.Format)} {
+		fmt.Sprintf("ledger formats 2 to %d.", checkpoint.Format)} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the README does not say %q", want)
 		}

@@ -42,8 +42,8 @@ func TestOnlyAVerifyThatIsWaitedForJudges(t *testing.T) {
 	})
 }
 
-// The change rate of all shards together chooses the mode. A time instead of a span is kept
-// unchanged. Remains of an earlier verify are removed first.
+// The change rate of all shards together chooses the mode. If --changed-since is a time instead of a
+// duration, the plan keeps it unchanged. Remains of an earlier verify are removed first.
 func TestWhatABeginningPlans(t *testing.T) {
 	since := kit.Begin.Add(-3 * time.Hour)
 	for name, c := range map[string]struct {

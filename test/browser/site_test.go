@@ -72,7 +72,7 @@ func (m *mutable) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 // show gives a document to the pages, as after a read of the ledger.
 func (s *site) show(m *status.Document) { s.board.Show(m, true, m.At) }
 
-// showLong does so as if a quarter of an hour of documents came before it.
+// showLong shows a document as the last of a quarter of an hour.
 func (s *site) showLong(m *status.Document) {
 	const readings = 60
 	for i := range readings {
