@@ -84,7 +84,8 @@ func TestListManyPages(t *testing.T) {
 	}
 }
 
-// A listing that goes in circles is an error and returns no shards. The same holds if a page fails.
+// A listing that repeats in a circle is an error and returns no shards. The same applies if a page
+// fails.
 func TestListIsWholeOrNothing(t *testing.T) {
 	w, client := newWire(t, func(_ string, in map[string]any) (int, string) {
 		if in["ExclusiveStartShardId"] == "a" {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Close closes the connections that Open made, at each call, and returns the result. A Writer of
-// parts has none of its own, because they belong to the caller.
+// Close closes the connections that Open made, at each call, and returns the result. A Writer built
+// from existing parts closes nothing, because the connections belong to the caller.
 func TestCloseEndsTheConnections(t *testing.T) {
 	if err := New(nil, nil, nil).Close(); err != nil {
 		t.Errorf("of parts: %v", err)

@@ -42,8 +42,8 @@ func (a *away) Apply(ctx context.Context, _ *sink.Request) (bool, error) {
 	return false, a.answer(ctx)
 }
 
-// DynamoDB is the primary store: while Bigtable does not answer, items are created there like they
-// are changed there, at the clock's number.
+// DynamoDB is the primary store: while Bigtable does not answer, items are created there, just as
+// they are changed there, with the clock's number.
 func TestItemsAreCreatedWhileBigtableDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mapping()

@@ -75,7 +75,7 @@ func TestWhatAnAnswerOfDynamoDBProves(t *testing.T) {
 	}
 }
 
-// Puts and deletes expect the same: the number that was read, that there is none, or nothing.
+// Puts and deletes have the same condition: the number that was read, no number, or none at all.
 func TestConditionsOfAWrite(t *testing.T) {
 	for _, c := range []struct{ attribute, number, condition, value string }{
 		{"rev", "7", "#v = :v", "7"}, {"rev", "", "attribute_not_exists(#v)", ""}, {"", "", "", ""},

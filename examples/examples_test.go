@@ -1,5 +1,5 @@
-// Package examples_test runs the worked examples: their items are copied, their changes follow, and the cells of the target are
-// compared with cells.txt, as `replicator test examples` does.
+// Package examples_test runs the worked examples. It copies their items, applies their changes, and
+// compares the cells of the target with cells.txt, as `replicator test examples` does.
 package examples_test
 
 import (

@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// writing is one process that writes mutations one after the other, each by reads and requests.
+// writing is one process that writes mutations one after the other, each with reads and requests.
 type writing struct {
 	name string
 	rows []transform.RowMutation

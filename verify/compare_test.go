@@ -257,7 +257,7 @@ func TestH56ResumedPartCountsOnce(t *testing.T) {
 	}
 }
 
-// Sums commute, do not cancel, and have many bits.
+// Checksums do not depend on the order of rows, do not cancel out, and have many bits.
 func TestH96SumsOfCells(t *testing.T) {
 	put := func(s *Sums, row string, cells ...transform.Cell) {
 		s.put(&transform.RowMutation{Table: "t", Row: row, Cells: cells}, false)

@@ -37,7 +37,7 @@ func (m *memory) Put(_ context.Context, key string, item consumer.Item) error {
 	return nil
 }
 
-// The consumer reads the golden messages, whatever their order, and the removed item is gone.
+// The consumer reads the golden messages in any order, and the removed item is no longer stored.
 func TestConsume(t *testing.T) {
 	server := pstest.NewServer()
 	defer server.Close()

@@ -104,9 +104,9 @@ func TestTheShareOfAWorkerThatHoldsFewParts(t *testing.T) {
 	})
 }
 
-// With every look, the kind gets the limits in force, an operator's before the configured ones. The
-// capacity of the source is read only if a share of it is the limit, and no part is taken before it
-// is known.
+// In every pass the job gets the current limits; an operator's override the configured ones. The
+// capacity of the source is read only if the limit is a percentage of it, and no part is leased
+// before it is known.
 func TestWhatAKindHearsOfLimits(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		play(t, 1, 1, func(ctx context.Context, c *counting) {

@@ -41,8 +41,8 @@ func TestAConductorOutlivesARaise(t *testing.T) {
 	})
 }
 
-// A dropped table has nothing to load. A named one is kept and described now and then. One that a
-// pattern found is left, and the pipeline gets an error.
+// A dropped table has nothing to load. A table that the configuration names is kept and described
+// from time to time. For a table of a pattern the conductor ends with an error.
 func TestWhatADroppedTableMeans(t *testing.T) {
 	for joined, ends := range map[bool]bool{false: false, true: true} {
 		loads(t, func(ctx context.Context, s *loadScene) {

@@ -111,7 +111,7 @@ func (s *loadScene) wishes(ctx context.Context, a *archive) *archive {
 	return a
 }
 
-// pass lets time pass, and the ledger hear the service's time.
+// pass lets time pass, and gives the ledger the service's time.
 func (s *loadScene) pass(ctx context.Context, d time.Duration) {
 	s.Helper()
 	s.check(task.Sleep(ctx, d))

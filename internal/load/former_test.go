@@ -146,7 +146,7 @@ func TestAWitnessThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// An application that reads the fence's number in the witness is given it before the wait of a sweep.
+// The witness has the new fence number before a sweep waits, because applications read it there.
 func TestTheWitnessBeforeASweep(t *testing.T) {
 	for _, number := range []string{"", "rev"} {
 		loads(t, func(ctx context.Context, s *loadScene) {

@@ -111,7 +111,7 @@ func TestAStopHidesNoFatalErrorOfAPart(t *testing.T) {
 
 // An unreadable position of a part is reported again and again, at growing intervals, under the
 // lease that is still held. The lease is not released and acquired in a loop, and the copy does not
-// start anew.
+// start again.
 func TestAPositionThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
 	const secret = "customer-4711"
 	for _, sweeping := range []bool{false, true} {
@@ -150,7 +150,7 @@ func TestAPositionThatCannotBeReadIsToldAndWaitedFor(t *testing.T) {
 	}
 }
 
-// A missing table is described again, with rests in between.
+// A missing table is described again, with pauses in between.
 func TestPartsOfATableThatIsGoneRest(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		s.sealed(ctx, 8)

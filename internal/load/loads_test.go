@@ -304,7 +304,7 @@ func TestAPausedLoadBeginsNoPass(t *testing.T) {
 }
 
 // A load begins at the time in the source's description, which is rounded down to the second. That
-// time must be admissible, not only the one that was heard before.
+// time must be admissible, not only the service's last known time.
 func TestALoadIsAdmissibleAtTheTimeOfItsPlan(t *testing.T) {
 	for behind, sealed := range map[time.Duration]bool{0: true, time.Second: false} {
 		loads(t, func(ctx context.Context, s *loadScene) {

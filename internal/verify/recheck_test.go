@@ -19,14 +19,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// recheckScene is the recheck of one shard, whose rows are as a test says.
+// recheckScene is the recheck of one shard. A test sets how its rows differ.
 type recheckScene struct {
 	*testing.T
 	*Recheck
 	ctx      context.Context
 	differs  map[string]string // by row: how it differs; "expired"; "flight"
 	looked   []string
-	fails    int // looks that fail first
+	fails    int // number of checks that fail first
 	notified int
 }
 
@@ -86,7 +86,7 @@ func (s *recheckScene) look(_ context.Context, _ engine.Lifecycle, places []veri
 	return looks, nil
 }
 
-// change applies changes of rows, whose last has a number.
+// change applies changes of rows; the last one has the given number.
 func (s *recheckScene) change(to uint64, rows ...string) {
 	b := &transform.Batch{}
 	for _, row := range rows {
@@ -111,8 +111,8 @@ func (s *recheckScene) expect(when string, to, through uint64, differing int) {
 	}
 }
 
-// The position moves over pages whose rows were all equal, two seconds after the changes, and a row
-// that differs keeps it back.
+// The position passes a page once all of its rows are equal, two seconds after the changes. A
+// differing row holds it back.
 func TestAPageIsRecheckedWhenItsRowsAreEqual(t *testing.T) {
 	playRecheck(t, func(s *recheckScene) {
 		s.differs["b"] = "v1"
@@ -143,8 +143,8 @@ func TestAPageIsRecheckedWhenItsRowsAreEqual(t *testing.T) {
 	})
 }
 
-// A later change of a row takes the place of the earlier one, so that a busy row keeps nothing back
-// but itself; the row that an item has left stays until it is equal.
+// A later change of a row replaces the earlier one, so that a busy row delays only itself. The row
+// that an item has left stays in the recheck until it is equal.
 func TestALaterChangeTakesThePlace(t *testing.T) {
 	playRecheck(t, func(s *recheckScene) {
 		s.differs["busy"], s.differs["left"] = "v", "old"
@@ -186,7 +186,7 @@ func TestAnExpiredItem(t *testing.T) {
 	})
 }
 
-// An item that cannot be mapped has no row that could be equal.
+// An item that cannot be mapped has no row to compare.
 func TestAnUnmappedItemIsNotRechecked(t *testing.T) {
 	playRecheck(t, func(s *recheckScene) {
 		s.differs["u"] = "unmapped"
@@ -206,8 +206,8 @@ func TestALookThatFailsIsRepeated(t *testing.T) {
 	})
 }
 
-// A worker that acquires the shard compares everything after the former one's position again, before
-// the position moves.
+// A worker that acquires the shard first compares again everything after the previous worker's
+// position. Only then does the position move.
 func TestAnotherWorkerResumes(t *testing.T) {
 	playRecheck(t, func(s *recheckScene) {
 		former := checkpoint.Rechecked{Verify: 3, Since: since, To: cdc.SequenceOf(20), Through: cdc.SequenceOf(20), Differing: 4}
@@ -224,7 +224,8 @@ func TestAnotherWorkerResumes(t *testing.T) {
 	})
 }
 
-// What happens to a recheck: another one begins, it ends, it is lost; what is repeated is not taken.
+// A recheck can be replaced by another one, end, or be given up as lost. Pages that are applied
+// again are not compared again.
 func TestARecheckEnds(t *testing.T) {
 	playRecheck(t, func(s *recheckScene) {
 		s.differs["a"] = "v"
@@ -251,7 +252,7 @@ func TestARecheckEnds(t *testing.T) {
 	})
 }
 
-// A shard that was read to its end waits for its rows, and gives up if they go on to differ.
+// A shard that was read to its end waits for its rows, and gives up if they still differ.
 func TestTheEndOfAShard(t *testing.T) {
 	playRecheck(t, func(s *recheckScene) {
 		s.change(11, "a")
