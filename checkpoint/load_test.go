@@ -179,7 +179,7 @@ func TestUnexplainedRowsKeepNeedsLoad(t *testing.T) {
 }
 
 // If the target refuses even the removal of a row, every pass finds it. The sweep still ends, and
-// the table stays marked.
+// the table still needs a load.
 func TestASweepEndsThoughEveryPassWrites(t *testing.T) {
 	s := stateAt(t, "approved")
 	for pass := 1; s.Stage() == checkpoint.StageSweeping; pass++ {
