@@ -94,6 +94,8 @@ func TestOutcomesOfATransaction(t *testing.T) {
 	lost := func(execute func()) error { execute(); return errLost }
 	for name, c := range map[string]struct {
 		way      string
+		first    string // the first item, if it is another one
+		alone    bool   // the first item only, which has two rows
 		fail     func(s *together) func(execute func()) error
 		change   func([]attribute.Item) ([]attribute.Item, error)
 		rejected int // number of the request to Bigtable that is rejected
@@ -118,6 +120,8 @@ func TestOutcomesOfATransaction(t *testing.T) {
 		"the second row is not written":  {rejected: 2, dynamodb: dualwrite.Written, bigtable: dualwrite.PartlyWritten, sent: 2, asked: 1},
 		"an item is missing":             {change: func(read []attribute.Item) ([]attribute.Item, error) { return read[:1], nil }, dynamodb: dualwrite.NotWritten, bigtable: dualwrite.NotWritten, is: dualwrite.ErrKey},
 		"items are exchanged":            {change: func(read []attribute.Item) ([]attribute.Item, error) { return []attribute.Item{read[1], read[0]}, nil }, dynamodb: dualwrite.NotWritten, bigtable: dualwrite.NotWritten, is: dualwrite.ErrKey},
+		"the number of one is none":      {first: strings.Replace(order1, `"N":"7"`, `"S":"7"`, 1), dynamodb: dualwrite.NotWritten, bigtable: dualwrite.NotWritten, is: dualwrite.ErrNumber},
+		"one of two rows of an item":     {alone: true, rejected: 2, dynamodb: dualwrite.Written, bigtable: dualwrite.PartlyWritten, sent: 2, asked: 1},
 		"without numbers there are none": {way: byTime, dynamodb: dualwrite.NotWritten, bigtable: dualwrite.NotWritten, is: dualwrite.ErrTransact},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -127,12 +131,22 @@ func TestOutcomesOfATransaction(t *testing.T) {
 			if c.change == nil {
 				c.change = same
 			}
-			m := mappingBy(t, keyed, c.way)
-			source, target := &together{items: map[string]attribute.Item{"a": item(t, order1), "b": item(t, second)}}, newRecorder(m)
+			rule, first := keyed, order1
+			if c.first != "" {
+				first = c.first
+			}
+			if c.alone {
+				rule = doubled
+			}
+			m := mappingBy(t, rule, c.way)
+			source, target := &together{items: map[string]attribute.Item{"a": item(t, first), "b": item(t, second)}}, newRecorder(m)
 			if c.fail != nil {
 				source.fail = c.fail(source)
 			}
 			keys := []attribute.Item{source.items["a"], source.items["b"]}
+			if c.alone {
+				keys = keys[:1]
+			}
 			_, err := dualwrite.New(m, source, &rejects{target, c.rejected, 0}).Transact(t.Context(), keys, c.change)
 			var failed *dualwrite.Error
 			switch {
