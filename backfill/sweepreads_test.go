@@ -39,7 +39,8 @@ func TestSweepReadsAndPaysForItems(t *testing.T) {
 			Source: getter(func(key attribute.Item) (attribute.Item, bool, error) {
 				asked++
 				inBatch++
-				_ = task.Sleep(ctx, time.Second) // one after the other, as tasks of a virtual world run
+				// One after the other, as tasks of a virtual world run.
+				_ = task.Sleep(ctx, time.Second)
 				if keyOf(key) == keyOf(large) {
 					return large, true, nil
 				}

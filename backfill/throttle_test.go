@@ -53,7 +53,8 @@ func TestPageBeyondTheBurstIsPaidForAsAWhole(t *testing.T) {
 		ctx, rows := context.Background(), NewThrottle(5)
 		began := task.Mono(ctx)
 		waited, err := rows.Take(ctx, ctx, 25)
-		if took := task.Mono(ctx) - began; err != nil || waited != took || took != 4*time.Second { // the first five need no wait
+		// The first five need no wait.
+		if took := task.Mono(ctx) - began; err != nil || waited != took || took != 4*time.Second {
 			t.Errorf("25 rows at 5 a second took %s, %s of it waiting: %v", took, waited, err)
 		}
 	})

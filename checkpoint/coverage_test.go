@@ -144,7 +144,8 @@ func TestNoteOpen(t *testing.T) {
 		expect(label, "a1 b1 last 1")
 		note(label, 2*time.Minute, "a b", "b", "c")
 		expect(label, "a1 b2 c2 last 2")
-		note(label, time.Minute, "b c", "b", "c") // from a stalled coordinator; the row of a is removed
+		// From a stalled coordinator; the row of a is removed.
+		note(label, time.Minute, "b c", "b", "c")
 		expect(label, "b2 c2 last 2")
 		expect("l2", "")
 		note("l2", 3*time.Minute, "a", "a")
@@ -152,7 +153,8 @@ func TestNoteOpen(t *testing.T) {
 		note("l2", 4*time.Minute, "a") // every shard has ended
 		expect("l2", "a3 last 4")
 		expect(label, "")
-		note("l3", 2*time.Minute, "a", "a") // for a new stream, neither shards nor listings of the previous one count
+		// For a new stream, neither shards nor listings of the previous one count.
+		note("l3", 2*time.Minute, "a", "a")
 		expect("l3", "a2 last 2")
 	})
 }
@@ -197,10 +199,13 @@ func TestReopen(t *testing.T) {
 		if s.State != checkpoint.Waiting || !s.Position.IsZero() || !s.FirstRead.IsZero() || !s.DoneAt.IsZero() || s.Generation != state.Generation || s.Epoch != 2 {
 			t.Errorf("%+v", s)
 		}
-		if s.Loss != "" || s.Reason != "" { // or its row would count as one to reopen once the shard is done, and never be removed
+		// Otherwise its row would count as one to reopen once the shard is done, and would never be removed.
+		if s.Loss != "" || s.Reason != "" {
 			t.Errorf("reopened, it is still lost: %q, %q", s.Loss, s.Reason)
 		}
-		if !s.Dropping || !s.Cut.Equal(found.Add(-checkpoint.Slack)) { // its successors may be trimmed within what the load covers, and then it would outrank that load
+		// Its successors may be trimmed within what the load covers, and then it would outrank that
+		// load.
+		if !s.Dropping || !s.Cut.Equal(found.Add(-checkpoint.Slack)) {
 			t.Errorf("of what is left, %v is dropped before %s", s.Dropping, s.Cut)
 		}
 		again := take(t, ctx, a, "b")

@@ -223,7 +223,8 @@ func TestTheStepsOfAnExport(t *testing.T) {
 		t.Errorf("failed: %+v", s.Load)
 	}
 	check(t, s.ForgetRefusal())
-	if request() != want || s.Stage() != checkpoint.StageAsked { // the service was asked, so that is no refusal
+	// The service was asked, so that is no refusal.
+	if request() != want || s.Stage() != checkpoint.StageAsked {
 		t.Errorf("after a restart: %+v", s.Load)
 	}
 	check(t, s.AskLoad(begin, false))

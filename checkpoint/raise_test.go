@@ -326,7 +326,8 @@ func TestRaise_KeepsTheLastGapsAndCountsAll(t *testing.T) {
 			generation = state.Generation
 		}
 		state := table(t, ctx, a)
-		if state.Reason != "gap 59" { // the operator is shown why a load is needed now, not why one was needed months ago
+		// The operator is shown why a load is needed now, not why one was needed months ago.
+		if state.Reason != "gap 59" {
 			t.Errorf("the load is needed for %q", state.Reason)
 		}
 		if len(state.Gaps) != 50 || state.Gaps[0].Shard != "10" || state.GapCount != 60 {

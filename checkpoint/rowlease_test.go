@@ -19,7 +19,8 @@ func TestH44_SettledLateIsTrustedFromWhenItWasSent(t *testing.T) {
 		held := take(t, ma.Context(), a, "s")
 		swaps := 0
 		p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
-			if swaps++; swaps > 2 { // the first takes place, the second repeats it, and later ones do not
+			// The first takes place, the second repeats it, and later ones do not.
+			if swaps++; swaps > 2 {
 				return false, errNoAnswer
 			}
 			execute()

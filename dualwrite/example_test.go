@@ -48,7 +48,8 @@ func ExampleWriter_Update() {
 func ExampleError() {
 	w, orders := exampleWriter()
 	read := orders.item
-	orders.fail = func(execute func()) error { return dualwrite.ErrConflict } // another writer changed it since
+	// Another writer changed it since.
+	orders.fail = func(execute func()) error { return dualwrite.ErrConflict }
 	_, err := w.Put(context.Background(), read)
 	var failed *dualwrite.Error
 	switch {

@@ -278,7 +278,8 @@ func TestH39_TimedWritesCarryNoVersion(t *testing.T) {
 	set := 0
 	for _, op := range requests[0].Ops {
 		if sink.IsOwn(op.Family) || op.Kind == sink.DeleteFamily || op.Kind == sink.DeleteColumn || op.Kind == sink.DeleteBefore && op.Timestamp > at.UnixMicro()+1000 {
-			t.Errorf("it writes %s:%s", op.Family, op.Qualifier) // a younger cell belongs to a later write
+			// A younger cell belongs to a later write.
+			t.Errorf("it writes %s:%s", op.Family, op.Qualifier)
 		}
 		if op.Kind == sink.SetCell {
 			if set++; op.Timestamp != at.UnixMicro() {
@@ -369,7 +370,8 @@ func TestARemoveLeavesNothing(t *testing.T) {
 	}
 	m = mappingBy(t, `{ row_key: "{pk}#{sk}", columns: { customer: "d:customer" } }`, byTime)
 	target, source := newRecorder(m), &table{item: item(t, order1)}
-	source.fail = func(func()) error { source.item = attribute.Item{}; return errLost } // its previous image is lost
+	// Its previous image is lost.
+	source.fail = func(func()) error { source.item = attribute.Item{}; return errLost }
 	if err := dualwrite.New(m, source, target).Delete(t.Context(), source.item); err != nil || len(target.sent) != 0 {
 		t.Errorf("%v, %+v", err, target.sent)
 	}

@@ -293,7 +293,8 @@ func TestObjectsOfExports(t *testing.T) {
 			break
 		}
 	}
-	if len(keys) != 9 { // four data files, two manifests with their checksums, and the marker of the start
+	// Four data files, two manifests with their checksums, and the marker of the start.
+	if len(keys) != 9 {
 		t.Errorf("listed are %q", keys)
 	}
 }

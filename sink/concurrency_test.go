@@ -335,7 +335,8 @@ func TestH01_H03_H04_H26_H72_TwoWritersAndABadNetwork(t *testing.T) {
 			second := w.NewProcess("second")
 			second.Go("worker", func() { worker(second, true) })
 			_ = done.Wait(ctx)
-			_ = task.Sleep(ctx, 10*time.Minute) // the paused worker resumes, and the last late request is executed
+			// The paused worker resumes, and the last late request is executed.
+			_ = task.Sleep(ctx, 10*time.Minute)
 		})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)

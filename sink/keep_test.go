@@ -334,7 +334,8 @@ func TestRepairKeepsHistory(t *testing.T) {
 	if !sink.Holds(look(t, m), want) {
 		t.Error("the repaired row differs from what it should be")
 	}
-	execute(t, m, after(keptCells(0, "a=1", "b=1"), kept(version(3), 150, "a=3", "b=1"))) // a change from before the repair's read, which its image lacked
+	// A change from before the repair's read, which its image lacked.
+	execute(t, m, after(keptCells(0, "a=1", "b=1"), kept(version(3), 150, "a=3", "b=1")))
 	if got, want := cellsOf(t, m, "r"), "a=3@150 a=wrong@101 a=1@100 b=1@100"; got != want {
 		t.Errorf("\n got %s\nwant %s", got, want)
 	}

@@ -162,7 +162,8 @@ func TestKeptPagesEqualChangesOneByOne(t *testing.T) {
 		if loaded {
 			load(0, 99)
 		}
-		done, ahead := 0, 0 // a load that is ahead may have found the item in a row that no read change names
+		// A load that is ahead may have found the item in a row that no read change names.
+		done, ahead := 0, 0
 		for done < len(life.changes) {
 			if n := rapid.IntRange(0, len(life.changes)).Draw(rt, "load"); n > done || n > 0 && !loaded {
 				ahead = max(ahead, n)

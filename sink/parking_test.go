@@ -181,7 +181,8 @@ func TestH38_ARetryThatIsCutShortLeavesTheItemParked(t *testing.T) {
 			table, parking := &cutShort{Memory: memory()}, sink.NewParking(&sinktest.Records{}, "m")
 			table.Create("u", "d")
 			table.Create("w", "d")
-			w := sink.NewWriter(sink.Options{Table: table.Memory, Parking: parking, MaxImageAge: time.Hour}) // so that the whole item is parked
+			// So that the whole item is parked.
+			w := sink.NewWriter(sink.Options{Table: table.Memory, Parking: parking, MaxImageAge: time.Hour})
 			page := transform.Fold(m, []cdc.Change{insert}, transform.Stamp{Generation: 1, Hop: 500_000})
 			if err := w.Write(ctx, sink.Unfenced(), &page); err != nil {
 				t.Fatal(err)

@@ -151,7 +151,8 @@ func TestH72_FoldedPagesEqualChangesOneByOne(t *testing.T) {
 						for _, r := range rows[:rapid.IntRange(0, len(rows)).Draw(t, "executed")] {
 							folded.apply(r)
 						}
-						done = rapid.IntRange(0, done).Draw(t, "resume") // the checkpoint is behind, and pages are cut again
+						// The checkpoint is behind, and pages are cut again.
+						done = rapid.IntRange(0, done).Draw(t, "resume")
 						continue
 					}
 					for _, r := range rows {

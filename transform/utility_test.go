@@ -189,7 +189,8 @@ func TestUtilityRules(t *testing.T) {
 	if found := Check(spec); len(found) != 1 || found[0].Problem != NotInjective {
 		t.Error(found)
 	}
-	spec.Rules[0].Writes[0].RowKey = template("{PK}#{SK}") // no attribute is the whole row key, so all are columns
+	// No attribute is the whole row key, so all are columns.
+	spec.Rules[0].Writes[0].RowKey = template("{PK}#{SK}")
 	if got := rowText(t, spec, item("PK", attribute.String("p"), "SK", attribute.String("s"))); got != "row \"p#s\"\n  cf1:PK \"p\"\n  cf1:SK \"s\"\n" {
 		t.Error(got)
 	}

@@ -255,7 +255,8 @@ func TestH54ExpiresBetweenTheLooks(t *testing.T) {
 	a := item("a", "v=1")
 	w.source.put(a)
 	w.load(noon, a)
-	w.change(5, a, attribute.Item{}) // the time to live's delete is applied; the scan came before it
+	// The time to live's delete is applied; the scan came before it.
+	w.change(5, a, attribute.Item{})
 	c := w.comparison()
 	w.source.fail = func(op string) error {
 		if op == "Get" {

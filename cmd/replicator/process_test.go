@@ -77,15 +77,17 @@ func TestSignals(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = response.Body.Close()
-				if path != "/healthz" && response.StatusCode != http.StatusOK { // it is alive once its loops run
+				// It is alive once its loops run.
+				if path != "/healthz" && response.StatusCode != http.StatusOK {
 					t.Errorf("%s: %s", path, response.Status)
 				}
 			}
 			if err := cmd.Process.Signal(c.signal); err != nil {
 				t.Fatal(err)
 			}
-			_ = cmd.Process.Signal(c.signal) // again, as timeout(1) does; the process may have ended by then
-			_ = cmd.Wait()                   // its outcome is the exit status
+			// Again, as timeout(1) does; the process may have ended by then.
+			_ = cmd.Process.Signal(c.signal)
+			_ = cmd.Wait() // its outcome is the exit status
 			if got := cmd.ProcessState.ExitCode(); got != c.want {
 				t.Errorf("exit status %d, want %d", got, c.want)
 			}

@@ -47,7 +47,8 @@ func cleanClone(t *testing.T) string {
 		t.Fatal(err)
 	}
 	dir, without := t.TempDir(), ignored(t)
-	if !slices.Contains(without, ".git") { // in a linked working copy it points nowhere, and Go fails on it
+	// In a linked working copy it points nowhere, and Go fails on it.
+	if !slices.Contains(without, ".git") {
 		t.Error(".dockerignore does not name .git")
 	}
 	for files := tar.NewReader(bytes.NewReader(archive)); ; {

@@ -245,7 +245,8 @@ func TestAPausedTableHoldsNoOtherUp(t *testing.T) {
 		f.must(err)
 		f.applies(time.Hour)
 		for _, table := range []string{"T0", "T1"} {
-			if open, attempts := f.of(table); open != 0 || attempts > 3 { // one is for the stop in between
+			// One is for the stop in between.
+			if open, attempts := f.of(table); open != 0 || attempts > 3 {
 				t.Errorf("afterwards of table %s %d messages are open, after %d attempts", table, open, attempts)
 			}
 		}

@@ -197,14 +197,16 @@ func TestWhatEndsAnApplier(t *testing.T) {
 		playScene(t, func(s *scene) {
 			s.message(1, 7)
 			s.message(2, 7)
-			s.message(3, 8) // a generation that is not read yet: retried until the ledger was replaced
+			// A generation that is not read yet: retried until the ledger was replaced.
+			s.message(3, 8)
 			s.store.OnRead = func(context.Context, string) error {
 				if s.writes == 2 {
 					return of
 				}
 				return nil
 			}
-			s.Options.Pull, s.SettleBytes, s.Tables[0].Late = 3, 1, time.Hour // one of the first two waits for room
+			// One of the first two waits for room.
+			s.Options.Pull, s.SettleBytes, s.Tables[0].Late = 3, 1, time.Hour
 			if err := s.ends(10 * time.Minute); !errors.Is(err, of) || s.took() > time.Minute || len(s.told) > 0 {
 				t.Errorf("%s: after %s %v, %q", name, s.took(), err, s.told)
 			}

@@ -125,7 +125,8 @@ func apply(t *testing.T, text string, e *diag.Error) ([]byte, bool) {
 		}
 	}
 	for i := 0; i < len(addition.Content); i += 2 {
-		if empty := member(to, addition.Content[i].Value); empty != nil { // present, without a value
+		// Present, without a value.
+		if empty := member(to, addition.Content[i].Value); empty != nil {
 			*empty = *addition.Content[i+1]
 			continue
 		}

@@ -12,7 +12,8 @@ func TestLimitsFollowTheOptions(t *testing.T) {
 		duration time.Duration
 	}{{10_000, 20 * time.Second}, {10_000, time.Hour}, {1_000_000, 24 * time.Hour}} {
 		o := Options{Items: c.items, Duration: c.duration}
-		if slow := time.Duration(c.items) * time.Millisecond; o.copyLimit() < copyStart+slow { // a thousand items per second
+		// A thousand items per second.
+		if slow := time.Duration(c.items) * time.Millisecond; o.copyLimit() < copyStart+slow {
 			t.Errorf("%d items: the copy may take %s", c.items, o.copyLimit())
 		}
 		if parts := o.copyLimit() + c.duration + 2*drainLimit + stopTime; o.life() < parts+time.Minute {

@@ -222,7 +222,8 @@ func TestWhatCommandsDemand(t *testing.T) {
 // While writes are frozen, or the application is being moved, commands that would change what is
 // compared are refused. Before that, commands that make the gates ready are allowed.
 func TestStepsOfACutover(t *testing.T) {
-	for step, want := range map[checkpoint.CutoverStep][2]string{ // for backfill start and for pause
+	// For backfill start and for pause.
+	for step, want := range map[checkpoint.CutoverStep][2]string{
 		checkpoint.CutoverRequested: {"", diag.CutoverRefused}, checkpoint.CutoverChecks: {"", diag.CutoverRefused},
 		checkpoint.CutoverFreeze: {diag.CutoverRefused, diag.CutoverRefused}, checkpoint.CutoverDrain: {diag.CutoverRefused, diag.CutoverRefused},
 		checkpoint.CutoverVerify: {diag.CutoverRefused, diag.CutoverRefused}, checkpoint.CutoverFence: {diag.CutoverRefused, diag.CutoverRefused},

@@ -160,7 +160,8 @@ func TestRegistry(t *testing.T) {
 		if (e.Exit == ExitDone) != strings.HasSuffix(e.Title, "(warning)") {
 			t.Errorf("%s: exit status %d; only warnings have 0", e.Code, e.Exit)
 		}
-		later := e.Code == NoAWSCredentials || e.Code == NoGCPCredentials // these may appear later, so a service manager should retry
+		// These may appear later, so a service manager should retry.
+		later := e.Code == NoAWSCredentials || e.Code == NoGCPCredentials
 		if strings.HasPrefix(e.Code, "R11") && e.Exit != ExitUsage && !later || later && e.Exit != ExitFailed {
 			t.Errorf("%s: the local environment is exit status 2, and missing credentials 1", e.Code)
 		}

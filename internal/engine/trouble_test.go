@@ -70,7 +70,8 @@ func TestWaitsSideBySideAreOne(t *testing.T) {
 		return got[0].Seconds
 	}
 	var rows waits
-	for s := range 3600 { // recorded afterwards, by sixteen tasks that each wait for nine tenths of each second
+	// Recorded afterwards, by sixteen tasks that each wait for nine tenths of each second.
+	for s := range 3600 {
 		for segment := range 16 {
 			from := begin.Add(time.Duration(s)*time.Second + time.Duration(segment)*time.Millisecond)
 			rows.add(LimitRows, from, 900*time.Millisecond, from.Add(900*time.Millisecond))

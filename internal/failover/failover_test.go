@@ -131,7 +131,8 @@ func TestH46_AFailoverTakesLoads(t *testing.T) {
 			t.Errorf("it says %q, and took %s", told, task.Now(w.ctx).Sub(began))
 		}
 		s := w.table()
-		if s.Generation < above { // a generation that only the former cluster saw is at most an hour ahead
+		// A generation that only the former cluster saw is at most an hour ahead.
+		if s.Generation < above {
 			t.Errorf("generation %d, want %d", s.Generation, above)
 		}
 		if !s.NeedsLoad || s.Kind != checkpoint.KindTargetLost || s.Generation <= 100 || s.Adopted != s.Generation {
@@ -265,13 +266,15 @@ func TestH46_EachFailoverIsItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := w.ledger.UpdateTable(w.ctx, "Former", func(s *checkpoint.TableState) error {
-			s.Label, s.Generation, s.Adopted, s.Base, s.Listed, s.NeedsLoad = "L", 100, 100, 100, 100, true // without a gap in its record
+			// Without a gap in its record.
+			s.Label, s.Generation, s.Adopted, s.Base, s.Listed, s.NeedsLoad = "L", 100, 100, 100, 100, true
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
 		gap := w.table().Generation
-		if r, err := w.run(failover.Plan{}); err != nil || !slices.Equal(r.Loads, []string{"Former", "Orders"}) { // the other table had not begun
+		// The other table had not begun.
+		if r, err := w.run(failover.Plan{}); err != nil || !slices.Equal(r.Loads, []string{"Former", "Orders"}) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		first := w.table()

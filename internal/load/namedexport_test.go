@@ -31,7 +31,8 @@ func TestTheFirstLoadCopiesTheExportOfTheConfiguration(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		var answer error = &checkpoint.NotAdmissible{Reason: "not known", Yet: true}
 		judged := s.named(ctx, func() error { return answer })
-		s.Events.Retry = func(_, step string, _ time.Duration, err error) { t.Errorf("%s: %v", step, err) } // waiting is no failure
+		// Waiting is no failure.
+		s.Events.Retry = func(_, step string, _ time.Duration, err error) { t.Errorf("%s: %v", step, err) }
 		s.check(s.work(ctx, 30*time.Second, true))
 		if state := s.state(ctx); state.Stage() != checkpoint.StageNone || *judged == 0 {
 			t.Errorf("before anything is known, after %d looks: %+v", *judged, state.Load)

@@ -78,7 +78,8 @@ func TestASweepUnderDualWritesLooksTwice(t *testing.T) {
 			if late == 0 {
 				return
 			}
-			s.change(ctx, func(state *checkpoint.TableState) { state.StreamEnded = true }) // no more changes come
+			// No more changes come.
+			s.change(ctx, func(state *checkpoint.TableState) { state.StreamEnded = true })
 			if !done(time.Minute) {
 				t.Error("it does not end")
 			}

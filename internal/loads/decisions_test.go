@@ -389,7 +389,8 @@ func TestWhatTheDocumentTellsOfExports(t *testing.T) {
 	if table, shown := text(); !slices.Equal(table.Load.Exports, []string{"s3://b/full", "s3://b/w"}) || !strings.Contains(shown, "s3://b/full") {
 		t.Errorf("%+v\n%s", table, shown)
 	}
-	in.Tables[0].State.Kind, in.Tables[0].State.Load.Export.From = checkpoint.KindStream, noon.Add(-time.Hour) // once its load runs, no windows need to be requested
+	// Once its load runs, no windows need to be requested.
+	in.Tables[0].State.Kind, in.Tables[0].State.Load.Export.From = checkpoint.KindStream, noon.Add(-time.Hour)
 	if _, shown := text(); strings.Contains(shown, by.Format(time.RFC3339)) {
 		t.Errorf("while it is loaded:\n%s", shown)
 	}

@@ -86,7 +86,8 @@ func TestTheLedgerHasTheNamesOfExports(t *testing.T) {
 		o := s.operator("Orders")
 		from, to := noon.Add(-2*time.Hour), noon.Add(-time.Hour)
 		o.source.exports[at+"full"], o.source.exports[at+"w"] = full(from), window(from, to)
-		if told := s.refusalOf(ctx, o, Request{From: []string{at + "w", at + "full"}}); told != nil { // in any order
+		// In any order.
+		if told := s.refusalOf(ctx, o, Request{From: []string{at + "w", at + "full"}}); told != nil {
 			t.Fatalf("%+v", told)
 		}
 		got := s.state(ctx).Load.Exports()

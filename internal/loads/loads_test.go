@@ -293,7 +293,8 @@ func TestRate(t *testing.T) {
 		p.Items, p.WrittenAt = items, noon.Add(end)
 		return p
 	}
-	corrected := func(p checkpoint.Part, offset float64) checkpoint.Part { // the error of its worker's clock
+	// The error of its worker's clock.
+	corrected := func(p checkpoint.Part, offset float64) checkpoint.Part {
 		p.ClockOffset = offset
 		return p
 	}

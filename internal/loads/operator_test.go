@@ -221,7 +221,8 @@ func TestAWaitThatLeadsNowhere(t *testing.T) {
 		s.store.OnRead = nil
 		s.seal(ctx, 1, 10, 10)
 		s.ends(ctx)
-		s.update(ctx, func(t *checkpoint.TableState) { t.Load.Paused = checkpoint.PausedByOperator }) // for the next load
+		// For the next load.
+		s.update(ctx, func(t *checkpoint.TableState) { t.Load.Paused = checkpoint.PausedByOperator })
 		if err := o.Show(ctx); err != nil {
 			t.Errorf("a load that is over: %v", err)
 		}

@@ -103,7 +103,8 @@ func TestFind(t *testing.T) {
 	if _, err := (&Selection{Refs: []string{"Orders/0123456789"}}).Find(t.Context(), p); diag.ExitCode(err) != diag.ExitNo {
 		t.Errorf("what is not parked is a wrong use: %v", err)
 	}
-	for _, key := range []string{"S:25000", "S:31155"} { // their hashes begin with the same eight digits
+	// Their hashes begin with the same eight digits.
+	for _, key := range []string{"S:25000", "S:31155"} {
 		if err := p.Park(t.Context(), transform.Parked{Source: "Orders", Key: key, Version: transform.NewVersion(1, 1, cdc.SequenceOf(1), transform.CountExact), Reason: "r",
 			Change: cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(key)}})}}); err != nil {
 			t.Fatal(err)

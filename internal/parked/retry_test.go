@@ -87,7 +87,8 @@ func TestARetryThatItsNextChangeMakesNeedless(t *testing.T) {
 		t.Fatal(err)
 	}
 	item := attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String("a")}})
-	for _, current := range []uint32{1, 0} { // a row of a generation that the retry does not know is not overwritten
+	// A row of a generation that the retry does not know is not overwritten.
+	for _, current := range []uint32{1, 0} {
 		table := &sinktest.Memory{}
 		table.Create("t", "d", sink.LiveFamily, sink.GoneFamily)
 		lot := sink.NewParking(&sinktest.Records{}, "default")

@@ -30,7 +30,8 @@ func TestNoTableJoinsOnceACutoverIsDone(t *testing.T) {
 		t.Errorf("tables are looked for %d times after the cutover: %v", looks, err)
 	}
 	j := &joining{Common: &engine.Common{Retrier: &engine.Retrier{Events: engine.Events{}.OrSilent()}}, discover: find, joined: &engine.NameSet{Names: map[string]bool{}}}
-	j.Events.Discovered = func(err error) { t.Errorf("a look is told of: %v", err) } // an alarm would stay forever
+	// An alarm would stay forever.
+	j.Events.Discovered = func(err error) { t.Errorf("a look is told of: %v", err) }
 	if err := j.admit(engine.Lifecycle{Drain: t.Context(), Work: t.Context()}); !errors.Is(err, checkpoint.ErrCutOver) {
 		t.Errorf("%v", err)
 	}

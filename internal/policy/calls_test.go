@@ -161,7 +161,8 @@ func (w *walker) use(id *ast.Ident, f *types.Func) {
 	if f.Pkg().Path() == "github.com/aws/aws-sdk-go-v2/credentials/stscreds" && f.Name() == "NewAssumeRoleProvider" {
 		w.found["sts.AssumeRole"], w.clients["sts"] = true, true
 	}
-	if f.Pkg().Path() == "golang.org/x/oauth2/google" { // credentials for our own request, in internal/targetload
+	// Credentials for our own request, in internal/targetload.
+	if f.Pkg().Path() == "golang.org/x/oauth2/google" {
 		w.found["monitoring.ListTimeSeries"], w.clients["monitoring"] = true, true
 	}
 	if path := f.Pkg().Path(); path == "google.golang.org/api/storage/v1" && receiverName(signature) == "ObjectsService" {

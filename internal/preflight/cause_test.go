@@ -114,7 +114,8 @@ func TestFilesOfCredentials(t *testing.T) {
 			}
 		}
 	}
-	unreadable := &os.PathError{Op: "open", Path: "key.json", Err: os.ErrPermission} // root can read every file
+	// Root can read every file.
+	unreadable := &os.PathError{Op: "open", Path: "key.json", Err: os.ErrPermission}
 	var e *diag.Error
 	if err := notConnected(cfg, fmt.Errorf("open: %w", unreadable)); !errors.As(err, &e) || e.Code != diag.NoGCPCredentials || !strings.Contains(e.Fix, "allow this user") {
 		t.Errorf("%+v", e)

@@ -149,7 +149,8 @@ func TestFindingsBesideFailures(t *testing.T) {
 		if !diag.Has(err, diag.SourceDenied) || d.NotReached != 2 || !diag.Has(d.Verdict(), diag.RowsDiffer) {
 			t.Errorf("%+v, %v", d, err)
 		}
-		ctx, stop := context.WithCancelCause(t.Context()) // the result is the cause, not an error that followed from it
+		// The result is the cause, not an error that followed from it.
+		ctx, stop := context.WithCancelCause(t.Context())
 		ended := errors.New("ended")
 		s.fails = func(string) error {
 			stop(ended)

@@ -235,7 +235,8 @@ func TestOf(t *testing.T) {
 				t.Errorf("%+v, %v", former, err)
 			}
 			var unready *checkpoint.NotAdmissible
-			if _, err := r.Generation(t.Context(), time.Now().Add(5*time.Minute)); !errors.As(err, &unready) { // the application may still write older changes
+			// The application may still write older changes.
+			if _, err := r.Generation(t.Context(), time.Now().Add(5*time.Minute)); !errors.As(err, &unready) {
 				t.Errorf("within its delay: %v", err)
 			}
 			if n, err := r.Generation(t.Context(), time.Now().Add(15*time.Minute)); err != nil || n != 9 {

@@ -144,7 +144,8 @@ func TestStatusOfALoadInParts(t *testing.T) {
 		if c := m.Tables[0].Copy; c.State != copyRunning || *c.Items != 330 || *c.ItemsPerSecond != 30 || c.String() != "33%" {
 			t.Errorf("%+v", c)
 		}
-		if notes := m.notes(); len(notes) != 2 || notes[1] != "Load of Orders: target CPU 74% > 70%" { // no worker reads it
+		// No worker reads it.
+		if notes := m.notes(); len(notes) != 2 || notes[1] != "Load of Orders: target CPU 74% > 70%" {
 			t.Errorf("%q", notes)
 		}
 		_, err = l.PauseLoad(ctx, "Orders", checkpoint.PausedByOperator)
@@ -314,7 +315,8 @@ func TestH13_StatusOfAStreamThatNobodyLists(t *testing.T) {
 			t.Errorf("headroom %v, %+v", h, m.Shards[0].Why)
 		}
 		s.create(ctx, a, "s3", "s1")
-		if m := s.status(ctx); m.Phase != PhaseCopy || m.Shards[0].Why != nil || len(m.Tables[0].Troubles) > 0 { // and no worker has read it
+		// And no worker has read it.
+		if m := s.status(ctx); m.Phase != PhaseCopy || m.Shards[0].Why != nil || len(m.Tables[0].Troubles) > 0 {
 			t.Errorf("a child is listed: %s, %+v", m.Phase, m.Tables[0])
 		}
 	})

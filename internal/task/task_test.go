@@ -71,7 +71,8 @@ func TestLimitServesInOrderAndForgetsTheCancelled(t *testing.T) {
 			return nil
 		})
 		_ = task.Sleep(ctx, time.Millisecond)
-		for i, n := range []int64{100, 1} { // 100 is above the size: it waits for the whole limit, and 1 does not overtake it
+		// 100 is above the size: it waits for the whole limit, and 1 does not overtake it.
+		for i, n := range []int64{100, 1} {
 			g.Go("claim", func(ctx context.Context) error {
 				_ = task.Sleep(ctx, time.Duration(i+1)*time.Millisecond)
 				if err := l.Acquire(ctx, n); err != nil {

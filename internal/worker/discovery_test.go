@@ -155,7 +155,8 @@ func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	if _, err := d.ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error { s.Cut = start; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.ledger.UpdateTable(t.Context(), "Copied", func(*checkpoint.TableState) error { return nil }); err != nil { // which needs no load
+	// Which needs no load.
+	if _, err := d.ledger.UpdateTable(t.Context(), "Copied", func(*checkpoint.TableState) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	got, err := d.find(t.Context(), func(string) bool { return false })

@@ -75,7 +75,8 @@ func TestARunTellsThatItsEndpointsFailed(t *testing.T) {
 	w.AdoptRows = true // the test writes its own rows
 	log := aloud{slog.DiscardHandler, make(chan string, 1000)}
 	w.Log = slog.New(log)
-	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second) // a run that reports nothing must not run forever
+	// A run that reports nothing must not run forever.
+	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second)
 	defer stop()
 	failure, ended := errors.New("too many open files"), make(chan error, 1)
 	go func() { ended <- w.replicate(ctx, refusing{failure}) }()

@@ -74,7 +74,8 @@ func TestOneBeside(t *testing.T) {
 func TestASurveyForgetsWhatIsHealed(t *testing.T) {
 	w, _ := connected(t)
 	ledger := begin(t, w)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a survey that never looks must not run forever
+	// A survey that never looks must not run forever.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if _, err := ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Generation = 7; return nil }); err != nil {
 		t.Fatal(err)

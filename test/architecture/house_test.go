@@ -61,7 +61,8 @@ func TestStandingJudgesAlone(t *testing.T) {
 			}
 			ast.Inspect(file, func(n ast.Node) bool {
 				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "NeedsLoad" {
-					if x, ok := s.X.(*ast.Ident); !ok || x.Name != "diag" && x.Name != "standing" { // the error code, the state
+					// The error code, the state.
+					if x, ok := s.X.(*ast.Ident); !ok || x.Name != "diag" && x.Name != "standing" {
 						judges[filepath.Dir(name)] = true
 					}
 				}

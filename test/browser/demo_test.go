@@ -53,7 +53,8 @@ func TestDemo(t *testing.T) {
 		_ = response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
-	p := open(t, "ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE") // errors of the killed worker
+	// Errors of the killed worker.
+	p := open(t, "ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE")
 	p.visit("http://" + address + "/")
 	p.until("the ledger was read", `document.getElementById("at")`)
 	first := p.text(`document.getElementById("at").dateTime`)

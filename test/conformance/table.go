@@ -71,7 +71,8 @@ var tableCases = []Case{
 	{"table/a stream cannot be enabled twice", "API_UpdateTable", func(c *run) {
 		enabled := `"TableName":"$keys-only","StreamSpecification":{"StreamEnabled":true,"StreamViewType":"KEYS_ONLY"}`
 		if a := c.call("UpdateTable", enabled); a.code == "" {
-			c.differ("UpdateTable enables a stream where there is one") // the documentation has two codes for this
+			// The documentation has two codes for this.
+			c.differ("UpdateTable enables a stream where there is one")
 		}
 	}},
 	{"protocol/unknown operations", protocol, func(c *run) {

@@ -29,7 +29,8 @@ func TestEachBugApplies(t *testing.T) {
 				t.Error(b.errorf(b.line, "bug %q: HAZARDS.md has no %s", b.name, h))
 			}
 		}
-		if _, err := plant("../..", dir, []bug{b}); err != nil { // one by one, so that each stale bug is named
+		// One by one, so that each stale bug is named.
+		if _, err := plant("../..", dir, []bug{b}); err != nil {
 			t.Error(err)
 		}
 	}

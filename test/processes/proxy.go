@@ -196,7 +196,7 @@ func (p *Proxy) Inject(f Fault) {
 	if f == Cut {
 		p.severAll()
 		if p.listener != nil {
-			_ = p.listener.Close() // it was only ever to be closed
+			_ = p.listener.Close() // nothing else is done with it
 			p.listener = nil
 		}
 	}

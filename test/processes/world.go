@@ -190,7 +190,8 @@ func (w *world) configure(state, more string) (string, error) {
 	if err := os.WriteFile(path, []byte(configuration+more), 0o600); err != nil {
 		return "", err
 	}
-	return path, os.WriteFile(filepath.Join(w.dir, "aws"), nil, 0o600) // otherwise the SDK would read the user's file
+	// Otherwise the SDK would read the user's file.
+	return path, os.WriteFile(filepath.Join(w.dir, "aws"), nil, 0o600)
 }
 
 // startWorker gives a worker its networks to the services, and starts it. Queue may be "".

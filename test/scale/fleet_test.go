@@ -100,7 +100,8 @@ func TestFleet(t *testing.T) {
 }
 
 func play(t *testing.T) {
-	time.Sleep(time.Until(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))) // the bubble's monotonic clock begins in the past
+	// The bubble's monotonic clock begins in the past.
+	time.Sleep(time.Until(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)))
 	store := &ledger{rows: map[string]checkpoint.Row{}, owners: map[string]string{}, last: map[string]string{}, free: map[string]time.Time{}}
 	f := &fleet{t: t, world: &world{ledger: store, began: time.Now(), shards: *shards / *tables, lists: map[int64]int{}}, witnesses: map[string]checkpoint.Store{}}
 	for i := range *tables {

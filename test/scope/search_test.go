@@ -61,7 +61,8 @@ func newProblem(demands []demand, w want) *problem {
 		p.cells = append(p.cells, p.program.rank(value))
 	}
 	if found != len(w.cells) {
-		p.cells = append(p.cells, 0) // no request ever sets this column, so the row can never be right
+		// No request ever sets this column, so the row can never be right.
+		p.cells = append(p.cells, 0)
 	}
 	for _, d := range demands {
 		p.least, p.most, p.labels = append(p.least, d.least), append(p.most, d.most), append(p.labels, d.label)

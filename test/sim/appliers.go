@@ -220,7 +220,8 @@ func (s *simulation) expiry() time.Duration {
 	if s.relay == nil || s.relay.appliers == nil {
 		return 0
 	}
-	s.relay.appliers.subscription.Backlog() // this counts what has expired, even if no applier pulls
+	// This counts what has expired, even if no applier pulls.
+	s.relay.appliers.subscription.Backlog()
 	if s.relay.appliers.subscription.Expired == 0 {
 		return 0
 	}

@@ -94,7 +94,8 @@ func (t *recorder) differs(w rowWrite, since time.Time) string {
 	if s != nil {
 		switch parked := t.isParked(im.item, t.latest[im.id]); {
 		case s.held && parked && t.matches(w, s):
-			return "" // the parked record is an earlier image of the second in which a load read the item
+			// The parked record is an earlier image of the second in which a load read the item.
+			return ""
 		case !s.held && !parked && changed.After(since):
 			return fmt.Sprintf("row %q cannot be held, and is not parked", w.row)
 		case !s.held || parked:
@@ -169,7 +170,8 @@ func Unequal(t *model.Table, b *model.Bigtable, m *transform.Mapping) []string {
 			}
 			for _, c := range row.Cells {
 				at := c.Family + ":" + c.Qualifier
-				want[key][at] = string(c.Value) + "\x00" + want[key][at] // lists are ordered from oldest to newest
+				// Lists are ordered from oldest to newest.
+				want[key][at] = string(c.Value) + "\x00" + want[key][at]
 			}
 		}
 	}

@@ -118,7 +118,8 @@ func (x *exporting) windows(r *order, state checkpoint.TableState, end time.Time
 		r.full = false
 		from = state.WindowsBy().Add(-time.Duration(x.rng.IntN(2) * x.rng.IntN(3600) * int(time.Second)))
 		if !x.peaceful && x.rng.IntN(8) == 0 {
-			from = from.Add(time.Duration(1+x.rng.IntN(3600)) * time.Second) // too late, although perhaps no change is lost yet
+			// Too late, although perhaps no change is lost yet.
+			from = from.Add(time.Duration(1+x.rng.IntN(3600)) * time.Second)
 		}
 	}
 	from = from.Truncate(time.Second)

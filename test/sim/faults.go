@@ -51,7 +51,8 @@ func init() { // not an initialiser, because the kinds' functions refer to the l
 		}},
 		{"worker clock stands still", 2, 0.2, false, (*simulation).standStill},
 		{"server clock jumps", 6, 0.3, false, func(s *simulation, e event) {
-			if s.TombstoneAge == 0 { // otherwise a wrong clock would judge its age, which no replicator can repair
+			// Otherwise a wrong clock would judge its age, which no replicator can repair.
+			if s.TombstoneAge == 0 {
 				s.Target.ServerSkew = time.Duration((2*e.long - 1) * 3 * float64(time.Hour))
 			}
 		}},
@@ -180,7 +181,8 @@ func (s *simulation) allDown(e event, d time.Duration) {
 	s.World.Inject("all workers down")
 	s.World.Tracef("all workers are down for %s", d)
 	for _, m := range s.crew {
-		m.away = max(m.away, s.World.Elapsed()+d) // no worker returns to a ledger that is about to be replaced
+		// No worker returns to a ledger that is about to be replaced.
+		m.away = max(m.away, s.World.Elapsed()+d)
 		if e.pick%2 == 0 {
 			s.ask(m)
 		} else {

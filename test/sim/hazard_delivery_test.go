@@ -196,7 +196,8 @@ func TestH31_ItemRemovedWhileTheScanHoldsIt(t *testing.T) {
 		for i := range 10 {
 			s.put(fmt.Sprint(i), "before")
 		}
-		s.Source.EnableStream(1) // the items are older than the stream, so only the load brings them
+		// The items are older than the stream, so only the load brings them.
+		s.Source.EnableStream(1)
 		removed := map[string]bool{}
 		s.Target.Route = func(c model.Call) *model.Fate {
 			key, _, _ := strings.Cut(c.Row, "#")

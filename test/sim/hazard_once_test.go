@@ -27,7 +27,8 @@ func (s *scene) withOthers(name string) (w *Worker, put func(key, value string))
 	}
 	others := model.NewTable(s.World, "Others", 1, "id")
 	s.Target.Create("others", "d", sink.LiveFamily, sink.GoneFamily)
-	s.Target.Executed = func(table, key string, before, after *model.Row) { // its shards have the same names as this table's
+	// Its shards have the same names as this table's.
+	s.Target.Executed = func(table, key string, before, after *model.Row) {
 		if table != "others" && !strings.Contains(key, "/Others") {
 			s.check(table, key, before, after)
 		}

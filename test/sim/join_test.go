@@ -113,7 +113,8 @@ func tableJoins(s *scene) {
 func TestDroppedTableIsLeft(t *testing.T) { play(t, 3, 2, droppedTableIsLeft) }
 
 func droppedTableIsLeft(s *scene) {
-	s.Lease, s.Timing = 2*time.Minute, engine.Timing{Pass: 20 * time.Second, List: lookEvery} // so that two days take fewer steps
+	// So that two days take fewer steps.
+	s.Lease, s.Timing = 2*time.Minute, engine.Timing{Pass: 20 * time.Second, List: lookEvery}
 	db := &moody{database: database{s.Source}}
 	joined, looks, seats := 0, 0, 0
 	patterns := func(o *engine.Options) {

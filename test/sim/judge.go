@@ -53,7 +53,8 @@ func (s *simulation) judge() {
 	if s.bad() {
 		return
 	}
-	if !s.Source.Stream().Ended { // changes soon arrive in all shards, even in shards that are leased again only now
+	// Changes soon arrive in all shards, even in shards that are leased again only now.
+	if !s.Source.Stream().Ended {
 		for range s.plan.keys {
 			s.write()
 		}
@@ -61,11 +62,14 @@ func (s *simulation) judge() {
 	}
 	s.checkShared()
 	s.compare("")
-	_ = task.Sleep(s.ctx, s.Target.LateBy+model.LongSilence+time.Minute) // late requests arrive, and calls without an answer end
+	// Late requests arrive, and calls without an answer end.
+	_ = task.Sleep(s.ctx, s.Target.LateBy+model.LongSilence+time.Minute)
 	s.compare(", after late requests")
 	s.verifyInPeace()
 	for _, m := range s.crew {
-		s.replace(m) // a worker that was just stopped, for example because of parked items, was not seen by a tick
+		// A worker that was just stopped, for example because of parked items, was not seen by a
+		// tick.
+		s.replace(m)
 	}
 	// Each worker may park one more before it learns of the others' items.
 	if n, most := s.rec.parkedItems(), s.Policy.maxParked+s.plan.workers; s.Policy.maxParked > 0 && n > most {
@@ -117,7 +121,9 @@ func (s *simulation) peace() {
 // unsettled returns what is missing until all is applied and resolved parked items are forgotten,
 // or "".
 func (s *simulation) unsettled() string {
-	if s.Source.Stream().Ended { // no promise applies any more, and the worker must report this; then it follows no other table either
+	// No promise applies any more, and the worker must report this; then it follows no other table
+	// either.
+	if s.Source.Stream().Ended {
 		if state := s.State(); state.Generation == 0 || state.NeedsLoad && state.StreamEnded {
 			return ""
 		}

@@ -327,7 +327,8 @@ func (t *recorder) checkLoad(was, is *checkpoint.TableState) {
 		t.m.violate("I5: the load begins at %s, which is to come", is.Load.StartedAt)
 	}
 	for _, s := range inOrder(t.shards) {
-		known := t.shards[s.Label+"/"+s.Parent] == nil && s.made.Before(is.Load.StartedAt) // others are checked when the load ends
+		// Others are checked when the load ends.
+		known := t.shards[s.Label+"/"+s.Parent] == nil && s.made.Before(is.Load.StartedAt)
 		// A shard that was listed at the same time may be read a moment later.
 		if begins && known && s.Label == is.Label && !s.Finished() && (s.FirstRead.IsZero() || is.Load.StartedAt.Add(time.Hour).Before(s.FirstRead)) {
 			t.m.violate("I1: the load begins before root %s was read", s.ID)

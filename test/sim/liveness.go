@@ -76,7 +76,8 @@ func (s *simulation) lastMoved(seen *seenShard) time.Duration {
 		last = min(last, sh.ReadAt.Sub(simEpoch))
 	}
 	next := max(sh.After(seen.Position), sh.Trimmed)
-	if next < len(sh.Records) && s.Policy == (policy{}) { // under other policies a worker may end at an item that cannot be stored
+	// Under other policies a worker may end at an item that cannot be stored.
+	if next < len(sh.Records) && s.Policy == (policy{}) {
 		last = min(last, max(seen.moved, later(sh.Records[next].At, sh.EmptyAt).Sub(simEpoch)))
 	}
 	return last

@@ -108,7 +108,8 @@ func newChangeRun(seed uint64, o MappingOptions) *changeRun {
 	}
 	c.chapters = []chapter{first}
 	c.Supersedes = true
-	c.FromTopic = true // checkpoints would be judged by the mapping of their time, which is not stored here
+	// Checkpoints would be judged by the mapping of their time, which is not stored here.
+	c.FromTopic = true
 	c.Timing = engine.Timing{Poll: time.Duration(1+rng.IntN(4)) * time.Second}
 	if rng.IntN(2) == 0 {
 		c.slow = 0.005 + rng.Float64()/10
@@ -168,7 +169,8 @@ func (c *changeRun) play(ctx context.Context) {
 	for range 3 + c.rng.IntN(12) {
 		c.change()
 	}
-	for _, key := range []string{"", "a#", "k0#s", "zz"} { // rows of a neighbour, which no mapping may touch
+	// Rows of a neighbour, which no mapping may touch.
+	for _, key := range []string{"", "a#", "k0#s", "zz"} {
 		c.neighbour(key)
 	}
 	crew := 1 + c.rng.IntN(3)

@@ -88,7 +88,8 @@ func (l *loads) mend(ctx context.Context) {
 				l.World.Inject("load asked for")
 			case l.peaceful && l.copyRate > 0 && state.Limits.RowsPerSecond == nil:
 				_, err = ledger.SetLimits(ctx, source, checkpoint.Limits{RowsPerSecond: new(float64)}, false)
-				if err == nil && runs { // a call that waits for the former limit does not notice the new one
+				// A call that waits for the former limit does not notice the new one.
+				if err == nil && runs {
 					_, err = ledger.PauseLoad(ctx, source, checkpoint.PausedByOperator)
 				}
 			case !l.peaceful && runs && chance < 0.1:

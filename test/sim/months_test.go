@@ -157,7 +157,8 @@ func (o *operation) checkRows() {
 	for _, w := range o.workers {
 		alive[w.Name()] = true
 	}
-	_ = task.Sleep(o.ctx, 2*time.Hour) // a killed worker's leases have ended, and rolled shards are listed
+	// A killed worker's leases have ended, and rolled shards are listed.
+	_ = task.Sleep(o.ctx, 2*time.Hour)
 	for _, row := range o.Shards() {
 		switch {
 		case !row.Finished() && !alive[row.Owner]:

@@ -92,7 +92,8 @@ func newNaive(entry *config.Table, m *transform.Mapping) *naive {
 	for _, r := range entry.Rules {
 		rule := naiveRule{ignore: r.Ignore}
 		if r.When != "" {
-			when, err := expression.ParseWhen(r.When) // tests of its own package compare it with a second evaluator
+			// Tests of its own package compare it with a second evaluator.
+			when, err := expression.ParseWhen(r.When)
 			if err != nil {
 				panic(err)
 			}
@@ -179,7 +180,8 @@ func (c *naiveCells) make() error {
 	for _, column := range c.w.columns {
 		named[column.Attribute] = column
 	}
-	for _, column := range c.w.columns { // a column that a rule names belongs to that attribute, even if the item lacks it
+	// A column that a rule names belongs to that attribute, even if the item lacks it.
+	for _, column := range c.w.columns {
 		family, qualifier, fixed := strings.Cut(column.To, ":")
 		_, own := named[qualifier]
 		if _, taken := c.item.Get(qualifier); fixed && taken && !own && named["*"].To == family && !slices.Contains(c.n.drop, qualifier) {

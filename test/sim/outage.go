@@ -76,7 +76,8 @@ func (s *simulation) showStale(rolled []*model.Shard, until time.Time) {
 		sh.ShownOpenUntil = until
 		for _, child := range s.Source.Stream().Shards {
 			if child.Parent == sh.ID {
-				child.ListedFrom = later(until, sh.ListedFrom) // the middle of a lineage is not omitted
+				// The middle of a lineage is not omitted.
+				child.ListedFrom = later(until, sh.ListedFrom)
 			}
 		}
 	}

@@ -109,7 +109,8 @@ func (s *simulation) repairInPeace(found []verify.Finding) {
 	}
 	state := s.State()
 	if err != nil || d.NotReached > 0 {
-		if s.bad() || state.Generation != state.Adopted || !state.Loaded() { // no generation accepts a row without a version then
+		// No generation accepts a row without a version then.
+		if s.bad() || state.Generation != state.Adopted || !state.Loaded() {
 			return
 		}
 		s.fail("I9", "a repair in peace fails: %v, %+v", err, d)

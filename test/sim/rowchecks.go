@@ -333,7 +333,8 @@ func (t *recorder) checkTimes(w rowWrite, s *spot, c model.Write) {
 		earliest = max(earliest, c.Shard.Records[i].Change.Time.UnixMicro())
 	}
 	t.eachTime(w, s, func(qualifier string, micros int64) {
-		if micros < earliest && !t.keeps || micros > c.Latest.UnixMicro() { // kept cells may be older
+		// Kept cells may be older.
+		if micros < earliest && !t.keeps || micros > c.Latest.UnixMicro() {
 			t.m.violate("I1: cell %s of row %q is at %d µs, and its change is of %d to %d", qualifier, w.row, micros, earliest, c.Latest.UnixMicro())
 		}
 	})

@@ -61,7 +61,8 @@ func (m *Migration) status(ctx context.Context) (status.Table, error) {
 // problem, in one era, between which a coordinator has checked the target twice. A coordinator
 // cannot do that while a service is unavailable.
 func (s *simulation) checkStatus(ctx context.Context) {
-	s.Source.Stream().Trim(s.World.Now().Add(-cdc.Retention)) // the service does this even without calls
+	// The service does this even without calls.
+	s.Source.Stream().Trim(s.World.Now().Add(-cdc.Retention))
 	doubt := s.doubt()
 	said, err := s.status(ctx)
 	if err != nil {

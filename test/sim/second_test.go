@@ -61,7 +61,8 @@ func TestH01_H72_CrashBetweenTheWritesToTwoTables(t *testing.T) {
 		playWith(t, 10, quiet, func(s *scene) {
 			s.putWith("k", "kind", "both", "value", "1")
 			a := s.running("a")
-			s.Target.Route = func(c model.Call) *model.Fate { // the worker's in-flight requests never arrive
+			// The worker's in-flight requests never arrive.
+			s.Target.Route = func(c model.Call) *model.Fate {
 				if c.Op != "CheckAndMutateRow" || c.Table == first || a.Dead() {
 					return nil
 				}

@@ -101,7 +101,8 @@ func twiceAfterKill(s *simulation) {
 
 // TestExplain: a failing run is reduced as far as possible, and its history names the cause.
 func TestExplain(t *testing.T) {
-	o := SimOptions{sabotage: twiceAfterKill, Without: []string{"workers gone after ledger writes"}} // this kills workers without a separate fault
+	// This kills workers without a separate fault.
+	o := SimOptions{sabotage: twiceAfterKill, Without: []string{"workers gone after ledger writes"}}
 	seed := uint64(0)
 	for ; Simulate(seed, o).Checker() != "I7"; seed++ {
 		if seed > 50 {

@@ -35,7 +35,8 @@ func (s *simulation) strike(table, key string, before, after *model.Row) {
 		p /= 100
 	}
 	text, ok := after.Value(family, model.RecordColumn)
-	if !ok || strings.Contains(key, "/data/") || !s.World.Chance(p) { // the data of a verify is not a record
+	// The data of a verify is not a record.
+	if !ok || strings.Contains(key, "/data/") || !s.World.Chance(p) {
 		return
 	}
 	var record struct{ By string }

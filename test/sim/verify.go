@@ -110,7 +110,8 @@ func (s *simulation) verifies(ctx context.Context) {
 	}
 	rng := stream(s.plan.seed, "verifier")
 	for task.Sleep(ctx, time.Duration((0.5+5*rng.Float64())*float64(time.Hour))) == nil && !s.peaceful {
-		patience := []time.Duration{20 * time.Minute, 6 * time.Hour}[rng.IntN(2)] // an abandoned verify is resumed later
+		// An abandoned verify is resumed later.
+		patience := []time.Duration{20 * time.Minute, 6 * time.Hour}[rng.IntN(2)]
 		limited, cancel := task.WithTimeout(ctx, time.Duration((0.1+rng.Float64())*float64(patience)))
 		found, result, err := s.verifyOnce(limited, rng)
 		cancel()
@@ -269,7 +270,9 @@ func (s *simulation) verifyInPeace() {
 	defer cancel()
 	if waited := done.Wait(limited); waited != nil || err != nil {
 		p.Kill()
-		followed := slices.ContainsFunc(s.crew, (*member).works) // otherwise the worker that found the exchanged target has ended, and rows wait for changes
+		// Otherwise the worker that found the exchanged target has ended, and rows wait for
+		// changes.
+		followed := slices.ContainsFunc(s.crew, (*member).works)
 		if followed && s.State().Generation == state.Generation {
 			s.fail("I9", "a verify in peace does not end: %v, %v", waited, err)
 		}
@@ -366,7 +369,8 @@ func (s *simulation) wantedRows() map[string]*rowContent {
 			want[at].owners[r.Owner] = true
 			for _, c := range r.Cells {
 				column := [2]string{c.Family, c.Qualifier}
-				want[at].cells[column] = append([]string{string(c.Value)}, want[at].cells[column]...) // lists are ordered from the oldest to the newest
+				// Lists are ordered from the oldest to the newest.
+				want[at].cells[column] = append([]string{string(c.Value)}, want[at].cells[column]...)
 			}
 		}
 	}

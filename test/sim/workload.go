@@ -48,7 +48,8 @@ func newWorkload(s *shape, rng *rand.Rand, keys int, long bool) *workload {
 		if long {
 			key = lengthened(key)
 		}
-		if p := s.layout.place(w.as(key, at)); len(p.spots) > 0 || p.ignored || rng.IntN(8) == 0 { // only a few that are parked whatever they hold
+		// Only a few that are parked whatever they hold.
+		if p := s.layout.place(w.as(key, at)); len(p.spots) > 0 || p.ignored || rng.IntN(8) == 0 {
 			w.keys = append(w.keys, itemKey{key, at})
 		}
 	}

@@ -297,7 +297,8 @@ func (r *Row) apply(writes []Mutation, aggregates map[string]string, serverMicro
 			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return len(c.Cells) == 0 })
 		case deleteBefore:
 			if w.micros <= 0 {
-				panic("sim: a delete by time range without an end") // the service would delete the whole column
+				// The service would delete the whole column.
+				panic("sim: a delete by time range without an end")
 			}
 			if c := r.Column(w.Family, w.Qualifier); c != nil {
 				c.Cells = slices.DeleteFunc(c.Cells, func(cell Cell) bool { return cell.Micros < w.micros })

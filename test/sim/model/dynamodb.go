@@ -382,7 +382,8 @@ func (t *Table) record(id string, c cdc.Change) {
 		step := 1 + t.world.Rand().Uint64N(7)
 		sh.next += step
 		s.next = max(s.next, sh.next)
-		seq, err := cdc.ParseSequenceNumber(fmt.Sprintf("%09d000000000000", sh.next)) // at least 21 digits, like local services
+		// At least 21 digits, like local services.
+		seq, err := cdc.ParseSequenceNumber(fmt.Sprintf("%09d000000000000", sh.next))
 		if err != nil {
 			panic(err)
 		}

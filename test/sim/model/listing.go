@@ -84,7 +84,9 @@ func (s *Stream) resume(after string) (so part, from int, err error) {
 	so.shown = slices.Clone(so.shown)
 	id, _, _ := strings.Cut(after, "|")
 	from = 1 + slices.IndexFunc(s.Shards, func(sh *Shard) bool { return sh.ID == id })
-	if s.Shards[from-1].Hidden || t.Paging.IntN(64) == 0 { // the documentation does not say what happens if a page begins after a shard that no longer exists
+	// The documentation does not say what happens if a page begins after a shard that no longer
+	// exists.
+	if s.Shards[from-1].Hidden || t.Paging.IntN(64) == 0 {
 		t.world.Inject("page after a shard that is gone")
 		reasons := []cdc.Reason{cdc.NotFound, cdc.Malformed}
 		if i := t.Paging.IntN(3); i < len(reasons) {

@@ -122,7 +122,8 @@ func (s *Stream) Seek(ctx context.Context, shard string, from cdc.Position) (cdc
 			index++
 		}
 		if index > 0 && sh.Records[index-1].Change.Sequence.Compare(from.After) == 0 && sh.Records[index-1].Change.Sequence != from.After {
-			return "", Fail(op, cdc.Malformed) // a service may accept only tokens that it returned, digit by digit
+			// A service may accept only tokens that it returned, digit by digit.
+			return "", Fail(op, cdc.Malformed)
 		}
 		if s.table.world.Chance(s.table.Overlap) && index > sh.Trimmed {
 			s.table.world.Inject("page with changes that were read before")
