@@ -199,7 +199,8 @@ func TestReopen(t *testing.T) {
 		if s.State != checkpoint.Waiting || !s.Position.IsZero() || !s.FirstRead.IsZero() || !s.DoneAt.IsZero() || s.Generation != state.Generation || s.Epoch != 2 {
 			t.Errorf("%+v", s)
 		}
-		// Otherwise its row would count as one to reopen once the shard is done, and would never be removed.
+		// Otherwise its row would count as one to reopen once the shard is done, and would never be
+		// removed.
 		if s.Loss != "" || s.Reason != "" {
 			t.Errorf("reopened, it is still lost: %q, %q", s.Loss, s.Reason)
 		}
