@@ -6,22 +6,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Cutover is where a cutover stands, as far as alerts need it.
+// Cutover holds the facts about a cutover that alerts need.
 type Cutover struct {
-	Ready bool // every gate is
-	// Strays are the changes of the source after it was frozen; Unanswered those after the switch
-	// that no operator has looked at.
+	Ready bool // every gate is ready
+	// Strays is the number of changes to the source after the freeze. Unanswered is the number of
+	// changes after the switch that no operator has confirmed.
 	Strays, Unanswered int
-	// Frozen is how long the application has been without writes, 0 if it writes, and Limit how long
-	// the deadlines of the steps allow for.
+	// Frozen is how long the application's writes have been frozen; 0 if they are not. Limit is the
+	// sum of the deadlines of the steps.
 	Frozen, Limit time.Duration
-	// Driven reports that a process drives it.
+	// Driven reports that a process drives the cutover.
 	Driven bool
-	// Cancelling is how long it has been cancelled without an end, 0 if it is not.
+	// Cancelling is how long a cancel has waited for its end; 0 if none is waiting.
 	Cancelling time.Duration
 }
 
-// cutoverMetrics are those of the migration's cutover.
+// cutoverMetrics are the metrics of the migration's cutover.
 type cutoverMetrics struct {
 	ready, strays, unanswered, frozen, limit, driven, cancelling *prometheus.GaugeVec
 }

@@ -1,6 +1,7 @@
 // Package admin serves health, metrics and status over HTTP; writes the log. It is independent of
 // the pipeline, whose events call the methods of Health and Metrics.
 //
-// Nothing here carries item data. Labels of metrics are names from the configuration and members of small closed sets, never a
-// shard id or a key, so that their number stays bounded however long the process runs.
+// Nothing here contains item data. Labels of metrics are names from the configuration and members
+// of small closed sets, never a shard id or a key. Their number therefore stays bounded, however
+// long the process runs.
 package admin

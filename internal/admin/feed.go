@@ -18,7 +18,7 @@ import (
 
 // The kinds of events. docs/http.md lists the members of each.
 const (
-	// Events of any worker, read from the ledger: every process reports the same, within seconds.
+	// Events of any worker. Every process reads them from the ledger, and reports the same events within seconds.
 	EventPhase         = "phase"
 	EventShardStarted  = "shard_started"
 	EventShardDone     = "shard_done"
@@ -35,7 +35,7 @@ const (
 	EventWorkerCame    = "worker_came"
 	EventWorkerSilent  = "worker_silent"
 	EventWorkerLeft    = "worker_left"
-	// Events of this process, reported at once.
+	// Events of this process, reported immediately.
 	EventLeaseTaken  = "lease_taken"
 	EventLeaseLeft   = "lease_left"
 	EventCoordinator = "keeper"
@@ -49,11 +49,11 @@ var EventKinds = []string{EventPhase, EventShardStarted, EventShardDone, EventGa
 	EventCopyDone, EventParked, EventMismatch, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventCoordinator, EventThrottled, eventReset}
 
 // Event is something that happened. It has only these members, so it cannot contain item data:
-// shards, workers and tables are named, reasons are fixed words. Members that do not apply are left
-// out.
+// shards, workers and tables are names, and reasons are fixed words. Members that do not apply are
+// left out.
 type Event struct {
 	Kind       string    `json:"kind"`
-	At         time.Time `json:"at"` // when it was noticed; set by Publish
+	At         time.Time `json:"at"` // when the event was noticed; set by Publish
 	Table      string    `json:"table,omitempty"`
 	Shard      string    `json:"shard,omitempty"`
 	Worker     string    `json:"worker,omitempty"`
@@ -66,31 +66,32 @@ type Event struct {
 	Seconds    float64   `json:"seconds,omitempty"`
 }
 
-// Bounds of a feed. A client that does not take pendingEvents in time is dropped. It may reconnect
-// with the id of the last event it saw, as browsers do automatically, and gets the rest.
+// Bounds of a feed. A client with more than pendingEvents unsent events is dropped. It may
+// reconnect with the id of the last event that it received, as browsers do automatically, and then
+// gets the rest.
 const (
 	keptEvents     = 512
 	pendingEvents  = 64
 	maxClients     = 32
 	heartbeatEvery = 15 * time.Second
-	eventWithin    = 10 * time.Second // a client that takes longer for one write is gone
+	eventWithin    = 10 * time.Second // a client that takes longer to receive one write is dropped
 )
 
-// Feed sends events to any number of clients as server-sent events, and keeps the last ones for
-// clients that come late or reconnect. Many tasks may call its methods at once; none waits for a
+// Feed sends events to any number of clients as server-sent events. It keeps the latest events for
+// clients that connect late or reconnect. It is safe for concurrent use, and never waits for a
 // client.
 type Feed struct {
 	clock func() time.Time
-	boot  string // distinguishes ids of other processes
+	boot  string // distinguishes the ids of this process from those of others
 
 	mu      sync.Mutex
 	last    uint64  // id of the last event
-	kept    []frame // by id, without holes
+	kept    []frame // ordered by id, without gaps
 	clients map[*client]bool
 	closed  bool
 }
 
-// frame is an event as it is sent.
+// frame is an event in the form in which it is sent.
 type frame struct {
 	id    uint64
 	text  string
@@ -99,7 +100,7 @@ type frame struct {
 
 type client struct {
 	frames chan frame // closed when the client is dropped, or the feed ends
-	why    string     // set before that
+	why    string     // set before frames is closed
 }
 
 // NewFeed returns a feed without events.
@@ -136,7 +137,7 @@ func (f *Feed) Publish(e Event) {
 	}
 }
 
-// Recent returns the last events, at most the given number, the newest first.
+// Recent returns the latest events, at most the given number, newest first.
 func (f *Feed) Recent(most int) (events []Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,15 +147,15 @@ func (f *Feed) Recent(most int) (events []Event) {
 	return events
 }
 
-// drop ends a client; the mutex is held.
+// drop ends a client. The caller holds the mutex.
 func (f *Feed) drop(c *client, why string) {
 	delete(f.clients, c)
 	c.why = why
 	close(c.frames)
 }
 
-// Close ends every client and accepts no further events. A server that shuts down waits for its
-// requests, and these never end by themselves.
+// Close ends every client, and accepts no further events. A server that shuts down waits for its
+// requests, and event streams never end by themselves.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -170,8 +171,8 @@ var (
 	errFeedClosed     = errors.New("the process ends")
 )
 
-// join adds a client and returns the events that it has missed: all kept ones, or those after the
-// last event it saw. Gone says that some are no longer kept.
+// join adds a client, and returns the events that it has missed: all kept ones, or those after the
+// last event that it received. Gone reports that some of these are no longer kept.
 func (f *Feed) join(lastSeen string) (c *client, missed []frame, gone bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -189,7 +190,7 @@ func (f *Feed) join(lastSeen string) (c *client, missed []frame, gone bool, err 
 	}
 	boot, number, _ := strings.Cut(lastSeen, "-")
 	seen, err := strconv.ParseUint(number, 10, 64)
-	first := f.last + 1 - uint64(len(f.kept)) // the oldest that is kept, or the next
+	first := f.last + 1 - uint64(len(f.kept)) // the oldest kept event, or the next one if none is kept
 	if boot != f.boot || err != nil || seen > f.last || seen+1 < first {
 		return c, missed, true, nil
 	}
@@ -240,7 +241,7 @@ func (f *Feed) follow(ctx context.Context, s *Stream, c *client) {
 			text = ": heartbeat\n\n"
 		case next, more := <-c.frames:
 			if !more {
-				_ = s.Send([]byte(": " + c.why + "\n\n")) // it may be gone already
+				_ = s.Send([]byte(": " + c.why + "\n\n")) // the client may have disconnected
 				return
 			}
 			text = next.text
@@ -251,7 +252,7 @@ func (f *Feed) follow(ctx context.Context, s *Stream, c *client) {
 	}
 }
 
-// Stream is a response of server-sent events, sent piece by piece.
+// Stream is a response of server-sent events that is sent in pieces.
 type Stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -263,15 +264,15 @@ func OpenStream(w http.ResponseWriter, r *http.Request) (*Stream, error) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies must not collect events
 	s := &Stream{w, http.NewResponseController(w), task.Clock(r.Context())}
-	// The server's limit for reading a request would end the connection later, although this
-	// request is already read.
+	// The server's time limit for reading a request would end the connection later, although this
+	// request was already read.
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Send writes at once, and gives the client a few seconds to take it.
+// Send writes immediately, and gives the client a few seconds to receive the text.
 func (s *Stream) Send(text []byte) error {
 	if err := s.control.SetWriteDeadline(s.clock().Add(eventWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

@@ -1,7 +1,7 @@
 package admin
 
-// Gauge is a metric of a source table whose value is in the ledger: every process shows the same.
-// The columns of a status define its value.
+// Gauge is a metric of a source table. Its value is in the ledger, so every process shows the same.
+// The columns of a status define the value.
 type Gauge struct{ Name, Help string }
 
 // The gauges of tables.

@@ -10,65 +10,65 @@ import (
 
 // The limits by which facts are judged.
 const (
-	// liveWithin is how long the process' main loop may go without a turn before the process asks
-	// for a restart. It is far above any wait of the loop, because a restart first makes everything
-	// slower.
+	// liveWithin is how long the main loop of the process may go without a pass. After that the
+	// process asks for a restart. It is far above any wait of the loop, because a restart first
+	// makes everything slower.
 	liveWithin = time.Minute
-	// pollWithin is how long a table that is being read may go without a successful poll. The alert for stalled tables uses
-	// the same time.
+	// pollWithin is how long a table that is being read may go without a successful poll. The alert
+	// for stalled tables uses the same time.
 	pollWithin = 2 * time.Minute
-	// lookWithin is how old the last successful read of the ledger may be. The ledger is read every
-	// two seconds, also by a standby, and reads of shards depend on leases of seconds.
+	// lookWithin is how old the last successful read of the ledger may be. Every process, even a
+	// standby, reads the ledger every two seconds, because leases last only seconds.
 	lookWithin = 30 * time.Second
-	// idleLookWithin is the same for an idle process, which reads the ledger every 30 s.
+	// idleLookWithin is the same limit for an idle process, which reads the ledger every 30 s.
 	idleLookWithin = 90 * time.Second
-	// seekWithin is how long the search for tables of patterns may fail, because no worker follows
-	// new tables meanwhile. Throttling after a start with thousands of tables ends within that
-	// time.
+	// seekWithin is how long the search for tables of patterns may fail. Meanwhile no worker
+	// follows new tables. Throttling after a start with thousands of tables ends within that time.
 	seekWithin = 10 * time.Minute
 )
 
-// Facts are the facts by which health and readiness are judged. All are about this process: a check
-// sends no request to a cloud.
+// Facts are the facts by which health and readiness are judged. All of them concern this process; a
+// check sends no request to a cloud.
 type Facts struct {
 	Started time.Time
-	// Ticked is the last turn of the main loop; zero before the first.
+	// Ticked is the time of the main loop's last pass; zero before the first.
 	Ticked time.Time
-	// Target says that the target was reached once.
+	// Target reports that the target has been reached.
 	Target bool
-	// Looked is when the ledger, which is in the target, was last read for any table; zero: never.
+	// Looked is when the ledger, which is in the target, was last read for any table; zero if
+	// never.
 	Looked time.Time
-	// Seeking is since when the search for tables of patterns fails for some or all tables. Zero if
-	// the last search was complete, or if there are no patterns.
+	// Seeking is since when the search for tables of patterns has been failing for some or all
+	// tables. It is zero if the last search was complete, or if there are no patterns.
 	Seeking time.Time
-	// Tables are those of the configuration, sorted by name.
+	// Tables are the configuration's tables, sorted by name.
 	Tables []TableFacts
-	// Stopping says that the process was asked to end.
+	// Stopping reports that the process was asked to end.
 	Stopping bool
-	// Idle tells that the tables are cut over: this process follows none.
+	// Idle reports that the tables are cut over, so this process follows none.
 	Idle bool
 }
 
 // TableFacts are the facts of one source table.
 type TableFacts struct {
 	Name string
-	// Source says that the table and its stream were reached once.
+	// Source reports that the table and its stream have been reached.
 	Source bool
-	// Shards is how many shards this process reads; a standby reads none.
+	// Shards is how many shards this process reads; 0 for a standby.
 	Shards int
-	// Since is when the first of the current shards was acquired, Polled the last successful read
-	// of any.
+	// Since is when the first of the current shards was acquired. Polled is the last successful
+	// read of any shard.
 	Since, Polled time.Time
-	// GivenUp is when this process last released a shard because the source did not answer, Vain
+	// GivenUp is when this process last released a shard because the source did not answer. Vain is
 	// since when the source has not answered. Another process may acquire the shard. If none does,
-	// this one acquires it again, which says nothing about the source. Both are zero if the last
-	// read succeeded.
+	// this process acquires it again, but that does not prove that the source answers. Both are
+	// zero if the last read succeeded.
 	GivenUp, Vain time.Time
-	// Unlisted is since when this process sees that the stream has no complete listing, so its
-	// shards are not read; zero if it has one.
+	// Unlisted is since when the stream has had no complete listing, as seen by this process. Its
+	// shards are not read until then. It is zero if there is a complete listing.
 	Unlisted time.Time
-	// Childless is since when the children of an ended shard are not listed, so they are not read;
-	// zero if there is no such shard, or it ended recently.
+	// Childless is since when the children of an ended shard have been missing from listings, so
+	// that they are not read. It is zero if there is no such shard, or if the shard ended recently.
 	Childless time.Time
 }
 
@@ -79,7 +79,7 @@ type Check struct {
 	Text string // what was found, for people
 }
 
-// Verdict is all findings on one question.
+// Verdict holds all findings on one question.
 type Verdict []Check
 
 // OK reports whether every check passed.
@@ -87,7 +87,7 @@ func (v Verdict) OK() bool {
 	return !slices.ContainsFunc(v, func(c Check) bool { return !c.OK })
 }
 
-// String lists the checks, a line each.
+// String lists the checks, one per line.
 func (v Verdict) String() string {
 	var b strings.Builder
 	for _, c := range v {
@@ -100,8 +100,8 @@ func (v Verdict) String() string {
 	return b.String()
 }
 
-// live reports whether the process needs no restart: its main loop turns. Unreachable clouds do not
-// count, because a restart does not fix them.
+// live reports whether the process needs no restart, because its main loop makes passes.
+// Unreachable clouds do not count, because a restart does not fix them.
 func live(f Facts, now time.Time) Verdict {
 	last := f.Ticked
 	if last.IsZero() {
@@ -111,12 +111,11 @@ func live(f Facts, now time.Time) Verdict {
 	return Verdict{{Name: "loop", OK: age <= liveWithin, Text: fmt.Sprintf("last pass %s ago", round(age))}}
 }
 
-// Ready reports whether the process does its part: source and target were reached, the ledger still
-// is, and its reads make progress. A failing write stops the reads of its shard, so progress of
-// reads is also progress of writes. A standby without shards is ready as long as it can read the
-// ledger; otherwise it could not take over. A gap in the stream raises an alarm but does not make
-// the process unready, because a rollout of the fix would stall. An idle process
-// is ready as long as it can read the ledger.
+// Ready reports whether the process does its work: source and target were reached, the ledger can
+// still be read, and reads make progress. A failing write stops the reads of its shard, so progress
+// of reads is also progress of writes. A standby without shards is ready while it can read the
+// ledger, because it can take over. The same holds for an idle process. A gap in the stream raises
+// an alarm, but does not make the process unready, because that would stall the rollout of a fix.
 func Ready(f Facts, now time.Time) Verdict {
 	v := Verdict{{Name: "process", OK: !f.Stopping, Text: "running"}}
 	if f.Stopping {
@@ -151,8 +150,8 @@ func (f *Facts) target(now time.Time) Check {
 	return Check{Name: "target", Text: fmt.Sprintf("no answer for %s", round(age))}
 }
 
-// looked returns the finding on the ledger. A process without tables, whose patterns match none
-// yet, has nothing to read.
+// looked returns the finding on the ledger. A process has nothing to read while its patterns match
+// no table.
 func looked(last time.Time, within time.Duration, now time.Time) Check {
 	if last.IsZero() {
 		return Check{Name: "ledger", Text: "not read yet"}
@@ -200,7 +199,7 @@ func reached(name string, ok bool) Check {
 
 func round(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
-// Health collects the facts. Its methods may be called by many tasks at once.
+// Health collects the facts. It is safe for concurrent use.
 type Health struct {
 	clock func() time.Time
 
@@ -209,7 +208,7 @@ type Health struct {
 }
 
 // NewHealth returns the health for the given source tables. The clock should have a monotonic
-// reading, as the host's has, so jumps of the wall clock have no effect.
+// reading, like the host's clock, so that jumps of the wall clock have no effect.
 func NewHealth(clock func() time.Time, tables ...string) *Health {
 	h := &Health{clock: clock, facts: Facts{Started: clock()}}
 	for _, name := range tables {
@@ -227,7 +226,7 @@ func (h *Health) Facts() Facts {
 	return f
 }
 
-// Tick reports a turn of the main loop.
+// Tick reports a pass of the main loop.
 func (h *Health) Tick() { h.report(func(f *Facts, now time.Time) { f.Ticked = now }) }
 
 // TargetReached reports that the target answered.
@@ -238,7 +237,7 @@ func (h *Health) SourceReached(table string) {
 	h.report(func(_ *Facts, _ time.Time) { h.table(table).Source = true })
 }
 
-// Sought reports that tables of patterns were searched for, and whether the search was complete.
+// Sought reports a search for tables of patterns, and whether it was complete.
 func (h *Health) Sought(whole bool) {
 	h.report(func(f *Facts, now time.Time) {
 		switch {
@@ -264,11 +263,11 @@ func (h *Health) Looked(table string, unlisted bool) {
 	})
 }
 
-// Idle reports a successful read of the ledger which showed that the tables are cut over.
+// Idle reports a successful read of the ledger that showed that the tables are cut over.
 func (h *Health) Idle() { h.report(func(f *Facts, now time.Time) { f.Idle, f.Looked = true, now }) }
 
-// Childless reports since when the children of a table's shard are not listed; zero: there is no
-// such shard. It ignores tables of other processes.
+// Childless reports since when the children of a table's shard have been missing from listings;
+// zero if there is no such shard. It ignores tables of other processes.
 func (h *Health) Childless(table string, since time.Time) {
 	h.report(func(f *Facts, _ time.Time) {
 		if slices.ContainsFunc(f.Tables, func(t TableFacts) bool { return t.Name == table }) {
@@ -283,7 +282,7 @@ func (h *Health) ShardTaken(table string) {
 		t := h.table(table)
 		if t.Shards == 0 {
 			t.Since = now
-			if now.Sub(t.GivenUp) > pollWithin { // others read it meanwhile
+			if now.Sub(t.GivenUp) > pollWithin { // other processes have read it meanwhile
 				t.Vain, t.GivenUp = time.Time{}, time.Time{}
 			}
 		}
@@ -291,7 +290,7 @@ func (h *Health) ShardTaken(table string) {
 	})
 }
 
-// ShardLeft reports that it reads one less.
+// ShardLeft reports that this process reads one shard less.
 func (h *Health) ShardLeft(table string) {
 	h.report(func(_ *Facts, _ time.Time) {
 		t := h.table(table)
@@ -299,8 +298,8 @@ func (h *Health) ShardLeft(table string) {
 	})
 }
 
-// ShardGivenUp is ShardLeft after the source did not answer: the shard was left to other processes,
-// if there are any.
+// ShardGivenUp reports that this process released a shard because the source did not answer.
+// Another process may acquire it.
 func (h *Health) ShardGivenUp(table string) {
 	h.report(func(_ *Facts, now time.Time) {
 		t := h.table(table)
@@ -309,7 +308,8 @@ func (h *Health) ShardGivenUp(table string) {
 	})
 }
 
-// Polled reports progress in any shard of a table: a page that was empty, or whose changes are durable.
+// Polled reports progress in any shard of a table: an empty page, or a page whose changes are
+// durable.
 func (h *Health) Polled(table string) {
 	h.report(func(_ *Facts, now time.Time) {
 		t := h.table(table)
@@ -327,8 +327,8 @@ func (h *Health) report(change func(f *Facts, now time.Time)) {
 	change(&h.facts, now)
 }
 
-// table returns the entry of a table, and creates it if it is new. The mutex is held, or no other
-// task has h yet.
+// table returns the entry of a table, and creates it if it is new. The caller holds the mutex, or
+// is the only task that uses h.
 func (h *Health) table(name string) *TableFacts {
 	at, ok := slices.BinarySearchFunc(h.facts.Tables, name, func(t TableFacts, name string) int { return strings.Compare(t.Name, name) })
 	if !ok {

@@ -7,25 +7,29 @@ import (
 	"strings"
 )
 
-// OnLoopback reports whether only this machine reaches a listener.
+// OnLoopback reports whether a listener accepts connections only from this machine.
 func OnLoopback(address net.Addr) bool {
 	tcp, ok := address.(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// closedDomains hold no name that somebody outside could register: RFC 6761 and 6762, RFC 8375, ICANN's resolution 2024.07.29.06, and the
-// names of services that Kubernetes resolves within a cluster.
+// closedDomains are domains in which outsiders cannot register a name: RFC 6761 and 6762, RFC 8375,
+// ICANN's resolution 2024.07.29.06, and the names of services that Kubernetes resolves within a
+// cluster.
 var closedDomains = []string{"localhost", "local", "internal", "home.arpa", "svc"}
 
-// Hosts judges the Host header of requests. A page of an attacker's site may let its own name resolve to an address that it cannot reach itself,
-// and have a browser ask there (DNS rebinding); the Host header still says that name. Accepted are therefore hosts that no page can have of a name
-// that somebody registered: addresses, names without a dot, names of closed domains, this machine's own, and that of the listen address. A
-// listener on the loopback accepts the loopback alone, and the name it was given.
+// Hosts returns a function that judges the Host header of requests, as protection against DNS
+// rebinding. In that attack, a page of an attacker's site lets its own name resolve to an address
+// that only the browser can reach. The Host header of the browser's requests still has the
+// attacker's name. So Hosts accepts only hosts that are not names registered by an outsider:
+// addresses, names without a dot, names of closed domains, this machine's own name, and the name of
+// the listen address. A listener on the loopback accepts only the loopback, and the name in its
+// listen address.
 func Hosts(listen string, bound net.Addr, machine string) func(host string) bool {
-	own, _, _ := net.SplitHostPort(listen) // "" for all addresses
+	own, _, _ := net.SplitHostPort(listen) // "" if it listens on all addresses
 	return func(header string) bool {
 		host := bare(header)
-		if host == "" || host == bare(own) { // only a browser can be misled, and browsers name the host
+		if host == "" || host == bare(own) { // only browsers can be misled, and they always send the host
 			return true
 		}
 		address, err := netip.ParseAddr(host)
@@ -40,7 +44,7 @@ func Hosts(listen string, bound net.Addr, machine string) func(host string) bool
 // within reports whether a name is a domain or below it.
 func within(host, domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) }
 
-// bare is a host without its port, the brackets of an address, the dot of the root, and capitals.
+// bare returns a host in lower case, without its port, the brackets of an address and a final dot.
 func bare(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -8,69 +8,71 @@ import (
 	"time"
 )
 
-// Keys of log lines. Dashboards and queries rest on them: they are fixed, and there are no others. None of them may carry item
-// data, which errors of the packages below do not hold either.
+// Keys of log lines. Dashboards and queries rely on them, so they are fixed, and there are no
+// others. No value may contain item data. Errors of the packages below do not contain any, either.
 const (
 	KeyTable      = "table"      // source table
 	KeyTarget     = "target"     // target table
 	KeyShard      = "shard"      // shard id
 	KeyWorker     = "worker"     // worker id
-	KeyEpoch      = "epoch"      // of a lease
-	KeyGeneration = "generation" // of a table
-	KeyStep       = "step"       // what was being done
-	KeyHook       = "hook"       // of a cutover
-	KeyToken      = "token"      // of a hook's call: attempt, step and number
-	KeyOutput     = "output"     // what a hook printed, without what looks like a secret
-	KeyReason     = "reason"     // why, in fixed words
-	KeyCause      = "cause"      // of an error or a warning with a code
-	KeyWait       = "wait"       // until the next attempt
-	KeyTook       = "took"       // duration of what is reported
+	KeyEpoch      = "epoch"      // epoch of a lease
+	KeyGeneration = "generation" // generation of a table
+	KeyStep       = "step"       // the step of the work
+	KeyHook       = "hook"       // hook of a cutover
+	KeyToken      = "token"      // token of a hook call: attempt, step and number
+	KeyOutput     = "output"     // output of a hook, without parts that look like secrets
+	KeyReason     = "reason"     // reason, in fixed words
+	KeyCause      = "cause"      // cause of an error or a warning with a code
+	KeyWait       = "wait"       // time until the next attempt
+	KeyTook       = "took"       // duration of the reported action
 	KeyItems      = "items"      // a number of items
 	KeyParked     = "parked"     // a parked record: table, hash of the item's key, version
-	KeyEstimate   = "estimate"   // how many there are, about
-	KeyAddress    = "address"    // where the process listens, or an end it talks to
-	KeyVersion    = "version"    // of the program
+	KeyEstimate   = "estimate"   // estimated number of items
+	KeyAddress    = "address"    // address on which the process listens, or of a service
+	KeyVersion    = "version"    // version of the program
 	KeyCode       = "code"       // R1204; see docs/errors.md
-	KeyFix        = "fix"        // what an operator should do
+	KeyFix        = "fix"        // instruction for the operator
 	KeyMore       = "more"       // address of the documentation of the code
-	KeyPlace      = "place"      // in the configuration
+	KeyPlace      = "place"      // position in the configuration
 	KeyLeases     = "leases"     // a number of leases
-	KeyClient     = "client"     // the vendors' client that said it
+	KeyClient     = "client"     // the vendor's client that logged the message
 	KeyError      = "error"
-	KeyLimits     = "limits" // those that were read again and have changed
-	KeyKeys       = "keys"   // of the configuration
+	KeyLimits     = "limits" // limits that a reload has changed
+	KeyKeys       = "keys"   // keys of the configuration
 
-	// Of records for programs: KeyEvent is probe or progress. Unknown figures are left out.
+	// Keys of records for programs. KeyEvent is probe or progress. Unknown figures are left out.
 	KeyEvent    = "event"
-	KeyProbe    = "probe"            // the dependency that was asked
+	KeyProbe    = "probe"            // the dependency that was probed
 	KeyOK       = "ok"               // true, false, or null if unknown
-	KeyDetail   = "detail"           // what it answered
-	KeyRate     = "items_per_second" // over the last five minutes
-	KeyETA      = "eta_seconds"      // until a copy is done
+	KeyDetail   = "detail"           // its answer
+	KeyRate     = "items_per_second" // rate over the last five minutes
+	KeyETA      = "eta_seconds"      // time until a copy is complete
 	KeyLag      = "lag_seconds"
 	KeyHeadroom = "headroom_seconds"
-	KeyThrottle = "throttled" // why a copy is slower than it could be, in fixed words
+	KeyThrottle = "throttled" // why a copy is not faster, in fixed words
 	KeyDone     = "done"      // whether a copy is complete
 	KeySeconds  = "took_seconds"
 )
 
-// ListeningMessage is the log line with which a worker says, under KeyAddress, where its endpoints are. Programs that start one wait for it.
+// ListeningMessage is the message of the log line in which a worker reports its address, under
+// KeyAddress. Programs that start a worker wait for this line.
 const ListeningMessage = "listening"
 
-// Log says how log lines look.
+// Log configures a log.
 type Log struct {
 	// Format is text or json; see LogFormat for auto.
 	Format string
 	// Level is debug, info, warn or error; lines below it are left out.
 	Level string
-	// Terminal tells that the output is one.
+	// Terminal reports that the output is a terminal.
 	Terminal bool
-	// Clock gives the time of lines; nil takes each record's own.
+	// Clock returns the time of lines; nil keeps each record's own time.
 	Clock func() time.Time
 }
 
-// LogFormat is the format of a log for which a format was asked: auto, and anything unknown, is text where people read it, else json.
-// All that a process writes to stderr has that one format.
+// LogFormat returns the format of a log, given the requested one. For auto, and anything unknown,
+// it is text if people read the log, and json otherwise. Everything that a process writes to stderr
+// has that one format.
 func LogFormat(asked string, people bool) string {
 	switch {
 	case asked == "text" || asked == "json":
@@ -81,7 +83,7 @@ func LogFormat(asked string, people bool) string {
 	return "json"
 }
 
-// New returns a logger that writes to out. It fails on an unknown format or level.
+// New returns a logger that writes to out. It returns an error for an unknown format or level.
 func (l Log) New(out io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	switch l.Level {
@@ -111,12 +113,12 @@ func (l Log) New(out io.Writer) (*slog.Logger, error) {
 	return slog.New(h), nil
 }
 
-// cloudNames gives the built-in keys and levels the names that Cloud Logging understands.
+// cloudNames renames the built-in keys and levels to the names that Cloud Logging understands.
 // Source: https://cloud.google.com/logging/docs/structured-logging (special fields) and
 // https://cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry#LogSeverity
 func cloudNames(groups []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
-		a.Value = slog.StringValue(a.Value.Duration().String()) // nanoseconds as a number help nobody
+		a.Value = slog.StringValue(a.Value.Duration().String()) // a number of nanoseconds is hard to read
 	}
 	if len(groups) > 0 {
 		return a
@@ -135,7 +137,7 @@ func cloudNames(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// shortTime leaves the date out: whoever watches a terminal knows it.
+// shortTime removes the date, because readers of a terminal know it.
 func shortTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))
@@ -143,7 +145,7 @@ func shortTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// clocked gives records the time of a clock.
+// clocked replaces the time of records by that of a clock.
 type clocked struct {
 	slog.Handler
 	clock func() time.Time

@@ -9,26 +9,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Phases are the values of the phase label, in the order a migration passes them.
+// Phases are the values of the phase label, in the order of a migration.
 var Phases = []string{"prepare", "copy", "in_sync", "cutover", "done"}
 
-// States are the values of the label of replicator_state, in the order in which they are asked for.
+// States are the values of the label of replicator_state. The first state that applies is reported.
 var States = []string{"done", "cutover", "unknown", "paused", "needs_load", "stalled", "preparing", "copying", "sweeping", "parked", "differs", "catching_up", "in_sync"}
 
 // ShardStates are the values of the state label.
 var ShardStates = []string{"waiting", "reading", "done", "gap"}
 
-// Build names the running program.
+// Build identifies the running program.
 type Build struct{ Version, Revision, GoVersion string }
 
-// EventCounts are numbers of changes by what happened to the item.
+// EventCounts are numbers of changes by kind.
 type EventCounts struct{ Inserts, Modifies, Removes int }
 
-// Metrics are all that the process tells Prometheus, in a registry of its own. Its methods may be called by many tasks at once.
-// A series appears with the first value reported for it: what is unknown is absent and not zero.
+// Metrics are the metrics of the process, in their own Prometheus registry. It is safe for
+// concurrent use. A series appears with its first value, so an unknown value is absent rather than
+// zero.
 type Metrics struct {
 	registry *prometheus.Registry
-	gauges   map[string]*prometheus.GaugeVec // of tables, by name
+	gauges   map[string]*prometheus.GaugeVec // gauges of tables, by name
 
 	phase          *prometheus.GaugeVec
 	state          *prometheus.GaugeVec
@@ -58,7 +59,7 @@ type Metrics struct {
 	deadLetter     *prometheus.GaugeVec
 }
 
-// NewMetrics registers every metric, and those of the Go runtime and the process.
+// NewMetrics registers every metric, and the metrics of the Go runtime and the process.
 func NewMetrics(build Build) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), gauges: map[string]*prometheus.GaugeVec{}}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
@@ -90,7 +91,7 @@ func NewMetrics(build Build) *Metrics {
 	m.conflicts = register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "replicator_dual_write_conflict_delay_seconds",
 		Help: "Changes by their age when the application had already written their row, under dual_writes.version_attribute. The application wins, because its number is higher.",
-		// From the usual lag to an outage of hours.
+		// The buckets range from the usual lag to an outage of hours.
 		Buckets: []float64{.1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400},
 	}, []string{table, "winner"}))
 	m.compared = counter("replicator_verify_rows_compared_total", "Rows of the target that this process compared with their items.", table)
@@ -100,7 +101,7 @@ func NewMetrics(build Build) *Metrics {
 	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table, by DynamoDB's count, which is hours old.", table)
 	m.writeDurations = register(m, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "replicator_target_write_duration_seconds", Help: "Duration of single write requests to the target.",
-		// A guarded write takes a few milliseconds in the region; the ends are an emulator's and a deadline's.
+		// A guarded write within the region takes a few milliseconds. The limits are those of an emulator and of a deadline.
 		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30},
 	}))
 	m.writeErrors = counter("replicator_target_write_errors_total", "Write requests to the target that failed, by gRPC status code.", "code")
@@ -126,24 +127,24 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
 
-// Phase sets the phase the migration is in, one of Phases.
+// Phase sets the migration's phase, one of Phases.
 func (m *Metrics) Phase(phase string) {
 	for _, p := range Phases {
 		m.phase.WithLabelValues(p).Set(one(p == phase))
 	}
 }
 
-// State sets the state the migration is in, one of States.
+// State sets the migration's state, one of States.
 func (m *Metrics) State(state string) {
 	for _, s := range States {
 		m.state.WithLabelValues(s).Set(one(s == state))
 	}
 }
 
-// Cutover sets where a cutover stands.
+// Cutover sets the metrics of a cutover.
 func (m *Metrics) Cutover(c Cutover) { m.cutover.set(c) }
 
-// Lag sets a table's lag, over the shards read here.
+// Lag sets a table's lag, over the shards that this process reads.
 func (m *Metrics) Lag(table string, lag time.Duration) {
 	m.lag.WithLabelValues(table).Set(lag.Seconds())
 }
@@ -151,7 +152,8 @@ func (m *Metrics) Lag(table string, lag time.Duration) {
 // ClockOffset sets how far this host's clock is ahead of the source's.
 func (m *Metrics) ClockOffset(d time.Duration) { m.clockOffset.WithLabelValues().Set(d.Seconds()) }
 
-// Gauge sets a gauge of a table, one of Gauges; nil takes it back, because it is unknown.
+// Gauge sets a gauge of a table, one of Gauges. Nil removes the series, because the value is
+// unknown.
 func (m *Metrics) Gauge(g Gauge, table string, value *float64) {
 	if value == nil {
 		m.gauges[g.Name].DeleteLabelValues(table)
@@ -160,19 +162,21 @@ func (m *Metrics) Gauge(g Gauge, table string, value *float64) {
 	m.gauges[g.Name].WithLabelValues(table).Set(*value)
 }
 
-// NotReading takes back what Lag told of a table of which this process reads no shard any more: a standby's last figure would grow
-// old and raise alarms about a table that another process reads well.
+// NotReading removes the lag of a table of which this process no longer reads any shard. Otherwise
+// a standby's last figure would grow old, and raise alarms about a table that another process reads
+// well.
 func (m *Metrics) NotReading(table string) { m.lag.DeleteLabelValues(table) }
 
-// Left takes back what is told of tables that the application has left: nobody reads them any more, so
-// that their last figures would raise alarms.
+// Left removes the series of tables that the application has left. No process reads these tables
+// any more, so their last figures would raise alarms.
 func (m *Metrics) Left() {
 	for _, gauge := range []*prometheus.GaugeVec{m.lag, m.shards, m.needsLoad, m.mismatched, m.estimated, m.seeking, m.behind, m.topicLag, m.topicHeadroom, m.deadLetter} {
 		gauge.Reset()
 	}
 }
 
-// Shards sets how many shards of a table are in each state; states that are not named have none.
+// Shards sets how many shards of a table are in each state. States that are missing from the map
+// count as 0.
 func (m *Metrics) Shards(table string, states map[string]int) {
 	for _, state := range ShardStates {
 		m.shards.WithLabelValues(table, state).Set(float64(states[state]))
@@ -184,7 +188,7 @@ func (m *Metrics) LoadNeeded(table string, needs bool) {
 	m.needsLoad.WithLabelValues(table).Set(one(needs))
 }
 
-// Sought reports a look for tables of patterns, and whether all could be looked at.
+// Sought reports a search for tables of patterns, and whether it was complete.
 func (m *Metrics) Sought(whole bool) { m.seeking.WithLabelValues().Set(one(!whole)) }
 
 // Read counts changes read from a table's stream.
@@ -193,13 +197,13 @@ func (m *Metrics) Read(table string, n EventCounts) { count(m.read, table, n) }
 // Applied counts changes that are durable.
 func (m *Metrics) Applied(table string, n EventCounts) { count(m.applied, table, n) }
 
-// Ignored counts items that a rule of the mapping says not to copy.
+// Ignored counts items that a rule of the mapping ignores.
 func (m *Metrics) Ignored(table, rule string, items int) {
 	m.ignored.WithLabelValues(table, rule).Add(float64(items))
 }
 
-// Overtaken counts a change that found a newer write of the application's in its row, and how old it
-// was.
+// Overtaken counts a change whose row already had a newer write of the application, and records the
+// age of the change.
 func (m *Metrics) Overtaken(table string, age time.Duration) {
 	m.conflicts.WithLabelValues(table, "application").Observe(age.Seconds())
 }
@@ -224,26 +228,28 @@ func (m *Metrics) Estimated(table string, items int64) {
 	m.estimated.WithLabelValues(table).Set(float64(items))
 }
 
-// Written observes how long one write request took, whatever its outcome.
+// Written observes the duration of one write request, whatever its outcome.
 func (m *Metrics) Written(took time.Duration) { m.writeDurations.Observe(took.Seconds()) }
 
 // WriteFailed counts a failed write request; code is the name of its gRPC status code.
 func (m *Metrics) WriteFailed(code string) { m.writeErrors.WithLabelValues(code).Inc() }
 
-// Throttled counts time waited for a limit. The reason is one of a few fixed words of the program, never a text that varies.
+// Throttled counts time waited for a limit. The reason is one of a few fixed words of the program,
+// never variable text.
 func (m *Metrics) Throttled(reason string, waited time.Duration) {
 	m.throttled.WithLabelValues(reason).Add(max(0, waited).Seconds())
 }
 
-// Published counts messages of a table that are durable in the topic, and keys that a failure had
-// blocked.
+// Published counts messages of a table that are durable in the topic, and keys that a failed
+// publish had blocked.
 func (m *Metrics) Published(table string, messages, blocked int) {
 	m.published.WithLabelValues(table).Add(float64(messages))
 	m.blocked.WithLabelValues(table).Add(float64(blocked))
 }
 
-// Topic sets how far a table is behind its topic: messages, the age of the oldest one, what the
-// subscription's retention leaves (0: it is not known), and what stands in the dead letter.
+// Topic sets how far a table is behind its topic. Behind is a number of messages, and lag the age
+// of the oldest one. Retention is the time left in the subscription's retention; 0 if unknown. Dead
+// is the number of messages in the dead-letter topic.
 func (m *Metrics) Topic(table string, behind uint64, lag, retention time.Duration, dead int) {
 	m.behind.WithLabelValues(table).Set(float64(behind))
 	m.topicLag.WithLabelValues(table).Set(lag.Seconds())
@@ -253,14 +259,14 @@ func (m *Metrics) Topic(table string, behind uint64, lag, retention time.Duratio
 	}
 }
 
-// NoTopic takes back what Topic told of a table that is not applied from a topic.
+// NoTopic removes the series of Topic, for a table that is not applied from a topic.
 func (m *Metrics) NoTopic(table string) {
 	for _, gauge := range []*prometheus.GaugeVec{m.behind, m.topicLag, m.topicHeadroom, m.deadLetter} {
 		gauge.DeleteLabelValues(table)
 	}
 }
 
-// LeaseTaken and LeaseLeft count the leases held.
+// LeaseTaken counts a newly held lease.
 func (m *Metrics) LeaseTaken() { m.leases.Inc() }
 
 // LeaseLeft is the inverse of LeaseTaken.

@@ -12,38 +12,41 @@ import (
 	"time"
 )
 
-// Options are what the endpoints serve.
+// Options configures the endpoints.
 type Options struct {
-	// Clock judges the facts of Health, which is nil where no work is done: then nothing is asked for it.
+	// Clock gives the time at which the facts of Health are judged. Health is nil in a process
+	// without work. Then /healthz and /readyz are not served.
 	Clock  func() time.Time
 	Health *Health
-	// Metrics are nil where nothing is measured.
+	// Metrics is nil in a process without metrics.
 	Metrics *Metrics
-	// Status gives the document of /api/v1/status, which is encoded as JSON. Its error's text is shown to the caller.
+	// Status returns the document of /api/v1/status, which is encoded as JSON. If it fails, the
+	// caller sees the text of the error.
 	Status func(ctx context.Context) (any, error)
-	// Events is followed at /api/v1/events; nil for nothing to follow.
+	// Events is the feed of /api/v1/events; nil for none.
 	Events *Feed
-	// Page is the page for people at /, and Live what keeps it up to date; nil for none.
+	// Page is the page for people at /, and Live serves its updates; nil for none.
 	Page, Live http.Handler
 	// Host reports whether a request may have this Host header; nil for any. See Hosts.
 	Host func(host string) bool
-	// Profile serves /debug/pprof/. Profiles show stacks and allocations but never memory itself, so no item data; they cost
-	// the process time, hence the flag, and are for a listener on the loopback.
+	// Profile enables /debug/pprof/. Profiles show stacks and allocations but not the contents of
+	// memory, so they have no item data. They cost time of the process, so a flag enables them,
+	// only for a listener on the loopback.
 	Profile bool
 }
 
-// Handler serves
+// Handler serves these paths:
 //
-//	/healthz        200 while the main loop turns, else 503: restart me
-//	/readyz         200 while the process does its part, else 503
+//	/healthz        200 while the main loop makes passes, else 503 to request a restart
+//	/readyz         200 while the process does its work, else 503
 //	/metrics        for Prometheus
 //	/               the page for people
-//	/api/v1/page    what keeps it up to date: server-sent events
+//	/api/v1/page    updates of the page: server-sent events
 //	/api/v1/status  JSON
 //	/api/v1/events  server-sent events
-//	/debug/pprof/   if asked for
+//	/debug/pprof/   if enabled
 //
-// All are read-only: actions need the command line and hence the clouds' own permissions.
+// All are read-only. Actions need the command line, and thus the clouds' own permissions.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	verdict := func(judge func(Facts, time.Time) Verdict) http.HandlerFunc {
@@ -55,7 +58,7 @@ func Handler(o Options) http.Handler {
 			}
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			w.WriteHeader(status)
-			_, _ = io.WriteString(w, v.String()) // the caller went away: nobody is left to tell
+			_, _ = io.WriteString(w, v.String()) // an error means that the caller has disconnected
 		}
 	}
 	if o.Health != nil {
@@ -95,7 +98,8 @@ func Handler(o Options) http.Handler {
 	})
 }
 
-// foreign tells whether a page of another site makes the request, as its browser says. Who is no browser says nothing.
+// foreign reports whether a page of another site makes the request, according to the browser.
+// Clients other than browsers do not send this information.
 func foreign(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -105,7 +109,8 @@ func foreign(r *http.Request) bool {
 	return err != nil || from.Host != r.Host
 }
 
-// Times of the server. Requests are small and answers quick, a CPU profile of 30 seconds aside.
+// Time limits of the server. Requests are small and answers quick, except for a CPU profile of 30
+// seconds.
 const (
 	readWithin  = 10 * time.Second
 	writeWithin = time.Minute
@@ -114,12 +119,13 @@ const (
 	headerBytes = 16 << 10
 )
 
-// Serve answers on l until ctx ends, then lets the requests under way come to their end for a few seconds. It closes l. It returns
-// nil after the end of ctx, otherwise why it could not go on.
+// Serve answers requests on l until ctx ends. Then it gives running requests a few seconds to
+// finish, and closes l. It returns nil after the end of ctx, and otherwise the reason why it could
+// not continue.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		Handler: h, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: idleWithin, MaxHeaderBytes: headerBytes,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // broken connections of scrapers and scanners
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // such as broken connections of scrapers and scanners
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
@@ -131,7 +137,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 	defer cancel()
 	if err := server.Shutdown(last); err != nil {
-		_ = server.Close() // what did not end by itself in time
+		_ = server.Close() // ends the requests that did not finish in time
 	}
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		return err

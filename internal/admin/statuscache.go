@@ -10,12 +10,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// sharedFor is how old the reading may be that a status is answered from: many pages and scripts that
-// ask at once cost the ledger one reading a second.
+// sharedFor is how old a reading may be from which a status request is answered. So many concurrent
+// pages and scripts cost the ledger only one reading per second.
 const sharedFor = time.Second
 
-// sharedStatus answers from one reading of the ledger whoever asks while it goes on, or within a
-// second after it began.
+// sharedStatus answers from one reading of the ledger all requests that arrive during the reading,
+// or within a second after it began.
 type sharedStatus struct {
 	read func(ctx context.Context) (any, error)
 
@@ -23,7 +23,7 @@ type sharedStatus struct {
 	last *statusReading // nil before the first
 }
 
-// statusReading is one reading. Code and body hold once done is closed.
+// statusReading is one reading. Code and body are valid once done is closed.
 type statusReading struct {
 	began time.Duration // on the monotonic clock
 	done  chan struct{}
@@ -31,7 +31,7 @@ type statusReading struct {
 	body  []byte
 }
 
-// current is a reading to answer from, which may still go on.
+// current returns the reading that answers a request; it may still be running.
 func (s *sharedStatus) current(ctx context.Context) *statusReading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *sharedStatus) current(ctx context.Context) *statusReading {
 		}
 	}
 	s.last = &statusReading{began: task.Mono(ctx), done: make(chan struct{})}
-	// Whoever asked first may go away while others wait.
+	// The first caller may disconnect while others wait.
 	go s.last.take(context.WithoutCancel(ctx), s.read)
 	return s.last
 }
@@ -64,7 +64,7 @@ func (r *statusReading) take(ctx context.Context, read func(context.Context) (an
 	if err != nil {
 		r.code = http.StatusServiceUnavailable
 		if r.body, err = json.MarshalIndent(map[string]string{"error": err.Error()}, "", "  "); err != nil {
-			r.body = []byte("{}") // a map of strings can always be encoded
+			r.body = []byte("{}") // cannot happen: a map of strings can always be encoded
 		}
 	}
 	r.body = append(r.body, '\n')
@@ -75,7 +75,7 @@ func (s *sharedStatus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-reading.done:
 	case <-r.Context().Done():
-		return // nobody waits for the answer
+		return // no caller waits for the answer
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(reading.code)

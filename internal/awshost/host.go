@@ -30,8 +30,8 @@ const (
 // that issue credentials.
 var Services = []string{Tables, Streams, "S3", "STS", "SSO", "SSO OIDC", "Signin"}
 
-// Placeholders for the variable parts of a host. They are distinct because no host has capital
-// letters.
+// Placeholders for the variable parts of a host. They cannot occur in a host, because hosts have no
+// capital letters.
 const (
 	anyRegion  = "REGION"
 	anyAccount = "ACCOUNT"
@@ -95,9 +95,9 @@ var awsResolvers = []struct {
 	}},
 }
 
-// awsForms are the forms of the services' hosts, of all partitions, with the services at each. A
-// name of a service is taken in each of its domains: the SDK's table lacks some that AWS documents,
-// such as streams-dynamodb where there is IPv6.
+// awsForms are the forms of the services' hosts in all partitions, with the services at each. A
+// service's name is accepted in each of its domains, because the SDK's table lacks some hosts that
+// AWS documents, such as streams-dynamodb in domains with IPv6.
 var awsForms = sync.OnceValue(func() map[string][]string {
 	forms := map[string][]string{}
 	add := func(form, service string) {
@@ -133,9 +133,8 @@ var awsForms = sync.OnceValue(func() map[string][]string {
 	return forms
 })
 
-// formOf is a host without its account and region, and the region. Of the host of a VPC's endpoint
-// it is what would be the public one, behind the names that the endpoint has in the service's
-// domain.
+// formOf returns a host without its account and region, and the region. For the host of a VPC
+// endpoint, it removes the endpoint's own names, so that the public form is left.
 func formOf(host string) (form, region string, ofVPC bool) {
 	host = accountForm.ReplaceAllString(strings.TrimSuffix(strings.ToLower(host), "."), anyAccount+".")
 	labels := strings.Split(host, ".")
@@ -150,9 +149,8 @@ func formOf(host string) (form, region string, ofVPC bool) {
 	return strings.Join(labels, "."), region, ofVPC
 }
 
-// Find finds the services that have an endpoint at a host, and the region it is in, "" if
-// the host names none. There are no services at a host that is none of Amazon's, or that anybody
-// can rent.
+// Find returns the services with an endpoint at a host, and the endpoint's region; "" if the host
+// names none. It returns no services for a host that is not Amazon's, or that anyone can rent.
 // Source of the names of a VPC's endpoints:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/privatelink-interface-endpoints.html,
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/privatelink-interface-endpoints.html
@@ -176,7 +174,7 @@ func Is(host string) bool {
 	return len(services) > 0
 }
 
-// IsEndpoint reports whether a URL is an AWS endpoint that is reached encrypted.
+// IsEndpoint reports whether a URL is an AWS endpoint with https.
 func IsEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && strings.EqualFold(u.Scheme, "https") && Is(u.Hostname())

@@ -5,11 +5,11 @@ import "github.com/aws/aws-sdk-go-v2/service/dynamodb"
 // defaultPartition is the partition that the AWS SDK uses for an unknown region.
 const defaultPartition = "aws"
 
-// Partition returns the AWS partition of a region: the second part of every ARN in it. The SDK
+// Partition returns the AWS partition of a region, the second part of every ARN in it. The SDK
 // exports its table of partitions only through the resolvers of its services.
 func Partition(region string) string {
 	endpoint, err := dynamodb.NewDefaultEndpointResolver().ResolveEndpoint(region, dynamodb.EndpointResolverOptions{})
-	if err != nil { // no region is given
+	if err != nil { // the region is empty
 		return defaultPartition
 	}
 	return endpoint.PartitionID

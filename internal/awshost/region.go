@@ -15,7 +15,7 @@ var Regions = strings.Fields(`
 	mx-central-1 sa-east-1 us-east-1 us-east-2 us-gov-east-1 us-gov-west-1 us-iso-east-1 us-iso-west-1 us-isob-east-1 us-isob-west-1
 	us-isof-east-1 us-isof-south-1 us-west-1 us-west-2`)
 
-// regionForm matches names of regions, so that a future region is distinguished from a mistake.
+// regionForm matches names of regions, to distinguish a future region from a mistake.
 var regionForm = regexp.MustCompile(`^[a-z]{2,4}(-(gov|iso[a-z]?|[a-z]{2}))?-(north|south|east|west|central|(north|south)(east|west))-[0-9]+$`)
 
 // IsRegion reports whether a name has the form of a region, existing or future.

@@ -1,6 +1,6 @@
 // Package canary makes the items that prove a drain during a cutover. It also recognises them.
-// Their keys are a function of ledger and table. So every worker knows all of them at any time, and
-// none is ever taken for data.
+// Their keys depend only on the ledger and the table. So every worker always knows all of them, and
+// never mistakes one for data.
 package canary
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// most is how many canaries a table can have.
+// most is the maximum number of canaries in a table.
 const most = 800
 
-// markAttribute holds the attempt of a canary, and number its index in the table, both as numbers;
-// the nonce makes each write a change.
+// markAttribute holds the attempt of a canary. The attribute number holds the canary's index in the
+// table. Both are numbers. The nonce ensures that each write is a change.
 const (
 	markAttribute = "replicator_cutover"
 	number        = "replicator_canary"
@@ -52,7 +52,7 @@ func value(seed [sha256.Size]byte, kind attribute.Kind) attribute.Value {
 	case attribute.KindN:
 		n, err := attribute.Number(new(big.Int).SetBytes(seed[:15]).String()) // at most 37 digits
 		if err != nil {
-			panic("canary: " + err.Error()) // a whole number of that size is one
+			panic("canary: " + err.Error()) // cannot happen: a whole number of that size is valid
 		}
 		return n
 	case attribute.KindB:
@@ -61,8 +61,8 @@ func value(seed [sha256.Size]byte, kind attribute.Kind) attribute.Value {
 	return attribute.String("replicator-canary-" + hex.EncodeToString(seed[:16]))
 }
 
-// Has reports whether an item, given by its primary key or as a whole, is a canary: every attribute
-// of its key is.
+// Has reports whether an item is a canary. The item may be only its primary key. It is a canary if
+// every attribute of its key is that of a canary.
 func (s *Set) Has(item attribute.Item, key ...string) bool {
 	if !item.Exists() {
 		return false
@@ -95,7 +95,7 @@ func (s *Set) attributes(i int, key []transform.KeyAttribute) (list []attribute.
 	return list
 }
 
-// Item returns canary i of an attempt. Items with different nonces differ, so each write leaves a
+// Item returns canary i of an attempt. Items with different nonces differ, so each write creates a
 // record in the stream.
 func (s *Set) Item(i int, key []transform.KeyAttribute, attempt uint32, once string) attribute.Item {
 	list := s.attributes(i, key)
@@ -107,13 +107,13 @@ func (s *Set) Item(i int, key []transform.KeyAttribute, attempt uint32, once str
 func whole(n uint64) attribute.Value {
 	v, err := attribute.Number(strconv.FormatUint(n, 10))
 	if err != nil {
-		panic("canary: " + err.Error()) // a whole number of 20 digits is one
+		panic("canary: " + err.Error()) // cannot happen: a whole number of 20 digits is valid
 	}
 	return v
 }
 
-// Which returns the attempt and the index of a canary's change; the attempt is 0 for a removal,
-// which has neither.
+// Which returns the attempt and the index of a canary's change. For a removal the attempt is 0,
+// because a removal has neither.
 func Which(c cdc.Change) (attempt uint32, i int) {
 	of, known := c.New.Get(markAttribute)
 	which, numbered := c.New.Get(number)
@@ -128,7 +128,7 @@ func Which(c cdc.Change) (attempt uint32, i int) {
 	return uint32(a), int(n)
 }
 
-// Strip removes the canaries from a page; Canaries are the removed ones.
+// Strip removes the canaries from a page, and adds them to the page's Canaries.
 func (s *Set) Strip(p cdc.Page) cdc.Page {
 	if len(p.Changes) == 0 {
 		return p
@@ -147,8 +147,8 @@ func (s *Set) Strip(p cdc.Page) cdc.Page {
 	return p
 }
 
-// Number is how many canaries so many shards take: with that many each of as many even shards gets
-// one in all but one of a thousand runs.
+// Number returns how many canaries are needed for a number of equally likely shards. With that many
+// canaries, in all but one of a thousand runs every shard gets at least one.
 func Number(shards int) int {
 	switch {
 	case shards <= 4:

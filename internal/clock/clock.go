@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// tolerance is how wrong the clock may be before it is reported.
+	// tolerance is the clock error above which it is reported.
 	tolerance = time.Minute
-	// Limit is how wrong it may be when a worker starts. DynamoDB rejects signatures of clocks that
-	// are only slightly more wrong.
+	// Limit is the largest clock error with which a worker may start. DynamoDB rejects signatures
+	// of clocks that are only slightly more wrong.
 	Limit = 10 * time.Minute
 )
 
@@ -24,9 +24,9 @@ type Client interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Watch records how wrong the clock was at the last answer.
+// Watch records the clock error at the last answer.
 type Watch struct {
-	// Now is the clock; nil: the host's.
+	// Now is the clock; nil: the host's clock.
 	Now func() time.Time
 
 	mu     sync.Mutex
@@ -64,15 +64,15 @@ func (w *Watch) note(date string) {
 	w.offset, w.known = now().Sub(at), true
 }
 
-// Offset returns how far this host's clock is ahead of the source's, to about a second; false until
-// an answer had the time.
+// Offset returns how far this host's clock is ahead of the source's, accurate to about a second. It
+// returns false until an answer has had the time.
 func (w *Watch) Offset() (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.offset, w.known
 }
 
-// Refuse returns why a worker may not start; nil if it may.
+// Refuse returns why a worker may not start; nil if it may start.
 func (w *Watch) Refuse() error {
 	offset, _ := w.Offset()
 	if offset.Abs() <= Limit {
@@ -85,7 +85,7 @@ func (w *Watch) Refuse() error {
 // Ahead returns how far this host's clock is ahead of the time in an answer that just arrived.
 func Ahead(at time.Time) time.Duration { return time.Since(at) }
 
-// Text describes how wrong a clock is.
+// Text describes a clock error.
 func Text(offset time.Duration) string {
 	if offset < 0 {
 		return (-offset).Round(time.Second).String() + " behind"
@@ -93,13 +93,14 @@ func Text(offset time.Duration) string {
 	return offset.Round(time.Second).String() + " ahead of"
 }
 
-// Teller logs when the clock begins to be wrong, and when it is right again. It is for one task.
+// Teller logs when the clock becomes wrong, and when it is right again. It is not safe for
+// concurrent use.
 type Teller struct {
 	Log   *slog.Logger
 	wrong bool
 }
 
-// Tell reports how wrong the clock is now.
+// Tell reports the current clock error.
 func (t *Teller) Tell(offset time.Duration) {
 	switch wrong := offset.Abs() > tolerance; {
 	case wrong && !t.wrong:

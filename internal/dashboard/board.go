@@ -34,34 +34,34 @@ var (
 	build     = fmt.Sprintf("%x", sha256.Sum256([]byte(string(style)+script+text)))[:16]
 )
 
-// icon is the page's own icon, so that browsers request none: a source and, next to it, its copy.
+// icon is the page's own icon, so that browsers do not request one. It shows a source and its copy.
 const icon template.URL = "data:image/svg+xml,%3Csvg xmlns='http:%2F%2Fwww.w3.org/2000/svg' viewBox='0 0 16 16'%3E" +
 	"%3Crect x='1' y='3' width='6' height='10' rx='1' fill='%23777'/%3E%3Crect x='9' y='3' width='6' height='10' rx='1' fill='%23116b3a'/%3E%3C/svg%3E"
 
 const (
-	// tick is how often each page gets an event; a page without one for five seconds is stale.
+	// tick is the interval of events for each page. After five seconds without an event a page is stale.
 	tick = time.Second
-	// mostClients bounds the pages that are kept up to date at once.
+	// mostClients bounds the number of pages that are kept up to date.
 	mostClients = 64
-	// shownEvents is how many of the last events are shown.
+	// shownEvents is the number of latest events that are shown.
 	shownEvents = 20
 )
 
-// Board is the current page. Many tasks may call its methods at once.
+// Board is the current page. It is safe for concurrent use.
 type Board struct {
 	events func(most int) []admin.Event
 
 	mu      sync.Mutex
 	name    string // of the migration
 	body    []byte // the part that changes
-	event   []byte // the event that sends it to the pages
+	event   []byte // the event that sends body to the pages
 	number  uint64 // number of body; 0 before the first
 	trail   trail
 	clients int
 	closed  bool
 }
 
-// New returns a page without data. Events returns the last events, the newest first.
+// New returns a page without data. Events returns the latest events, newest first.
 func New(events func(most int) []admin.Event) *Board {
 	b := &Board{events: events}
 	b.render(view{})
@@ -69,8 +69,8 @@ func New(events func(most int) []admin.Event) *Board {
 	return b
 }
 
-// Show updates the page. Fresh says that the ledger was just read; otherwise the document judges
-// the last reading.
+// Show updates the page. Fresh reports that the ledger was just read. Otherwise the document judges
+// the last reading again.
 func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,8 +91,8 @@ func (b *Board) render(v view) {
 	b.event = fmt.Appendf(nil, "id: %d\nevent: page\ndata: %s\n\n", b.number, bytes.ReplaceAll(b.body, []byte("\n"), []byte("\ndata: ")))
 }
 
-// Close ends all pages' streams. A server that shuts down waits for its requests, and these never
-// end by themselves.
+// Close ends the streams of all pages. A server that shuts down waits for its requests, and streams
+// never end by themselves.
 func (b *Board) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +111,7 @@ func (b *Board) Page() http.Handler {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Referrer-Policy", "no-referrer")
-		_ = templates.ExecuteTemplate(w, "page", struct { // the caller has closed the connection
+		_ = templates.ExecuteTemplate(w, "page", struct { // an error means that the caller has closed the connection
 			Build, Title string
 			Icon         template.URL
 			Style        template.CSS
@@ -146,8 +146,8 @@ func (b *Board) leave() {
 	b.clients--
 }
 
-// Live serves the changes of the page as server-sent events: first build, which identifies style
-// and script, then page with the changed part, and otherwise tick, every second.
+// Live serves the changes of the page as server-sent events. The first is build, which identifies
+// style and script. Then follow page with the changed part, and tick every second without a change.
 func (b *Board) Live() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := b.join(); err != nil {
@@ -164,8 +164,8 @@ func (b *Board) Live() http.Handler {
 	})
 }
 
-// next returns the event for a page that has the body of the given number, and the number it has
-// after that.
+// next returns the event for a page that has the body of the given number, and the number of the
+// body that the page has after that event.
 func (b *Board) next(has uint64) (event []byte, number uint64, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

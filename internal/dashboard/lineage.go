@@ -17,9 +17,10 @@ const (
 	mostDrawn = 32
 )
 
-// drawing is the lineage of a table's shards: a column for each generation of shards, and an edge
-// from each shard to its children. A chain of done shards without other children is one box.
-// Otherwise a shard that rolls every four hours would extend two days to the right.
+// drawing is the lineage of a table's shards. It has a column for each generation of shards, and an
+// edge from each shard to its children. A chain of done shards without other children is one box.
+// Without this rule, a shard that rolls every four hours would extend far to the right within two
+// days.
 type drawing struct {
 	Width, Height int
 	Edges         []string // paths
@@ -29,7 +30,7 @@ type drawing struct {
 	unread        state // the state of a shard without a reader
 }
 
-// box is one shard, or the last of a chain of done shards.
+// box is one shard, or the last shard of a chain of done shards.
 type box struct {
 	X, Y               int
 	State              state
@@ -38,7 +39,7 @@ type box struct {
 
 // family is a shard with its descendants.
 type family struct {
-	shards   []*status.Shard // one, or a chain of done shards, the last of which has the children
+	shards   []*status.Shard // one shard, or a chain of done shards; only the last may have children
 	children []*family
 }
 
@@ -53,7 +54,7 @@ func (f *family) size() int {
 	return n
 }
 
-// rows returns how many rows its drawing has.
+// rows returns how many rows the family's drawing has.
 func (f *family) rows() int {
 	n := 0
 	for _, c := range f.children {
@@ -62,7 +63,7 @@ func (f *family) rows() int {
 	return max(n, 1)
 }
 
-// troubled reports whether an operator should look at it.
+// troubled reports whether an operator should look at the family.
 func (f *family) troubled() bool {
 	return stateOf(f.last(), state{}).Class == "bad" || slices.ContainsFunc(f.children, (*family).troubled)
 }
@@ -107,8 +108,8 @@ func sorted(shards []*status.Shard) []*status.Shard {
 // over reports whether a shard is done and has no open question.
 func over(s *status.Shard) bool { return s.State == "done" && s.Why == nil }
 
-// drawingOf draws the streams of a table, one below the other. If there is not enough room, shards
-// that need an operator's attention come first.
+// drawingOf draws the streams of a table, one below the other. If there is not enough room, it
+// draws shards that need an operator's attention first.
 func drawingOf(streams [][]status.Shard, unread state) drawing {
 	var all []*family
 	rows := 0
@@ -150,8 +151,8 @@ func urgentFirst(families []*family) {
 	}
 }
 
-// add draws a family from a column on, in the next free row, and returns the box of its first
-// shards.
+// add draws a family in the next free row, starting at a column. It returns the box of the family's
+// first shards.
 func (d *drawing) add(f *family, column int) box {
 	b := boxOf(f, d.unread)
 	b.X, b.Y = rim+column*(boxWidth+besideBox), rim+d.rows*(boxHeight+belowBox)

@@ -17,7 +17,7 @@ type mark struct {
 	lag, rate float64
 }
 
-// trail holds the marks of the last quarter of an hour, only in memory.
+// trail holds the marks of the last quarter of an hour, in memory only.
 type trail []mark
 
 func (t *trail) add(m *status.Document) {

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// view is the content of the page, ready to be written: every state is a word and a shape.
+// view is the content of the page, ready to be written. Every state is a word and a shape.
 type view struct {
 	*status.Document        // nil: nothing is known yet
 	Stands           state  // of the whole migration
@@ -24,8 +24,8 @@ type view struct {
 	Blind            bool   // later reads failed
 	Phases           []state
 	Figures          []figure
-	Steps            []state // of a cutover that was begun
-	Stood            string  // how long writes were frozen; "" if they were not
+	Steps            []state // steps of a cutover that has begun
+	Stood            string  // how long writes were frozen; "" if they were not frozen
 	Gates            []gate  // empty once the application has switched
 	Rows             []row
 	Topics           []topic
@@ -33,11 +33,11 @@ type view struct {
 	Happened         []happening
 }
 
-// state is a word, the shape next to it, and its class: good, bad, or neither.
+// state is a word, the shape next to it, and its class: good, bad or neither.
 type state struct{ Word, Shape, Class string }
 
-// figure is one of the large numbers. Value is for programs. Of is the table that it belongs to, if
-// there are several.
+// figure is one of the large numbers. Value is the number for programs. Of is the table to which
+// the number belongs, if there are several.
 type figure struct{ ID, Label, Text, Value, Of, Curve string }
 
 // gate is a gate of a cutover, with the compared values.
@@ -47,20 +47,20 @@ type gate struct {
 	Figures []string
 }
 
-// row is a table.
+// row is a line of the page for one table.
 type row struct {
 	*status.Table
 	State   state
 	Cells   []cell  // one for each column
 	Counts  []state // number of shards by state
 	Drawing drawing
-	Open    bool // the drawing is open at first
+	Open    bool // the drawing is initially open
 	Lineage []shardLine
 	More    int // omitted shards
 }
 
-// cell is a figure of a table. Value is for programs. Progress is the progress of a running copy in
-// percent.
+// cell is a figure of a table. Value is the figure for programs. Progress is the progress of a
+// running copy, in percent.
 type cell struct {
 	status.Column
 	state
@@ -92,9 +92,9 @@ type happening struct{ At, Kind, About, Why string }
 const (
 	// mostShards bounds the listed shards of a table.
 	mostShards = 200
-	// mostOpen bounds the rows of drawings that are open at first.
+	// mostOpen bounds the rows of drawings that are initially open.
 	mostOpen = 16
-	// mostTold bounds the tables that are named for a gate.
+	// mostTold bounds the number of tables named for a gate.
 	mostTold = 3
 )
 
@@ -231,7 +231,7 @@ func figuresOf(m *status.Document, t trail) []figure {
 	return []figure{lag, headroom, applied, copied, cutoverFigure(m)}
 }
 
-// cutoverFigure returns the step of a cutover that was begun, otherwise how many gates are ready.
+// cutoverFigure returns the step of a cutover that has begun, or else how many gates are ready.
 func cutoverFigure(m *status.Document) figure {
 	open := len(m.Cutover.OpenGates)
 	f := figure{ID: "cutover", Label: "Cutover", Text: "ready", Value: strconv.Itoa(open)}
@@ -251,14 +251,14 @@ func begun(m *status.Document) bool {
 	return m.Cutover.Attempt > 0 && !checkpoint.CutoverStep(m.Cutover.Step).Over()
 }
 
-// stepsOf returns the steps of a cutover that was begun: past, current and future ones.
+// stepsOf returns the steps of a cutover that has begun: past, current and future ones.
 func stepsOf(m *status.Document) (out []state) {
 	if !begun(m) {
 		return nil
 	}
 	now := checkpoint.CutoverStep(m.Cutover.Step)
 	if !slices.Contains(cutoverSteps, now) {
-		return []state{{m.Cutover.Step, "✗", "bad"}} // it is being rolled back
+		return []state{{m.Cutover.Step, "✗", "bad"}} // the cutover is being rolled back
 	}
 	at := slices.Index(cutoverSteps, now)
 	for i, s := range cutoverSteps {
@@ -267,8 +267,8 @@ func stepsOf(m *status.Document) (out []state) {
 	return out
 }
 
-// stepState returns the state of a step compared with the current one: past, current or future. The
-// last step is over once it is reached.
+// stepState compares a step with the current one: past, current or future. The last step is past as
+// soon as it is reached.
 func stepState(word string, i, at, last int) state {
 	switch {
 	case i < at || i == at && i == last:
@@ -348,7 +348,7 @@ func rowOf(m *status.Document, t *status.Table) row {
 	return r
 }
 
-// cellOf returns a table's cell of a column; a mark has a shape next to the word.
+// cellOf returns a table's cell of a column. A marked cell has a shape next to the word.
 func cellOf(c status.Column, t *status.Table) cell {
 	out := cell{Column: c, state: state{Word: c.Text(t)}, Value: number(c.Value(t))}
 	switch c.Mark(t) {
@@ -382,7 +382,7 @@ func standsOf(s standing.State) state {
 	return out
 }
 
-// countsOf returns how many shards are in each state; gaps are shown even if there are none.
+// countsOf returns how many shards are in each state. Gaps are shown even if there are none.
 func countsOf(shards map[string]int) (out []state) {
 	for _, s := range []state{{"done", "✓", "good"}, {"reading", "■", "now"}, {"waiting", "□", "soft"}, {"gap", "✗", "bad"}} {
 		n := shards[s.Word]

@@ -27,19 +27,19 @@ import (
 )
 
 // Application is an application that writes both databases: DynamoDB first, then Bigtable, without
-// any order between its servers. It shows every difficulty of dual writes: servers race for the
-// same items, clocks differ, the second write arrives just before the deadline or not at all, and
-// some writes delete whole rows.
+// any order between its servers. It has every difficulty of dual writes. Servers race for the same
+// items, and their clocks differ. The second write arrives just before the deadline or not at all.
+// Some writes delete whole rows.
 type Application struct {
 	DynamoDB string        // the endpoint, such as http://127.0.0.1:8000
 	Bigtable string        // the address of an emulator
-	Project  string        // of the target, and
-	Instance string        // its instance
-	Items    int           // the first of the table's, for which the servers race
+	Project  string        // project of the target
+	Instance string        // instance of the target
+	Items    int           // number of the table's first items, for which the servers race
 	Rate     float64       // changes a second
-	Duration time.Duration // or until the context ends
+	Duration time.Duration // how long to write, unless the context ends earlier
 	Deadline time.Duration // time after the commit in DynamoDB at which a second write is abandoned
-	Skew     time.Duration // the servers' clocks are up to this much ahead or behind
+	Skew     time.Duration // how far the servers' clocks may be ahead or behind
 	Seed     uint64
 
 	client  *dynamodb.Client
@@ -50,7 +50,7 @@ type Application struct {
 	counts  applicationCounts
 }
 
-// applicationCounts counts what an application did.
+// applicationCounts counts the actions of an application.
 type applicationCounts struct {
 	Changes, Refused, Late, Missing, RowsDeleted atomic.Int64
 }
@@ -65,7 +65,7 @@ func (a *Application) String() string {
 // servers is how many servers race.
 const servers = 6
 
-// Run writes until the duration is over or ctx ends, and then waits for writes in flight.
+// Run writes until the duration is over or ctx ends, and then waits for in-flight writes.
 func (a *Application) Run(ctx context.Context) error {
 	conn, err := grpc.NewClient("passthrough:///"+a.Bigtable, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -106,14 +106,14 @@ func (a *Application) Run(ctx context.Context) error {
 	return err
 }
 
-// change makes one change: in DynamoDB first, and if DynamoDB accepts it, in Bigtable some time
-// before the deadline.
+// change makes one change in DynamoDB. If DynamoDB accepts it, change also makes it in Bigtable,
+// some time before the deadline.
 func (a *Application) change(ctx context.Context, r *rand.Rand, skew time.Duration) error {
 	old, image, err := a.first(ctx, r)
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {
 		a.counts.Refused.Add(1)
-		return nil // and Bigtable must not be written
+		return nil // then Bigtable must not be written
 	}
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (a *Application) change(ctx context.Context, r *rand.Rand, skew time.Durati
 	return nil
 }
 
-// first writes DynamoDB, and returns the images before and after the change.
+// first writes to DynamoDB, and returns the images before and after the change.
 func (a *Application) first(ctx context.Context, r *rand.Rand) (old, image attribute.Item, err error) {
 	id := identityOf(r.IntN(a.Items))
 	if r.IntN(3) == 0 {
@@ -179,9 +179,9 @@ func (a *Application) first(ctx context.Context, r *rand.Rand) (old, image attri
 	return old, image, err
 }
 
-// second returns the write to Bigtable, by the server's own clock: it deletes the former columns;
-// for a removed item it deletes only those or the whole row. Row is empty if there is nothing to
-// write.
+// second returns the write to Bigtable, with the time of the server's own clock. It deletes the
+// former columns. For a removed item it deletes only those, or the whole row. Row is empty if there
+// is nothing to write.
 func (a *Application) second(old, image attribute.Item, at time.Time, whole bool) (row string, m *bigtable.Mutation, err error) {
 	m = bigtable.NewMutation()
 	for _, item := range []attribute.Item{old, image} {

@@ -15,25 +15,25 @@ import (
 
 // Difference is one row that differs between the databases.
 type Difference struct {
-	Key  string      `json:"row_hash"` // of the row key: keys are item data
+	Key  string      `json:"row_hash"` // hash of the row key, because keys are item data
 	Kind verify.Kind `json:"kind"`
-	What string      `json:"what"` // how they differ: names of attributes, never values
+	What string      `json:"what"` // the difference: names of attributes, never values
 }
 
 // Comparison is the result of reading both databases completely.
 type Comparison struct {
-	Items       int // in the source
-	Tombstones  int // rows of the target that only guard against late writes
+	Items       int // number of items in the source
+	Tombstones  int // number of target rows that only protect against late writes
 	Differences []Difference
 }
 
-// source is the part of DynamoDB that the comparison reads; *backfill.Tables is one.
+// source is the part of DynamoDB that the comparison reads, implemented by *backfill.Tables.
 type source interface {
 	verify.Source
 	Describe(ctx context.Context, table string) (backfill.Description, error)
 }
 
-// compare reads the source table and the target table completely and compares them cell by cell, in
+// compare reads the source table and the target table completely, and compares them cell by cell in
 // both directions, as `replicator verify` does. No process may write meanwhile.
 func compare(ctx context.Context, from source, to verify.Target, table string) (Comparison, error) {
 	description, err := from.Describe(ctx, table)
@@ -94,8 +94,8 @@ func (c *Comparison) String() string {
 type Verdict struct {
 	Schema      string       `json:"schema"`
 	Identical   bool         `json:"identical"`
-	Items       int          `json:"items"`       // in the source
-	Tombstones  int          `json:"tombstones"`  // rows of the target that hold only a tombstone
+	Items       int          `json:"items"`       // number of items in the source
+	Tombstones  int          `json:"tombstones"`  // number of target rows that hold only a tombstone
 	Differences []Difference `json:"differences"` // rows in which the stores differ
 }
 

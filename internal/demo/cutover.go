@@ -32,9 +32,9 @@ type site struct {
 	address string
 
 	mu       sync.Mutex
-	process  *exec.Cmd // process of the application; nil: it does not run
+	process  *exec.Cmd // process of the application; nil if it does not run
 	told     strings.Builder
-	calls    int // of hooks
+	calls    int // number of hook calls
 	switched bool
 }
 
@@ -46,11 +46,11 @@ func (d *demo) openSite() (closing func(), err error) {
 	}
 	d.site = &site{d: d, address: listener.Addr().String()}
 	serving := &http.Server{Handler: d.site, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = serving.Serve(listener) }() // ends with Close, whose error nobody needs
+	go func() { _ = serving.Serve(listener) }() // ends with Close, whose error does not matter
 	return func() { _ = serving.Close(); d.site.kill() }, nil
 }
 
-// configuration returns the configuration's section for a cutover.
+// configuration returns the configuration section for a cutover.
 func (s *site) configuration() string {
 	text := fmt.Sprintf("cutover:\n  ready_when: {lag_held_for: 0s}\n  listings_apart: 1s\n  watch_for: %s\n  hooks:\n", missedFor)
 	for _, name := range cutover.HookNames {
@@ -59,7 +59,7 @@ func (s *site) configuration() string {
 	return text
 }
 
-// ServeHTTP implements the hooks. Each may be called repeatedly.
+// ServeHTTP implements the hooks. Each may be called several times.
 func (s *site) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	if request.Header.Get(hook.ProbeHeader) != "" {
 		return
@@ -99,7 +99,7 @@ func (s *site) start() error {
 	return nil
 }
 
-// stop stops the application, which first finishes its writes in flight.
+// stop stops the application, which first finishes its in-flight writes.
 func (s *site) stop() error {
 	if s.process == nil {
 		return nil
@@ -136,7 +136,7 @@ func (s *site) open() error {
 	return s.start()
 }
 
-// beforeLive compares both databases as an operator does before a cutover.
+// beforeLive compares both databases, as an operator does before a cutover.
 func (d *demo) beforeLive(ctx context.Context) error {
 	d.say("replicator verify: a cutover needs a clean and recent result")
 	return d.operate(ctx, "verify")
@@ -149,7 +149,7 @@ func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 		return c, err
 	}
 	d.say("the stream is watched for late writers for %s; then the canaries are removed", missedFor)
-	// It refuses until the watch is over and every worker is idle.
+	// finalize refuses until the watch is over and every worker is idle.
 	if err := d.insist(ctx, "finalize", "--dry-run"); err != nil {
 		return c, err
 	}
@@ -159,7 +159,7 @@ func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 	for _, w := range d.running() {
 		d.say("worker %s stays up idle: the tables are cut over", w.name)
 	}
-	// Before finalize, which removes the versions.
+	// This must precede finalize, which removes the versions.
 	if c, err = d.compare(ctx); err != nil {
 		return c, err
 	}
@@ -170,12 +170,12 @@ func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 	return c, d.leave(ctx)
 }
 
-// begin starts a cutover, and follows it to the switch. If a gate closes again, for example because
-// a shard was just listed, the attempt ends before the application is stopped; then begin starts
-// another.
+// begin starts a cutover, and follows it to the switch. A gate may close again, for example because
+// a shard was just listed. The attempt then ends before the application is stopped, and begin
+// starts another.
 func (d *demo) begin(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
-		select { // the stream has just changed
+		select { // wait, because the stream has just changed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(settleTime):
@@ -192,7 +192,7 @@ func (d *demo) begin(ctx context.Context) error {
 	}
 }
 
-// leave writes the evidence, which stays, and removes replicator's metadata.
+// leave writes the evidence, which is kept, and removes replicator's metadata.
 func (d *demo) leave(ctx context.Context) error {
 	kept, err := os.MkdirTemp("", "replicator-evidence-")
 	if err != nil {
@@ -202,7 +202,7 @@ func (d *demo) leave(ctx context.Context) error {
 	if err := d.operate(ctx, "cutover", "evidence", evidence); err != nil {
 		return err
 	}
-	d.say("the evidence stays: %s", filepath.Join(evidence, "index.html"))
+	d.say("evidence kept in: %s", filepath.Join(evidence, "index.html"))
 	d.say("replicator finalize --yes")
 	if err := d.operate(ctx, "finalize", "--yes"); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (d *demo) operate(ctx context.Context, args ...string) error {
 	if err != nil {
 		return err
 	}
-	c.Stderr = c.Stdout // one after the other, as in a terminal
+	c.Stderr = c.Stdout // one stream, as in a terminal
 	if err := c.Start(); err != nil {
 		return err
 	}

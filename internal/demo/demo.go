@@ -16,12 +16,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Options configures a demo. Executable is required; the other zero values are not defaults.
+// Options configures a demo. Executable is required. No other zero value is replaced by a default.
 type Options struct {
-	Items    int           // in the table before the copy
-	Duration time.Duration // of the live workload
+	Items    int           // number of items in the table before the copy
+	Duration time.Duration // duration of the live workload
 	Rate     float64       // changes a second of the live workload
-	Seed     uint64        // of items, workload and the embedded services
+	Seed     uint64        // seed of items, workload and the embedded services
 	// Outage stops all workers until the stream has lost changes, and lets them repair the gap.
 	Outage bool
 	// Relay makes the workers also publish changes, to an embedded Pub/Sub.
@@ -36,21 +36,22 @@ type Options struct {
 	Listen string
 	// Serve keeps the page, the services and a worker running after the comparison, until ctx ends.
 	Serve bool
-	// Verdict is called with the comparison, before the services are served. It may be nil.
+	// Verdict is called with the comparison, before Serve takes effect. It may be nil.
 	Verdict func(Comparison)
 	// Executable is the program whose `run` the workers execute.
 	Executable string
-	// Environment is the base of the workers' environment, as os.Environ returns it. Variables that
-	// concern a cloud are removed from it.
+	// Environment is the base of the workers' environment, in the form of os.Environ. Variables
+	// that concern a cloud are removed from it.
 	Environment []string
 	// Log gets the narration.
 	Log io.Writer
 }
 
-// The limits of the parts that wait: nothing hangs, and an error names the part that took too long.
+// The limits of the waiting parts. They ensure that nothing hangs, and that an error names the part
+// that took too long.
 const (
 	copyStart  = 60 * time.Second     // the workers' start included
-	copyItem   = 2 * time.Millisecond // many times the time that an item takes on an idle machine
+	copyItem   = 2 * time.Millisecond // a multiple of the time for one item on an idle machine
 	drainLimit = 40 * time.Second
 )
 
@@ -58,8 +59,8 @@ const (
 func (o *Options) copyLimit() time.Duration { return copyStart + time.Duration(o.Items)*copyItem }
 
 // life is the time after which a worker ends by itself, in case the demo was killed and could not
-// end it. It is longer than all parts may take together, including the comparisons, which read as
-// much as the copy does.
+// end it. It is longer than the limits of all parts together, including the comparisons, which read
+// as much as the copy does.
 func (o *Options) life() time.Duration {
 	return o.Duration + 3*(o.copyLimit()+drainLimit) + mendLimit + 10*time.Minute
 }
@@ -75,12 +76,12 @@ type demo struct {
 	began    time.Time
 
 	mu      sync.Mutex
-	workers []*worker // all workers ever started
+	workers []*worker // all workers that were started, including ended ones
 }
 
-// Run runs the demo to its comparison. The error is about the demo itself; the comparison shows
-// differences. When Run returns, all processes and services that it started have ended. The
-// workers' logs stay if the demo failed or found differences.
+// Run runs the demo up to its comparison. The error concerns the demo itself; the comparison shows
+// differences. When Run returns, all processes and services that it started have ended. If the demo
+// failed or found differences, the workers' logs are kept.
 func Run(ctx context.Context, o Options) (c Comparison, err error) {
 	d := &demo{Options: o, began: time.Now()}
 	if d.dir, err = os.MkdirTemp("", "replicator-demo-"); err != nil {
@@ -96,7 +97,7 @@ func (d *demo) cleanUp(failed bool) {
 		d.say("the logs of the workers are kept: %s", filepath.Join(d.dir, logName("*")))
 		return
 	}
-	_ = os.RemoveAll(d.dir) // what is left of it is the system's to clean up
+	_ = os.RemoveAll(d.dir) // the system cleans up the rest
 }
 
 func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
@@ -128,7 +129,7 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 	defer closing()
 	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr)
 	if o.DualWrites {
-		d.say("dual_writes.settle is %s: every change is written a second time, that long after it was applied", settleTime)
+		d.say("dual_writes.settle is %s: every change is written a second time, that long after it was first applied", settleTime)
 	}
 	if o.Relay {
 		d.say("embedded Pub/Sub on %s: the workers publish every change to topic changes, and apply it", d.services.pubsub.Addr)
@@ -186,7 +187,7 @@ func (d *demo) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(d.Log, "%5.1fs  %s\n", time.Since(d.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// listen returns the address of the next worker: one running worker gets the requested address.
+// listen returns the address for the next worker. One running worker gets the requested address.
 func (d *demo) listen() string {
 	if d.Listen == "" || slices.ContainsFunc(d.all(), func(w *worker) bool { return w.listen == d.Listen && !w.gone() }) {
 		return anyPort
@@ -194,7 +195,7 @@ func (d *demo) listen() string {
 	return d.Listen
 }
 
-// start adds a worker that lives no longer than all parts of the demo together.
+// start adds a worker whose life is that of all parts of the demo together.
 func (d *demo) start(name string) (*worker, error) { return d.startFor(name, d.life()) }
 
 // startFor adds a worker that ends by itself after life.
@@ -226,7 +227,7 @@ func (d *demo) killAll() {
 	}
 }
 
-// healthy fails if a worker has ended by itself.
+// healthy returns an error if a worker has ended by itself.
 func (d *demo) healthy() error {
 	for _, w := range d.all() {
 		if err := w.unexpected(); err != nil {
@@ -332,7 +333,7 @@ func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float6
 		case <-ended:
 			return nil
 		case <-ctx.Done():
-			return nil // whoever ended it says why
+			return nil // the caller that ended the context reports why
 		case <-time.After(every):
 		}
 		if err := d.healthy(); err != nil {
@@ -355,8 +356,8 @@ func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float6
 
 // settle waits until every change is applied, stops the workers and compares the databases.
 func (d *demo) settle(ctx context.Context) (Comparison, error) {
-	// There is no way to ask whether the stream is drained. So the databases are compared until
-	// they are equal or the time is over.
+	// There is no way to ask whether the stream is drained. The demo therefore compares the
+	// databases until they are equal or the time is over.
 	deadline := time.Now().Add(drainLimit)
 	for {
 		applied := d.observe(ctx).applied
@@ -425,13 +426,13 @@ func (d *demo) running() []*worker {
 	})
 }
 
-// serveLife is how long one worker of a served demo lives; then another one follows it.
+// serveLife is how long one worker of a served demo lives. Then another one replaces it.
 const serveLife = 24 * time.Hour
 
-// serve keeps the services, and a worker that follows the stream, running for the user until ctx
+// serve keeps the services and a worker that follows the stream running for the user, until ctx
 // ends.
 func (d *demo) serve(ctx context.Context) error {
-	d.services.dynamo.ClearFaults() // users of the services did not ask for faults
+	d.services.dynamo.ClearFaults() // users of the services want none
 	for said := false; ; said = true {
 		w, err := d.follower(ctx)
 		if err != nil || ctx.Err() != nil {
@@ -468,7 +469,7 @@ func (d *demo) follower(ctx context.Context) (*worker, error) {
 	}
 	err = d.until(ctx, copyStart, "the start of worker "+w.name, nil, func() bool { return w.observe(ctx).leases > 0 })
 	if ctx.Err() != nil {
-		return nil, nil // the comparison was made, and nothing else was left to do
+		return nil, nil // ctx ended after the comparison, so nothing is left to do
 	}
 	return w, err
 }

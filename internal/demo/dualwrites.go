@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// settleTime is the dual_writes.settle of a demo with DualWrites; the application abandons writes
-// before that.
+// settleTime is the dual_writes.settle of a demo with DualWrites. The application abandons its
+// writes before that time.
 const (
 	settleTime = 5 * time.Second
 	giveUp     = 4 * time.Second
-	// clockSkew is the most that one server's clock is ahead, and another's behind.
+	// clockSkew is the maximum by which one server's clock is ahead and another's behind.
 	clockSkew = 10 * time.Minute
 )
 
-// settles is what the configuration adds for that.
+// settles is the configuration section for dual writes.
 var settles = fmt.Sprintf("dual_writes:\n  settle: %s\n", settleTime)
 
 // ApplicationCommand is the hidden command that runs an Application.
@@ -47,7 +47,7 @@ func (d *demo) apply(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil // whoever ended it says why
+			return nil // the caller that ended the context reports why
 		case <-time.After(d.liveTime()):
 			return nil
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// The table of the demo. Its keys contain the delimiter of row keys on purpose.
+// The table of the demo. Its keys deliberately contain the delimiter of row keys.
 const (
 	tableName    = "Shop"
 	partitionKey = "customer"
@@ -21,7 +21,7 @@ type item = map[string]types.AttributeValue
 // identity is the primary key of an item.
 type identity struct{ customer, order int }
 
-// customers is how many partitions the items are spread over.
+// customers is the number of partitions.
 const customers = 400
 
 func (id identity) key() item {
@@ -31,10 +31,10 @@ func (id identity) key() item {
 	}
 }
 
-// identityOf is the n-th item that is ever made.
+// identityOf returns the primary key of the n-th created item.
 func identityOf(n int) identity { return identity{n % customers, n / customers} }
 
-// newItem is a whole item with attributes of all ten types.
+// newItem returns a complete item with attributes of all ten types.
 func newItem(r *rand.Rand, id identity) item {
 	it := id.key()
 	for _, name := range attributes {
@@ -43,10 +43,11 @@ func newItem(r *rand.Rand, id identity) item {
 	return it
 }
 
-// attributes are the names of what is not key, one for each of DynamoDB's ten types and a few that are awkward.
+// attributes are the names of the non-key attributes: one for each of DynamoDB's ten types, and a
+// few with unusual names.
 var attributes = []string{"note", "total", "blob", "paid", "cancelled", "address", "lines", "tags", "scores", "digests", "a.b", "größe", "empty"}
 
-// newValue is a random value of the type that goes with the name.
+// newValue returns a random value of the type that belongs to the name.
 func newValue(r *rand.Rand, name string) types.AttributeValue {
 	switch name {
 	case "note":
@@ -91,7 +92,8 @@ func text(r *rand.Rand) types.AttributeValue {
 	return &types.AttributeValueMemberS{Value: b.String()}
 }
 
-// number takes all the forms in which a number may be written; DynamoDB keeps 38 digits.
+// number returns a random number in one of the forms in which numbers may be written. DynamoDB
+// keeps 38 digits.
 func number(r *rand.Rand) types.AttributeValue {
 	forms := []string{
 		strconv.Itoa(r.IntN(1_000_000)),
@@ -121,7 +123,7 @@ func bytesOf(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// distinct draws one to four different members.
+// distinct draws one to four distinct members.
 func distinct(r *rand.Rand, draw func() string) []string {
 	var out []string
 	seen := map[string]bool{}

@@ -13,12 +13,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// mendLimit is how long a repair may take in addition to its load: workers notice the gap, and the
-// sweep waits until no write from before the gap can arrive.
+// mendLimit is how long a repair may take in addition to its load. Workers must notice the gap, and
+// the sweep waits until no write from before the gap can arrive.
 const mendLimit = 2 * time.Minute
 
-// liveTime and outageTime are the parts of the workload: with an outage, half of it is before, a
-// quarter while no worker runs, and a quarter during the repair.
+// liveTime and outageTime are parts of the workload's duration. With an outage, half of the
+// duration is before it, a quarter while no worker runs, and a quarter during the repair.
 func (o *Options) liveTime() time.Duration {
 	if o.Outage {
 		return o.Duration / 2
@@ -28,8 +28,8 @@ func (o *Options) liveTime() time.Duration {
 
 func (o *Options) outageTime() time.Duration { return o.Duration / 4 }
 
-// outage makes the stream lose unread changes, starts workers again, and waits until they have
-// repaired the gap automatically. The application keeps writing.
+// outage makes the stream lose unread changes and starts workers again. It waits until they have
+// repaired the gap automatically. The application keeps writing meanwhile.
 func (d *demo) outage(ctx context.Context, app *workload) error {
 	if err := d.stopAll(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (d *demo) outage(ctx context.Context, app *workload) error {
 	return g.Wait()
 }
 
-// records counts the records that the stream has ever held.
+// records counts all records that the stream has held.
 func (d *demo) records() (n int64, err error) {
 	shards, err := d.services.dynamo.Shards(tableName)
 	for _, s := range shards {
@@ -67,7 +67,7 @@ func (d *demo) records() (n int64, err error) {
 }
 
 // forget makes all records of the stream look a day old, and narrates the damage. Held is the
-// number of records when the workers stopped.
+// number of records at the time when the workers stopped.
 func (d *demo) forget(ctx context.Context, held int64) error {
 	now, err := d.records()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *Comparison) damage() string {
 	return fmt.Sprintf("%s wrong: %d missing, %d of removed items, %d old", terminal.Are(len(c.Differences), "row"), missing, surplus, old)
 }
 
-// mend starts workers again and follows the repair of the gap to its end.
+// mend restarts the workers, and follows the repair of the gap to its end.
 func (d *demo) mend(ctx context.Context) error {
 	for _, name := range []string{"d", "e"} {
 		if _, err := d.start(name); err != nil {
@@ -120,7 +120,7 @@ func (d *demo) mend(ctx context.Context) error {
 	return nil
 }
 
-// loadState is the table's part of `backfill status`.
+// loadState is the table's entry in the document of `backfill status`.
 type loadState struct {
 	State      string     `json:"state"`
 	LoadNeeded bool       `json:"needs_load"`
@@ -139,7 +139,7 @@ type loadState struct {
 	} `json:"load"`
 }
 
-// load runs that command, as an operator would; false if it fails.
+// load runs `backfill status`, as an operator would; false if it fails.
 func (d *demo) load(ctx context.Context) (loadState, bool) {
 	c := exec.CommandContext(ctx, d.Executable, "backfill", "status", "--config", d.config, "--output", "json")
 	c.Env, c.Dir = childEnvironment(d.Environment, d.dir, d.services), d.dir
@@ -156,12 +156,12 @@ func (d *demo) load(ctx context.Context) (loadState, bool) {
 // mending records which steps of the repair were already narrated.
 type mending struct{ declared, loading, sweeping bool }
 
-// step narrates new steps, once each, and reports whether the table is in sync again.
+// step narrates each new step once, and reports whether the table is in sync again.
 func (m *mending) step(t loadState, say func(format string, args ...any)) (over bool) {
 	if t.LoadNeeded && !m.declared {
 		m.declared = true
 		from := ""
-		if t.LostFrom != nil { // with what clocks may differ by
+		if t.LostFrom != nil { // the time includes a margin for clock differences
 			from = ": changes since " + t.LostFrom.Local().Format(time.TimeOnly) + " may be lost"
 		}
 		say("the workers declare a gap%s", from)

@@ -14,8 +14,8 @@ tables:
   - from: ` + tableName + `
 `
 
-// quickStart is what a user needs to go on with the services by hand. Each line works as it is
-// pasted: the commands of the vendors bring their own settings, those of the program need the exports.
+// quickStart returns instructions for using the services by hand. Each line works when pasted. The
+// vendors' commands bring their own settings; the program's commands need the exports.
 func quickStart(executable, page, configuration string, s *services) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `
@@ -39,8 +39,8 @@ To use replicator on this migration, paste this into another shell, in an empty 
 	fmt.Fprintf(&b, "cat > replicator.yaml <<'END'\n%sEND\n\nThen try, for example:\n\n", configuration)
 	for _, line := range []struct{ command, does string }{
 		{executable + " status", "show the state of the migration"},
-		{executable + " preview --sample 3", "show three items and the cells that they become"},
-		{follow, "start a second worker, which shares the work"},
+		{executable + " preview --sample 3", "show three items and their cells"},
+		{follow, "start a second worker to share the work"},
 		{fmt.Sprintf(`curl -X POST %s/_control/shards -d '{"table":%q}'`, s.endpoint, tableName), "list the shards of the stream; " + s.endpoint + "/_control/ lists other actions on shards"},
 	} {
 		fmt.Fprintf(&b, "# %s\n%s\n", line.does, line.command)

@@ -11,10 +11,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// topic is where the workers of a demo with Relay publish.
+// topic is the topic to which the workers of a demo with Relay publish.
 const topic = "projects/" + project + "/topics/changes"
 
-// publishes is what the configuration adds for that.
+// publishes is the configuration section for Relay.
 const publishes = `relay:
   pubsub_topic: ` + topic + `
 `
@@ -26,14 +26,14 @@ func (s *services) startPubSub(ctx context.Context) error {
 	return err
 }
 
-// consumed is what a consumer knows who has nothing but the messages of the topic.
+// consumed is the knowledge of a consumer that has only the messages of the topic.
 type consumed struct {
 	messages, repeated int
 	items              map[string]relay.Change // the last change of each, by ordering key
 }
 
-// consume reads the topic as a consumer does: of each item the message with the highest version
-// counts.
+// consume reads the topic as a consumer does. For each item it keeps the message with the highest
+// version.
 func (s *services) consume() (consumed, error) {
 	out := consumed{items: map[string]relay.Change{}}
 	seen := map[string]bool{}
@@ -55,7 +55,7 @@ func (s *services) consume() (consumed, error) {
 	return out, nil
 }
 
-// relayed compares what a consumer of the topic has with the source, once nobody writes.
+// relayed compares a topic consumer's copy with the source, after all writes have ended.
 func (d *demo) relayed(ctx context.Context) error {
 	c, err := d.services.consume()
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *demo) relayed(ctx context.Context) error {
 			break
 		}
 	}
-	for _, change := range left { // of items that are not there any more
+	for _, change := range left { // changes of items that no longer exist
 		if change.New.Exists() {
 			wrong++
 		}
@@ -99,7 +99,7 @@ func (d *demo) relayed(ctx context.Context) error {
 	return nil
 }
 
-// keysOf are the attributes of an item's primary key.
+// keysOf returns the attributes of an item's primary key.
 func keysOf(item attribute.Item) []attribute.Attribute {
 	var keys []attribute.Attribute
 	for _, a := range item.Attributes() {

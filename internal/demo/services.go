@@ -26,25 +26,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// These are names only: the services are on loopback.
+// The services are on loopback, so these are only names.
 const (
 	region     = "us-east-1"
 	project    = "demo"
 	instance   = "demo"
-	credential = "demo" // both parts of it: the embedded DynamoDB asks for some, and takes any
+	credential = "demo" // both parts of a credential; the embedded DynamoDB requires one, and accepts any
 )
 
-// maxMessage is the size of a gRPC message that the embedded Bigtable takes; its own limit of 4 MiB is below that of a row.
+// maxMessage is the largest gRPC message that the embedded Bigtable accepts. Its default of 4 MiB
+// is smaller than the largest row.
 const maxMessage = 256 << 20
 
-// services are the two stores, and the clients of the demo itself.
+// services holds the two stores, and the demo's own clients.
 type services struct {
 	dynamo   *dynamodbtest.Server
 	http     *http.Server
-	endpoint string // of DynamoDB and its streams
+	endpoint string // URL of DynamoDB and its streams
 	bigtable *bttest.Server
-	pubsub   *pstest.Server   // nil: nothing is published
-	writes   *dynamodb.Client // the application
+	pubsub   *pstest.Server   // nil if nothing is published
+	writes   *dynamodb.Client // for the application
 	reads    *backfill.Tables // for the comparison
 	rows     *sink.Bigtable   // for the comparison
 }
@@ -58,7 +59,7 @@ func startServices(ctx context.Context, seed uint64) (*services, error) {
 	}
 	s.endpoint = "http://" + listener.Addr().String()
 	s.http = &http.Server{Handler: s.dynamo, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = s.http.Serve(listener) }() // ends with Close, whose error nobody needs
+	go func() { _ = s.http.Serve(listener) }() // ends with Close, whose error does not matter
 	if s.bigtable, err = bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage)); err != nil {
 		return nil, errors.Join(fmt.Errorf("embedded Bigtable: %w", err), s.close())
 	}
@@ -90,13 +91,13 @@ func (s *services) close() error {
 	return errors.Join(append(failed, s.http.Close())...)
 }
 
-// environment is what points the vendors' clients at the services.
+// environment returns the variables that direct the vendors' clients to the services.
 func (s *services) environment() []string {
 	env := []string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.endpoint,
 		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint,
 		"AWS_REGION=" + region,
-		"AWS_DEFAULT_REGION=" + region, // version 1 of the AWS CLI reads this one alone
+		"AWS_DEFAULT_REGION=" + region, // version 1 of the AWS CLI reads only this one
 		"AWS_ACCESS_KEY_ID=" + credential,
 		"AWS_SECRET_ACCESS_KEY=" + credential,
 		"BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr,
@@ -107,7 +108,8 @@ func (s *services) environment() []string {
 	return env
 }
 
-// configuration is the minimal one, with times that make a change and a takeover quick to watch.
+// configuration is the minimal one, with short times so that a change and a takeover are quick to
+// watch.
 const configuration = `version: 1
 source:
   poll: 250ms
@@ -120,12 +122,12 @@ tables:
   - from: ` + tableName + `
 `
 
-// mendsItself is what the configuration adds for an outage.
+// mendsItself is the configuration section for an outage.
 const mendsItself = `backfill:
   on_gap: load
 `
 
-// additions are what the configuration has for the kind of the demo.
+// additions returns the configuration sections for the demo's options.
 func (o *Options) additions() (text string) {
 	if o.Outage {
 		text += mendsItself
@@ -139,8 +141,8 @@ func (o *Options) additions() (text string) {
 	return text
 }
 
-// writeConfiguration writes the workers' files to dir: the configuration, and an empty one for the AWS SDK, which would otherwise
-// read that of the user.
+// writeConfiguration writes the workers' files to dir: the configuration, and an empty one for the
+// AWS SDK, which would otherwise read the user's.
 func (d *demo) writeConfiguration(dir string) (string, error) {
 	path, text := filepath.Join(dir, "replicator.yaml"), configuration+d.additions()
 	if d.site != nil {
@@ -152,8 +154,9 @@ func (d *demo) writeConfiguration(dir string) (string, error) {
 	return path, os.WriteFile(filepath.Join(dir, "aws"), nil, 0o600)
 }
 
-// childEnvironment is this process' environment without anything that speaks to either cloud or configures the program, and
-// with what points at the services.
+// childEnvironment returns the environment of child processes. From this process's environment it
+// removes everything that concerns a cloud or configures the program. Then it adds the variables
+// that direct clients to the services.
 func childEnvironment(base []string, dir string, s *services) []string {
 	env := slices.DeleteFunc(slices.Clone(base), func(entry string) bool {
 		for _, prefix := range []string{"AWS_", "REPLICATOR_", "GOOGLE_", "BIGTABLE_", "PUBSUB_"} {

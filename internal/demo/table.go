@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// batchSize is the most items that BatchWriteItem takes.
+// batchSize is the maximum number of items in a BatchWriteItem.
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html
 const batchSize = 25
 
-// makeTable creates the table with so many items and enables its stream afterwards, so that they are not in the stream and have to
-// be copied.
+// makeTable creates the table with the given number of items, and enables its stream only
+// afterwards. The stream therefore does not have these items, and they must be copied.
 func makeTable(ctx context.Context, client *dynamodb.Client, items int, seed uint64) error {
 	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName:   aws.String(tableName),
@@ -51,8 +51,8 @@ func makeTable(ctx context.Context, client *dynamodb.Client, items int, seed uin
 	return nil
 }
 
-// putBatch writes the items first to last, last excluded. Each batch draws from its own source, so that the items do not depend
-// on how the batches run.
+// putBatch writes the items from first up to, but not including, last. Each batch draws from its
+// own random source, so the items do not depend on the order in which the batches run.
 func putBatch(ctx context.Context, client *dynamodb.Client, first, last int, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, uint64(first)))
 	var requests []types.WriteRequest

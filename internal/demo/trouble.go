@@ -9,11 +9,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// trouble is what goes wrong while the workload runs, at fixed parts of its duration.
+// trouble injects faults while the workload runs, at fixed fractions of its duration.
 func (d *demo) trouble(ctx context.Context) error {
 	began := time.Now()
 	for _, event := range []struct {
-		at float64 // part of the duration
+		at float64 // fraction of the duration
 		do func(context.Context) error
 	}{
 		{0.08, d.lateListings},
@@ -21,7 +21,7 @@ func (d *demo) trouble(ctx context.Context) error {
 		{0.18, d.roll},
 		{0.25, d.crash},
 		{0.30, d.replace},
-		{0.40, d.split}, // while nobody reads
+		{0.40, d.split}, // while no worker reads
 		{0.65, d.throttle},
 		{0.72, d.expire},
 		{0.80, d.split},
@@ -30,7 +30,7 @@ func (d *demo) trouble(ctx context.Context) error {
 		wait := time.Duration(event.at*float64(d.liveTime())) - time.Since(began)
 		select {
 		case <-ctx.Done():
-			return nil // whoever ended it says why
+			return nil // the caller that ended the context reports why
 		case <-time.After(wait):
 		}
 		if err := event.do(ctx); err != nil {
@@ -40,7 +40,7 @@ func (d *demo) trouble(ctx context.Context) error {
 	return nil
 }
 
-// lateListings makes new shards appear late, as DynamoDB's listings are eventually consistent.
+// lateListings makes new shards appear late, because DynamoDB's listings are eventually consistent.
 func (d *demo) lateListings(context.Context) error {
 	const late = 500 * time.Millisecond
 	if err := d.services.dynamo.DelayListing(tableName, late, late); err != nil {
@@ -50,7 +50,7 @@ func (d *demo) lateListings(context.Context) error {
 	return nil
 }
 
-// hottest is the open shard with the most records.
+// hottest returns the open shard with the most records.
 func (d *demo) hottest() (string, error) {
 	shards, err := d.services.dynamo.Shards(tableName)
 	if err != nil {
@@ -95,7 +95,7 @@ func (d *demo) roll(context.Context) error {
 	return nil
 }
 
-// crash kills the worker that holds the most leases. It has no chance to finish or to release anything.
+// crash kills the worker with the most leases. The worker cannot finish or release anything.
 func (d *demo) crash(ctx context.Context) error {
 	var victim *worker
 	most := -1.0
@@ -129,5 +129,5 @@ func (d *demo) expire(context.Context) error {
 	return nil
 }
 
-// short is the end of a shard's id, which tells shards apart.
+// short returns the end of a shard's id, which is enough to distinguish shards.
 func short(id string) string { return "…" + id[max(0, len(id)-6):] }

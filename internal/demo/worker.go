@@ -25,29 +25,29 @@ const stopTime = 25 * time.Second
 // interruptedStatus is the exit status of a run that was interrupted and stopped cleanly.
 const interruptedStatus = 130
 
-// worker is one process of the program, run as an operator would.
+// worker is one process of the program, run as an operator would run it.
 type worker struct {
-	name   string // a, b, …
-	listen string // the address it was given
+	name   string // a, b, and so on
+	listen string // the requested address
 	cmd    *exec.Cmd
-	log    string // path of what it wrote to stderr
+	log    string // path of the file with its stderr
 
 	mu      sync.Mutex
-	address string // of its HTTP endpoints, once it has told
+	address string // address of its HTTP endpoints, once its log shows it
 	exited  chan struct{}
-	err     error // how it exited
-	ended   bool  // the demo ended it
+	err     error // result of the process
+	ended   bool  // whether the demo ended it
 	last    sample
 }
 
 // logName is the name of a worker's log.
 func logName(worker string) string { return "worker-" + worker + ".log" }
 
-// anyPort leaves the choice of a port to the system.
+// anyPort lets the system choose a port.
 const anyPort = "127.0.0.1:0"
 
-// startWorker starts `run`, or what stands in for it, on the configuration. Where it listens is read from its log.
-// It ends by itself after life, should it lose its demo.
+// startWorker starts `run`, or a replacement for it, with the configuration. It finds the worker's
+// address in the log. The worker ends by itself after life, in case the demo was killed.
 func startWorker(command []string, name, listen, executable, dir, configPath string, env []string, life time.Duration) (*worker, error) {
 	w := &worker{name: name, listen: listen, log: filepath.Join(dir, logName(name)), exited: make(chan struct{})}
 	w.cmd = exec.Command(executable, append(command, "--config", configPath, "--allow-emulator", "--listen", listen,
@@ -68,7 +68,7 @@ func startWorker(command []string, name, listen, executable, dir, configPath str
 	go func() {
 		w.follow(stderr, file)
 		_ = file.Close()
-		w.err = w.cmd.Wait() // after all of stderr is read, as exec demands
+		w.err = w.cmd.Wait() // after all of stderr is read, as exec requires
 		close(w.exited)
 	}()
 	return w, nil
@@ -94,17 +94,17 @@ func (w *worker) follow(stderr io.Reader, file io.Writer) {
 	}
 }
 
-// ending records that the demo ends the process.
+// ending records that the demo is about to end the process.
 func (w *worker) ending() {
 	w.mu.Lock()
 	w.ended = true
 	w.mu.Unlock()
 }
 
-// kill ends the process at once, as a crash would.
+// kill ends the process immediately, like a crash.
 func (w *worker) kill() {
 	w.ending()
-	_ = w.cmd.Process.Kill() // it may be gone already
+	_ = w.cmd.Process.Kill() // it may have ended already
 	<-w.exited
 }
 
@@ -150,7 +150,7 @@ func (w *worker) unexpected() error {
 	return fmt.Errorf("worker %s ended by itself (%v); the end of its log:\n%s", w.name, w.err, tail(w.log, 15))
 }
 
-// tail is the end of a file.
+// tail returns the last lines of a file.
 func tail(path string, lines int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -162,13 +162,13 @@ func tail(path string, lines int) string {
 
 // sample holds a worker's metrics at one moment.
 type sample struct {
-	copied  float64 // items
-	applied float64 // changes
+	copied  float64 // number of copied items
+	applied float64 // number of applied changes
 	leases  float64
 }
 
-// observe reads the worker's metrics. A worker that does not answer, because it starts or has
-// ended, keeps its last metrics, without leases.
+// observe reads the worker's metrics. If the worker does not answer, because it is starting or has
+// ended, observe keeps its last metrics, without leases.
 func (w *worker) observe(ctx context.Context) sample {
 	w.mu.Lock()
 	address, s := w.address, w.last
@@ -214,7 +214,8 @@ func metric(line string) (name string, value float64, ok bool) {
 	return name, value, err == nil
 }
 
-// progress is a worker's status of the table. It comes from the ledger, so it includes all workers.
+// progress is the table's status as a worker reports it. It comes from the ledger, so it covers all
+// workers.
 type progress struct {
 	Copy struct {
 		State string `json:"state"`

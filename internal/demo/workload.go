@@ -16,13 +16,13 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// writers is how many clients of the application write side by side.
+// writers is the number of application clients that write concurrently.
 const writers = 8
 
 // hotItems get about a third of all changes, as popular items do.
 const hotItems = 5
 
-// workload is an application that goes on changing the table.
+// workload is an application that keeps changing the table.
 type workload struct {
 	client *dynamodb.Client
 	rate   float64 // changes a second
@@ -30,13 +30,13 @@ type workload struct {
 
 	mu      sync.Mutex
 	next    int        // number of the next new item
-	removed []identity // that may be made again
+	removed []identity // removed items, which may be created again
 
-	runs   uint64 // each draws from its own sources
+	runs   uint64 // number of runs; each run has its own random sources
 	counts [kinds]atomic.Int64
 }
 
-// kind is what one change does.
+// kind is the kind of a change.
 type kind int
 
 const (
@@ -81,7 +81,7 @@ func (w *workload) run(ctx context.Context, duration time.Duration) error {
 			r := rand.New(rand.NewPCG(w.seed, uint64(n)+w.runs<<32))
 			for limiter.Wait(limited) == nil {
 				k := draw(r)
-				// A change that was begun is finished: only ctx itself may break it off.
+				// A change that has begun is finished; only ctx itself may interrupt it.
 				if err := w.change(ctx, r, k); err != nil {
 					return fmt.Errorf("the application's write failed: %w", err)
 				}
@@ -96,7 +96,7 @@ func (w *workload) run(ctx context.Context, duration time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// total is how many changes were made.
+// total returns the number of changes so far.
 func (w *workload) total() int64 {
 	var n int64
 	for i := range w.counts {
@@ -105,7 +105,7 @@ func (w *workload) total() int64 {
 	return n
 }
 
-// String tells how many changes there were of each kind.
+// String returns the number of changes of each kind.
 func (w *workload) String() string {
 	text := ""
 	for k, name := range kindNames {
@@ -135,7 +135,7 @@ func (w *workload) change(ctx context.Context, r *rand.Rand, k kind) error {
 		})
 		return err
 	case replace:
-		// With half of the attributes: the others must vanish.
+		// The new item has only half of the attributes, so the others must disappear.
 		it := newItem(r, w.pick(r))
 		for _, name := range attributes {
 			if r.IntN(2) == 0 {
@@ -162,7 +162,7 @@ func (w *workload) put(ctx context.Context, it item) error {
 	return err
 }
 
-// update sets two attributes and counts a third up.
+// update sets two attributes and increments a third.
 func (w *workload) update(ctx context.Context, r *rand.Rand, id identity) error {
 	names := twoNames(r)
 	names["#n"] = "visits"
@@ -177,13 +177,13 @@ func (w *workload) update(ctx context.Context, r *rand.Rand, id identity) error 
 	return err
 }
 
-// twoNames gives the placeholders #a and #b two different attributes.
+// twoNames returns the placeholders #a and #b with two different attributes.
 func twoNames(r *rand.Rand) map[string]string {
 	first := r.IntN(len(attributes))
 	return map[string]string{"#a": attributes[first], "#b": attributes[(first+1)%len(attributes)]}
 }
 
-// pick chooses an item: one of the hot ones, or any that was ever made.
+// pick chooses an item: one of the hot ones, or any that was ever created.
 func (w *workload) pick(r *rand.Rand) identity {
 	if r.IntN(3) == 0 {
 		return identityOf(r.IntN(hotItems))
@@ -194,7 +194,7 @@ func (w *workload) pick(r *rand.Rand) identity {
 	return identityOf(r.IntN(max(made, 1)))
 }
 
-// pickRemoved chooses an item that was removed, or any if there is none.
+// pickRemoved chooses an item that was removed. If there is none, it chooses any item.
 func (w *workload) pickRemoved(r *rand.Rand) identity {
 	w.mu.Lock()
 	if len(w.removed) > 0 {

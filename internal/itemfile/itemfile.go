@@ -1,8 +1,8 @@
 // Package itemfile reads items from files. The format is DynamoDB JSON, one item after the other:
 // bare, below "Item" as in exports and `aws dynamodb get-item`, below "Items" as in `aws dynamodb
-// scan`, or as a list. A file may be compressed with gzip, as exports are, be UTF-16 or UTF-32, and
-// have byte order marks. Known formats that cannot be read are refused by name, such as Amazon Ion,
-// incremental exports, answers of BatchGetItem, and JSON without DynamoDB's types.
+// scan`, or as a list. Like exports, a file may be compressed with gzip. It may be UTF-16 or
+// UTF-32, and have byte order marks. Known formats that cannot be read are refused by name, such as
+// Amazon Ion, incremental exports, answers of BatchGetItem, and JSON without DynamoDB's types.
 //
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.Output.html
 package itemfile
@@ -20,11 +20,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// maxBytes bounds the read of a file, uncompressed.
+// maxBytes bounds the size of a file that is read, uncompressed.
 const maxBytes = 64 << 20
 
-// FormatError is returned for a file of a known format that cannot be read. It contains nothing of
-// the items.
+// FormatError is returned for a file of a known format that cannot be read. It contains no item
+// data.
 type FormatError struct {
 	What string // the format of the file
 	Fix  string
@@ -35,9 +35,9 @@ func (e *FormatError) Error() string { return e.What }
 // ErrTooLarge is returned for a file larger than maxBytes.
 var ErrTooLarge = fmt.Errorf("it is larger than %d MiB", maxBytes>>20)
 
-// Read returns the first items of a file, all of them if limit is 0. It reads no further than
-// needed, so a small limit works for a file of any size with one item a line. An error contains no
-// item data.
+// Read returns the first items of a file, or all of them if limit is 0. It reads no further than
+// needed, so a small limit works for a file of any size with one item per line. An error contains
+// no item data.
 func Read(in io.Reader, limit int) ([]attribute.Item, error) {
 	var items []attribute.Item
 	entry := 0
@@ -57,8 +57,8 @@ func Read(in io.Reader, limit int) ([]attribute.Item, error) {
 	return items, nil
 }
 
-// Documents returns the JSON values of a file, and stops at the first error, which names the entry
-// and contains nothing of its data.
+// Documents returns the JSON values of a file, and stops at the first error. The error names the
+// entry and contains no data of it.
 func Documents(in io.Reader) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		text, err := Text(in)
@@ -103,7 +103,7 @@ func unreadable(entry int, err error) error {
 	return fmt.Errorf("entry %d is not JSON", entry)
 }
 
-// itemsOf returns the items of one document, or of an element of a list, at the named place.
+// itemsOf returns the items of one document, or of one element of a list, at the named place.
 func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
 	if isList(document) {
 		return elements(document, place)
@@ -136,8 +136,8 @@ func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
 	return []attribute.Item{item}, nil
 }
 
-// answer recognizes a document that is not an item but holds items of several tables or changes;
-// nil if it is none of these.
+// answer recognizes a document that is not an item but holds items of several tables, or changes;
+// nil for other documents.
 func answer(members map[string]json.RawMessage) *FormatError {
 	var tables map[string]json.RawMessage
 	switch responses, records := members["Responses"], members["Records"]; {

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// formats are other common formats, by their first bytes when uncompressed. Each is refused by
-// name.
+// formats are other common formats, recognized by their first bytes after decompression. Each is
+// refused by name.
 var formats = []struct{ magic, what, fix string }{
 	{"$ion_1_0", ion, exportJSON},
 	{"\xe0\x01\x00\xea", ion, exportJSON},
@@ -33,8 +33,8 @@ const (
 )
 
 // Text returns the text of a file as UTF-8 without a byte order mark. The file may be compressed
-// with gzip, and may be UTF-16 or UTF-32. Text returns a *FormatError for a file of a known other
-// format. So do reads of the text if the file is damaged.
+// with gzip, and may be UTF-16 or UTF-32. Text returns a *FormatError for a file of another known
+// format. Reads of the text return one if the file is damaged.
 func Text(in io.Reader) (*bufio.Reader, error) {
 	text := bufio.NewReader(in)
 	if begins(text, "\x1f\x8b") {
@@ -58,9 +58,9 @@ func begins(text *bufio.Reader, magic string) bool {
 	return string(head) == magic
 }
 
-// encodings are the encodings besides UTF-8: the marks that name them, longer ones first, and the
-// form of JSON in them without a mark. J stands for a character with which JSON may begin, * for
-// any byte. Source: https://www.rfc-editor.org/rfc/rfc4627#section-3
+// encodings are the encodings other than UTF-8, each with its byte order mark and with the form of
+// JSON in it without a mark. Longer marks come first. In a form, J is a character with which JSON
+// may begin, and * is any byte. Source: https://www.rfc-editor.org/rfc/rfc4627#section-3
 var encodings = []struct {
 	mark, begin string
 	name        string
@@ -114,8 +114,8 @@ type decoder struct {
 	name  string
 	order binary.ByteOrder
 	width int    // bytes of a code unit
-	ready []byte // decoded and not yet read
-	err   error  // the error that ended the text; readers may ask for it again
+	ready []byte // bytes that are decoded but not yet read
+	err   error  // the error that ended the text; readers may call again after it
 }
 
 func (d *decoder) Read(p []byte) (n int, _ error) {
@@ -170,8 +170,8 @@ func (d *decoder) damaged() error {
 	return &FormatError{fmt.Sprintf("it is damaged: it begins as %s, but contains invalid text", d.name), "write the file again, in UTF-8"}
 }
 
-// jsonText is JSON without the byte order marks between values that joined files have. In strings
-// they are data, and stay. It refuses NUL bytes by name.
+// jsonText is JSON without the byte order marks that joined files have between values. In strings
+// the marks are data, and are kept. It refuses NUL bytes by name.
 type jsonText struct {
 	in              *bufio.Reader
 	quoted, escaped bool // the position is in a string, after a backslash
@@ -184,7 +184,7 @@ func (j *jsonText) Read(p []byte) (n int, err error) {
 		case err != nil:
 			return n, err
 		case c == 0:
-			_ = j.in.UnreadByte() // readers may ask again
+			_ = j.in.UnreadByte() // readers may call again
 			return n, &FormatError{"it contains a NUL byte, so it is damaged or has another format", "write the file again, in UTF-8"}
 		case !j.quoted && c == byteOrderMark[0] && begins(j.in, byteOrderMark[1:]):
 			_, _ = j.in.Discard(len(byteOrderMark) - 1) // these bytes were seen

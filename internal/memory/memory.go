@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// headroom is the share of a limit that is reserved for memory outside Go's: stacks of the system,
-// buffers of the kernel.
+// headroom is the share of a limit that is reserved for memory outside Go's heap, such as system
+// stacks and kernel buffers.
 const headroom = 0.1
 
-// floor is memory that is never touched, so it uses no physical memory, but it counts as live: the
-// collector then runs only after half as much has been allocated. Without it, a small heap would
-// make the collector run for nearly every page, which costs as much as decoding them.
+// floor is memory that is never touched, so it uses no physical memory. But it counts as live, so
+// the collector runs only after half as much has been allocated. Without it, a small heap would
+// make the collector run for nearly every page, which costs as much as decoding the pages.
 const floor = 48 << 20
 
-// small is a limit too low for the floor.
+// small is the limit below which the floor is not used.
 const small = 256 << 20
 
 var untouched []byte
 
-// Fit sets Go's memory limit to the container's, less a tenth, unless GOMEMLIMIT is given. It also
-// keeps the collector from running for each page, unless GOGC is given. It returns the limit in
-// bytes, 0 if there is none.
+// Fit sets Go's memory limit to the container's limit minus a tenth, unless GOMEMLIMIT is set. It
+// also keeps the collector from running for each page, unless GOGC is set. It returns the limit in
+// bytes; 0 if there is none.
 func Fit() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if os.Getenv("GOMEMLIMIT") == "" {
@@ -44,8 +44,9 @@ func Fit() int64 {
 	return limit
 }
 
-// Bound sets Go's memory limit to the given bytes, unless GOMEMLIMIT is given or the container has
-// less. It is for a command that runs next to other work on a machine. Live memory may exceed it.
+// Bound sets Go's memory limit to the given bytes, unless GOMEMLIMIT is set or the container has
+// less. It is for a command that runs next to other work on a machine. Live memory may exceed the
+// limit.
 func Bound(bytes int64) {
 	if contained := containerLimit(os.ReadFile); contained > 0 {
 		bytes = min(bytes, int64(float64(contained)*(1-headroom)))
@@ -55,15 +56,15 @@ func Bound(bytes int64) {
 	}
 }
 
-// containerLimit returns the memory limit of this process's control group or one above it; 0 if
-// there is none or it is unknown. Source: https://docs.kernel.org/admin-guide/cgroup-v2.html
-// (memory.max) and cgroup-v1/memory.html.
+// containerLimit returns the memory limit of this process's control group or of one above it. It
+// returns 0 if there is none, or if it is unknown. Source:
+// https://docs.kernel.org/admin-guide/cgroup-v2.html (memory.max) and cgroup-v1/memory.html.
 func containerLimit(read func(string) ([]byte, error)) (least int64) {
 	text, _ := read("/proc/self/cgroup")
 	take := func(file string) {
 		text, _ := read(file)
 		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		if err == nil && n > 0 && n < 1<<60 && (least == 0 || n < least) { // version 1 says about 2⁶³ for none, version 2 says max
+		if err == nil && n > 0 && n < 1<<60 && (least == 0 || n < least) { // without a limit, version 1 has about 2⁶³, and version 2 has max
 			least = n
 		}
 	}
@@ -73,13 +74,13 @@ func containerLimit(read func(string) ([]byte, error)) (least int64) {
 			continue
 		}
 		root, name := "/sys/fs/cgroup", "memory.max"
-		if parts[1] != "" { // of version 1, with its controllers
+		if parts[1] != "" { // a version 1 group with its controllers
 			if parts[1] != "memory" {
 				continue
 			}
 			root, name = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
 		}
-		// In a container the group's own path may not be there, and the limit stands at the root.
+		// In a container the group's own path may be missing, and the limit is at the root.
 		for group := path.Join("/", parts[2]); ; group = path.Dir(group) {
 			take(path.Join(root, group, name))
 			if group == "/" {

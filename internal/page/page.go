@@ -14,7 +14,7 @@ var style string
 // Style is the content of the page's style element.
 func Style() template.CSS { return template.CSS(style) }
 
-// Policy returns the Content-Security-Policy of a page: it allows only its style.
+// Policy returns the Content-Security-Policy of a page, which allows only its style.
 func Policy() string {
 	return "default-src 'none'; style-src " + admitted(style) + "; base-uri 'none'; form-action 'none'"
 }
@@ -26,7 +26,7 @@ func LivePolicy(style template.CSS, script template.JS) string {
 		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// admitted returns the policy source that only this text matches.
+// admitted returns the policy source that matches only this text.
 func admitted(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// AWS is the logger of the AWS SDK's clients: their messages become records of the default log. No
-// mode is set in which clients log requests or answers, because these hold item data.
+// AWS is the logger of the AWS SDK's clients. Their messages become records of the default log. No
+// mode may be set in which clients log requests or answers, because these contain item data.
 var AWS logging.Logger = logging.LoggerFunc(func(c logging.Classification, format string, v ...any) {
 	message := fmt.Sprintf(format, v...)
 	if c == logging.Warn {
@@ -25,12 +25,12 @@ var AWS logging.Logger = logging.LoggerFunc(func(c logging.Classification, forma
 })
 
 // Clients makes log the default of the process, so that it includes messages of the vendors'
-// clients and their libraries. It must be called before they are created.
+// clients and their libraries. Call it before the clients are created.
 func Clients(log *slog.Logger) {
-	slog.SetDefault(log) // the standard library's log with it, which Google's libraries use
+	slog.SetDefault(log) // this also redirects the standard library's log, which Google's libraries use
 	errors := Lines(log.With(admin.KeyClient, "grpc"))
 	info, warning := io.Discard, io.Discard
-	switch strings.ToLower(os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL")) { // gRPC's own variable; errors are what it tells without it
+	switch strings.ToLower(os.Getenv("GRPC_GO_LOG_SEVERITY_LEVEL")) { // gRPC's own variable; by default it logs only errors
 	case "info":
 		info, warning = errors, errors
 	case "warning":

@@ -1,5 +1,5 @@
 // Package targetload reads the CPU load of Bigtable clusters. It makes one REST call. If there is
-// no answer, the load is unknown, with the reason, and loads are not slowed.
+// no answer, the load is unknown, with a reason, and copies of items are not slowed down.
 package targetload
 
 import (
@@ -24,28 +24,28 @@ const (
 	// metric is the mean over a cluster's nodes, from 0 to 1.
 	// Source: https://cloud.google.com/monitoring/api/metrics_gcp_a_b (bigtable/cluster/cpu_load)
 	metric = "bigtable.googleapis.com/cluster/cpu_load"
-	// scope is the least that reads it, and permission what the identity needs in the project;
-	// roles/monitoring.viewer has it.
+	// scope is the narrowest scope that can read the metric. permission is the permission that the
+	// identity needs in the project; roles/monitoring.viewer includes it.
 	scope      = "https://www.googleapis.com/auth/monitoring.read"
 	permission = "monitoring.timeSeries.list"
 
 	// window is the period of the requested points. The metric is sampled each minute, and a point
 	// may be four minutes old when it first appears.
 	window = 10 * time.Minute
-	// answerTime bounds a request, with the fetch of a token before it.
+	// answerTime bounds a request, including the fetch of a token before it.
 	answerTime = 20 * time.Second
-	// maxAnswer bounds the read of an answer: a page with ten points for each cluster of an
-	// instance is a few kilobytes.
+	// maxAnswer bounds the size of an answer that is read. A page with ten points for each cluster
+	// of an instance has a few kilobytes.
 	maxAnswer = 1 << 20
 )
 
 // Reading is the known load of the target.
 type Reading struct {
-	// Known is false if it is unknown; Why then says why, in a few words.
+	// Known reports whether the load is known. Why is the reason if it is not, in a few words.
 	Known bool
 	Why   string
-	// CPU is the load of the busiest cluster, 0.7 for 70 %, at its newest point, which has the time
-	// At.
+	// CPU is the load of the busiest cluster, such as 0.7 for 70 %, at its newest point. At is the
+	// time of that point.
 	CPU     float64
 	Cluster string
 	At      time.Time
@@ -62,20 +62,20 @@ func (r Reading) String() string {
 	return fmt.Sprintf("target CPU %.0f%% (cluster %s)", r.CPU*100, r.Cluster)
 }
 
-// Monitor reads the load of one instance, for one task at a time. Optional fields may be zero in
-// production.
+// Monitor reads the load of one instance. It is not safe for concurrent use. In production, its
+// optional fields are zero.
 type Monitor struct {
 	Project, Instance string
 	// Emulator is the address of an emulator, which has no monitoring; "" if the target is
 	// Bigtable.
 	Emulator string
-	// Endpoint is another address than endpoint, and Client another client than one with the
-	// Application Default Credentials.
+	// Endpoint replaces the constant endpoint. Client replaces a client with the Application
+	// Default Credentials.
 	Endpoint string
 	Client   *http.Client
 }
 
-// Read reads the load as of a time. It returns at the latest when ctx ends.
+// Read reads the load as of a time. It returns when ctx ends, at the latest.
 func (m *Monitor) Read(ctx context.Context, now time.Time) Reading {
 	if m.Emulator != "" {
 		return unknown("an emulator has no Cloud Monitoring")
@@ -102,7 +102,7 @@ func firstLine(err error) string {
 	return line
 }
 
-// client is created at its first use, so that credentials that arrive later are found.
+// client creates the client at its first use, so that it finds credentials that arrive late.
 func (m *Monitor) client(ctx context.Context) (*http.Client, error) {
 	if m.Client != nil {
 		return m.Client, nil
@@ -111,7 +111,7 @@ func (m *Monitor) client(ctx context.Context) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Tokens are renewed for as long as the process runs, beyond this request's context.
+	// Tokens are renewed as long as the process runs, beyond this request's context.
 	return oauth2.NewClient(context.WithoutCancel(ctx), credentials.TokenSource), nil
 }
 
@@ -156,7 +156,7 @@ func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (
 	response, err := client.Do(request)
 	if err != nil {
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
-			err = wrapped.Err // without the address, which says nothing to whoever reads it
+			err = wrapped.Err // without the address, which does not help the reader
 		}
 		return series{}, fmt.Errorf("cannot ask Cloud Monitoring: %w", err)
 	}
@@ -182,7 +182,7 @@ func (s series) message(r *http.Response) string {
 	return r.Status
 }
 
-// newest takes the newest point of each cluster, and of these the highest.
+// newest returns the newest point of the cluster with the highest load.
 func newest(s series) Reading {
 	out := Reading{Why: fmt.Sprintf("Cloud Monitoring has no data of the instance's clusters within %s", window)}
 	for _, cluster := range s.TimeSeries {

@@ -26,11 +26,11 @@ func Asking(stderr io.Writer) func(ctx context.Context, question string) error {
 	return func(ctx context.Context, question string) error { return Confirm(ctx, os.Stdin, stderr, question) }
 }
 
-// Confirm asks a question that only "yes" affirms. Any other answer is an error of usage: nothing
-// was done. A signal ends the wait.
+// Confirm asks a question that only "yes" affirms. After any other answer it returns a usage error,
+// and nothing has been done. A signal ends the wait.
 func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) error {
 	question += " [y/N] "
-	if terminal(out) == nil { // where stderr is a log, a line is written at its end
+	if terminal(out) == nil { // if stderr is a log, a line is written only at its end
 		question += "\n"
 	}
 	if _, err := io.WriteString(out, question); err != nil {
@@ -41,7 +41,7 @@ func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) 
 		err  error
 	}
 	read := make(chan line, 1)
-	go func() { // left behind if a signal comes: nothing ends a read from a terminal
+	go func() { // stays behind after a signal, because nothing can end a read from a terminal
 		text, err := bufio.NewReader(in).ReadString('\n')
 		read <- line{text, err}
 	}()

@@ -31,7 +31,7 @@ type Signalled struct{ os.Signal }
 
 func (s Signalled) Error() string { return "received " + s.String() }
 
-// Ended returns the error of a command whose context ended: by a signal, or by --timeout.
+// Ended returns the error of a command whose context was ended by a signal or by --timeout.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	var s Signalled
@@ -52,8 +52,8 @@ func (c *Console) WriteJSON(document any) error {
 	return encoder.Encode(document)
 }
 
-// Colored reports whether text for people may have colours on a writer: if it is a terminal and the
-// user has not disabled them (no-color.org).
+// Colored reports whether text for people may have colours on a writer. The writer must be a
+// terminal, and the user must not have disabled colours (no-color.org).
 func (c *Console) Colored(to io.Writer) bool {
 	if c.NoColor || terminal(to) == nil {
 		return false

@@ -17,7 +17,7 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// verdicts are the words for states in texts for people. Each is clear without its colour too.
+// verdicts are the words for states in texts for people. The words are clear without colours, too.
 var verdicts = []struct {
 	words *regexp.Regexp
 	color string
@@ -35,8 +35,8 @@ func Paint(text []byte) []byte {
 	return text
 }
 
-// Show writes the output of render, with characters escaped that a terminal would act upon, because
-// a document contains foreign text. It has colours if Colored allows them.
+// Show writes the output of render. It escapes characters that a terminal would interpret, because
+// a document contains foreign text. The output has colours if Colored allows them.
 func (c *Console) Show(to io.Writer, render func(io.Writer) error) error {
 	var text bytes.Buffer
 	if err := render(&text); err != nil {
