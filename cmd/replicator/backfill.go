@@ -16,7 +16,7 @@ func newBackfill(p *program) *cobra.Command {
 		Use:     "backfill",
 		Short:   "Start, pause, resume, redo or show the copy of existing items",
 		GroupID: groupMigrate,
-		Long: `Show and control loads: copies of the existing items of a table. Workers follow a command within
+		Long: `Show and control loads: copies of the existing items of a table. Workers react to a command within
 seconds.
 
 The first load of a table begins when replicator run first sees the table, from an export if
@@ -48,10 +48,10 @@ func (s *steering) flags(c *cobra.Command, begins bool) {
 }
 
 func (s *steering) waits(c *cobra.Command) {
-	c.Flags().BoolVar(&s.Waits, "wait", false, "wait until loads and sweeps end; status 3 if one needs approval")
+	c.Flags().BoolVar(&s.Waits, "wait", false, "wait until loads and sweeps end; exit status 3 if one needs approval")
 }
 
-// steer runs a command with the configuration.
+// steer loads the configuration and calls do with an operator for it.
 func (p *program) steer(ctx context.Context, s *steering, do func(ctx context.Context, o *loads.Operator) error) error {
 	ctx, cancel := p.within(ctx)
 	defer cancel()
@@ -75,7 +75,7 @@ func newBackfillStart(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "start [flags]",
 		Short: "Request a load",
-		Long: `Start the load of tables that were not copied, or that need another load after a gap. Workers plan
+		Long: `Start the load of tables that were never copied, or that need another load after a gap. Workers plan
 it within seconds.
 
 A table with nothing to load is left alone; replicator backfill redo loads it again. --yes approves
@@ -83,7 +83,8 @@ the sweep after the copy. Without it, the first sweep of a target that replicato
 only counts orphan rows, and waits for replicator backfill resume --yes.
 
 --export reads a full export instead of a scan, so it uses no read units. Give its folder: s3://,
-gs:// or a directory that every worker has. The export must not be older than the stream's changes.
+gs:// or a directory that every worker can read. The stream must still hold every change made since
+the export.
 
 The files of an export do not show whether it was filtered. Replicator asks DynamoDB, which
 remembers exports for some months. If DynamoDB does not know the export, or access is denied,
@@ -93,7 +94,7 @@ Incremental exports (windows) bring a full export up to a later time. Give each 
 any order. Each window must begin where the export before it ends.
 
 With --repair-gap, windows alone can repair a gap of the stream. They must begin before the loss,
-and end after workers read the stream again. Every other loss needs a full copy.
+and end after workers resumed reading the stream. Every other loss needs a full copy.
 
 --request-export requests the export from DynamoDB, into the bucket of --export. The table needs
 point-in-time recovery. A worker waits for the export (minutes to hours), then copies it. --dry-run

@@ -48,11 +48,11 @@ config file.`,
 		Long: `Print the JSON Schema of config files. With it, editors complete and explain keys and underline
 errors.
 
-The YAML language server of editors finds it by this first line of the config file:
+Editors with the YAML language server find the schema by this first line of a config file:
 
   # yaml-language-server: $schema=./replicator.schema.json
 
-The schema checks each key alone. lint and plan also check keys together.`,
+The schema checks each key by itself. lint and plan also check combinations of keys.`,
 		Example: "  replicator config schema > replicator.schema.json",
 		Args:    none,
 		RunE: func(*cobra.Command, []string) error {
@@ -63,8 +63,8 @@ The schema checks each key alone. lint and plan also check keys together.`,
 	c.AddCommand(&cobra.Command{
 		Use:   "functions [flags]",
 		Short: "List the functions of row-key and column templates",
-		Long: `List the functions for row-key and column templates, such as {PK | lower}. Each has its effect on
-the order of rows and an example.
+		Long: `List the functions for row-key and column templates, such as {PK | lower}. Each function is shown
+with an example and its effect on the order of rows.
 
 The last function of a placeholder decides the order of rows: kept, reversed (largest first) or
 lost. An item is parked if a function does not accept its value.`,

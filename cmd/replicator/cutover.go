@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// cutover runs a command with the configuration.
+// cutover loads the configuration and calls do with an operator for it.
 func (p *program) cutover(ctx context.Context, allowed config.Allowed, do func(ctx context.Context, o *switchover.Operator) error) error {
 	ctx, cancel := p.within(ctx)
 	defer cancel()
@@ -55,8 +55,8 @@ func newCutoverCheck(p *program) *cobra.Command {
 		Long: `Show whether the tables can be cut over, gate by gate. Nothing is changed.
 
 Each gate shows its figure, its bound from cutover.ready_when, and a command that helps. A gate
-without a figure is not ready. Below are the deadlines of the steps, and what prevents a fallback of
-each table.
+without a figure is not ready. The output also has the deadlines of the steps, and for each table the
+reasons that prevent a fallback.
 
 The exit status is 3 if a gate is not ready.`,
 		Example: `  replicator cutover check
@@ -83,9 +83,9 @@ If a gate is not ready, nothing begins. With --when-ready the request waits for 
 --dry-run rehearses: canaries, drain, final verify and fence are real, but the application is
 neither stopped nor switched.
 
---override passes a gate that is not ready; its --reason goes into the evidence. --keep-fallback has
-no default, because only you know. It is recorded. replicator plan shows for each table whether a
-fallback is possible.
+--override ignores a gate that is not ready; the evidence records its --reason. --keep-fallback is
+required, because only you know whether you need a fallback. replicator plan shows for each table
+whether one is possible.
 
 The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
 		Example: `  replicator cutover start --keep-fallback yes --dry-run
@@ -104,8 +104,8 @@ The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
 	f.StringVar(&r.KeepFallback, "keep-fallback", "", "`yes|no`: keep the source for a fallback (required)")
 	f.BoolVar(&r.Rehearse, "dry-run", false, "rehearse: neither stop nor switch the application")
 	f.BoolVar(&r.Yes, "yes", false, "do not ask, and do not wait for approval")
-	f.StringArrayVar(&r.Overrides, "override", nil, "pass this `GATE` although it is not ready: lag, verify, parked, headroom or fence")
-	f.StringVar(&r.Reason, "reason", "", "`TEXT` that says why a gate is passed")
+	f.StringArrayVar(&r.Overrides, "override", nil, "ignore this `GATE` if it is not ready: lag, verify, parked, headroom or fence")
+	f.StringVar(&r.Reason, "reason", "", "`TEXT` that says why a gate may be ignored")
 	f.BoolVar(&r.WhenReady, "when-ready", false, "begin once all gates are ready")
 	f.StringVar(&r.Between, "between", "", "with --when-ready: only within these `HOURS` of the day in UTC, such as 02:00-04:00")
 	f.DurationVar(&r.Expires, "expires", 0, "cancel a request that did not begin within `DURATION` (default cutover.request_expires)")
@@ -167,7 +167,7 @@ The hook unfreeze_writes lets the application write again, late writes of the at
 and the tables resume from their checkpoints.`,
 		Example: `  replicator cutover cancel --reason "orders are late tonight"`,
 	}, func([]string) (switchover.Step, error) { return s, nil })
-	c.Flags().StringVar(&s.Reason, "reason", "", "`TEXT` that is kept with the record")
+	c.Flags().StringVar(&s.Reason, "reason", "", "`TEXT` for the cutover's record")
 	c.Flags().BoolVar(&s.Wait, "wait", true, "wait until the application writes again")
 	return c
 }
@@ -201,8 +201,8 @@ func newCutoverStatus(p *program) *cobra.Command {
 		Use: "status [flags]", Short: "Show the step of the cutover and its timeline",
 		Long: `Show the step of the cutover, how long writes have been frozen, and what it waits for.
 
-Below are the timeline, every hook call with its output, the proof of each shard's drain, and
-changes made after the freeze. Their items are shown by a hash. --show-keys reads the keys from the
+The output also has the timeline, every hook call with its output, the proof that each shard was
+drained, and changes made after the freeze. Their items are shown as hashes. --show-keys reads the keys from the
 streams, which keep them for 24 hours.
 
 The exit status is 0 if the ledger could be read. --schema prints the JSON Schema of the document
@@ -234,8 +234,8 @@ func newCutoverEvidence(p *program) *cobra.Command {
 item data.
 
 The record has the config's hash, versions, gates and overrides, verify results, parked items, and
-gaps with their repairs. It has the last position and the proof of drain of every shard, and the
-times of every step and hook call.
+gaps with their repairs. It also has every shard's last position, the proof that it was drained, and
+the times of every step and hook call.
 
 Run it at any time. It never overwrites a folder.`,
 		Example: `  replicator cutover evidence cutover-2026-11-25
@@ -266,8 +266,8 @@ func newFinalize(p *program) *cobra.Command {
 It removes the column families _cdc and _cdc_gone, those of the fence, and the view of the config,
 once the watch for late writers is over. The application's own families stay.
 
-The cutover's record stays in the state table, so that replicator run never writes again: it stays
-up idle. Nothing is removed while a worker runs that is not idle.`,
+The cutover's record stays in the state table, so that replicator run never writes again: it only
+idles. Nothing is removed while a worker is running and not idle.`,
 		Example: `  replicator finalize --dry-run
   replicator finalize --yes
   replicator finalize --keep-view`,
@@ -278,7 +278,7 @@ up idle. Nothing is removed while a worker runs that is not idle.`,
 	}
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be removed")
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
-	c.Flags().IntVar(&f.StraysSeen, "strays-seen", 0, "`NUMBER` of DynamoDB changes after the freeze that you have checked; finalize refuses if there are others")
+	c.Flags().IntVar(&f.StraysSeen, "strays-seen", 0, "`NUMBER` of DynamoDB changes after the freeze that you have checked; finalize refuses if there are more")
 	c.Flags().BoolVar(&f.KeepView, "keep-view", false, "leave the view: the application reads through it")
 	allowFlags(c, &allowed)
 	return c

@@ -55,7 +55,7 @@ func newDeadLetterDrop(p *program) *cobra.Command {
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.BoolVar(&s.All, "all", false, "every message, of --table if that is given")
+	flags.BoolVar(&s.All, "all", false, "every message, or every one of --table")
 	flags.StringVar(&s.Table, "table", "", "only of this source `TABLE`")
 	flags.StringVar(&s.State, "state", "", "every message in this `STATE`")
 	flags.BoolVar(&dry, "dry-run", false, "show what would be dropped")
@@ -64,7 +64,7 @@ func newDeadLetterDrop(p *program) *cobra.Command {
 	return c
 }
 
-// letters runs a command about the dead letter.
+// letters loads the configuration and calls do with an operator for the dead-letter topic.
 func (p *program) letters(ctx context.Context, allowed config.Allowed, do func(o *deadletter.Operator, ctx context.Context) error) error {
 	return p.withParking(ctx, func(ctx context.Context, cfg *config.Config) error {
 		log, err := p.logger(cfg, p.Stderr)

@@ -28,8 +28,8 @@ func newDemo(p *program) *cobra.Command {
 Two workers copy a table from an embedded DynamoDB to an embedded Bigtable. Meanwhile an application
 writes, shards split, reads are throttled, and one worker is killed and replaced.
 
-The first line is the address of the status page. The last line on stdout is the verdict, with -o
-json a document. Exit status 3 means that the stores differ.
+The first line is the address of the status page. The last line on stdout is the verdict, or with
+-o json a document. Exit status 3 means that the stores differ.
 
 --outage stops all workers until the stream has dropped changes, as DynamoDB does after 24 hours.
 New workers declare the gap, load the table again and remove orphan rows. This takes about a minute.
@@ -101,7 +101,7 @@ func newDemoApplication(p *program) *cobra.Command {
 	flags.Float64Var(&a.Rate, "rate", 100, "`CHANGES` a second")
 	flags.DurationVar(&a.Duration, "duration", time.Minute, "`DURATION` of the writes")
 	flags.DurationVar(&a.Deadline, "deadline", 4*time.Second, "`DURATION` after which a write to Bigtable is abandoned")
-	flags.DurationVar(&a.Skew, "skew", 0, "`DURATION` by which clocks may be wrong at most")
+	flags.DurationVar(&a.Skew, "skew", 0, "largest `DURATION` by which a clock may be wrong")
 	flags.Uint64Var(&a.Seed, "seed", 1, "`SEED` of the writes")
 	return c
 }

@@ -21,8 +21,8 @@ func newExplain(p *program) *cobra.Command {
 		Long: `Compare one item on both sides, and explain the difference. Nothing is changed, and no worker needs
 to run.
 
-It shows whether the source holds the item, its row, the version in the target, the columns that
-differ and its parked changes. A verdict names the likely reason: in flight, parked, a phantom
+It shows whether the source has the item, its row, the version in the target, the columns that
+differ and the parked changes. A verdict names the likely reason: in flight, parked, a phantom
 write, a foreign writer, garbage collection, or a gap.
 
 If the two differ while a worker follows the stream, both are read again after the lag has passed.

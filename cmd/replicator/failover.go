@@ -13,8 +13,8 @@ func newFailover(p *program) *cobra.Command {
 		Use:     "failover [flags]",
 		Short:   "Continue in another cluster of the target",
 		GroupID: groupOperate,
-		Long: `Continue in another cluster, after the app profile was routed there. Workers there stop (R1404)
-until this command decides.
+		Long: `Continue in another cluster, after the app profile was routed there. Workers stop (R1404) until this
+command has run.
 
 Cluster replication is asynchronous and unordered: the new cluster may have checkpoints without
 their rows.
@@ -30,8 +30,8 @@ A planned move needs no load. Stop every worker, route the app profile to the ot
 run this with --workers-stopped-first. It is refused unless the ledger confirms the stop. To move
 back, do the same.
 
-A running cutover is cancelled, or after the switch continues in the new cluster. If the ledger cannot
-know whether the application has switched, say so with --switched.`,
+A running cutover is cancelled. After the switch it continues in the new cluster instead. If the
+ledger does not show whether the application has switched, give the answer with --switched.`,
 		Example: `  replicator failover --dry-run
   replicator failover --yes
   replicator failover --workers-stopped-first --yes
@@ -50,9 +50,9 @@ know whether the application has switched, say so with --switched.`,
 		},
 	}
 	c.Flags().SortFlags = false
-	c.Flags().BoolVar(&o.StoppedFirst, "workers-stopped-first", false, "every worker had stopped before the app profile was routed elsewhere")
+	c.Flags().BoolVar(&o.StoppedFirst, "workers-stopped-first", false, "confirm that every worker had stopped before the app profile was rerouted")
 	c.Flags().StringVar(&o.Switched, "switched", "", "whether a cutover has switched the application: yes or no")
-	c.Flags().DurationVar(&o.StillFor, "still-for", 0, "how long nothing may write the ledger (default state.lease plus 80s)")
+	c.Flags().DurationVar(&o.StillFor, "still-for", 0, "how long the ledger must stay unwritten (default state.lease plus 80s)")
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "show whether tables need a load; change nothing")
 	c.Flags().BoolVar(&o.Yes, "yes", false, "do not ask")
 	allowFlags(c, &o.Allowed)

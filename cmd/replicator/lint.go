@@ -20,7 +20,7 @@ func newLint(p *program) *cobra.Command {
 		GroupID: groupPrepare,
 		Long: `Check a config file and its environment, offline.
 
-It shows all errors and warnings, each with its place, cause and fix. The exit status is 2 if there
+It shows all errors and warnings, each with its line, cause and fix. The exit status is 2 if there
 are errors, else 0. It does not know the tables' key schemas, so only plan makes checks that need
 them.`,
 		Example: `  replicator lint
@@ -44,8 +44,8 @@ type lintReport struct {
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
 	Findings diag.List `json:"findings"`
-	// DualWrites is the mode of dual writes of each table; null without dual_writes, or if the file
-	// does not load.
+	// DualWrites is the mode of dual writes of each table. It is null without dual_writes, or if
+	// the file cannot be loaded.
 	DualWrites []config.DualWay `json:"dual_writes"`
 	// NotChecked are checks that only plan can do, because they need DynamoDB or Bigtable.
 	NotChecked []string `json:"not_checked"`

@@ -33,8 +33,8 @@ txtar file whose name ends in` + mappingtest.Suffix + `, with these parts:
 Before its parts a txtar file may have the lines "config: FILE" and "table: NAME" and, instead of
 table.json, "primary_key: PK S, SK N".
 
-Items are copied at 2026-11-20T10:20:00Z, and changes happen an hour later. Every write is made
-twice, the second time in reverse order. The exit status is 3 if an example differs. Item data is
+Items are copied at 2026-11-20T10:20:00Z, and changes happen an hour later. All writes are
+repeated in reverse order, which must change nothing. The exit status is 3 if an example differs. Item data is
 shown on stdout.`,
 		Example: `  replicator test
   replicator test -c replicator.yaml \

@@ -59,7 +59,7 @@ func newParkedShow(p *program) *cobra.Command {
 	var s parked.Selection
 	c := &cobra.Command{
 		Use:   "show [REF] [flags]",
-		Short: "Show a parked item whole, as JSON",
+		Short: "Show one parked item in full, as JSON",
 		Long: `Show a parked item as JSON: its key, its reason, and the change with both images in DynamoDB JSON.
 
 ` + parked.RefHelp + `

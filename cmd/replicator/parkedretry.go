@@ -21,7 +21,7 @@ never replayed.
 
 The row is replaced only if it did not change since the item was read, so a change from the stream
 wins. If the source no longer has the item, the entry is resolved and the row stays removed. With
-expire: keep, a row at least as new as the parked change stays.
+expire: keep, a row that is at least as new as the parked change stays.
 
 If an item still cannot be mapped, it stays parked and the exit status is 3. Workers may keep
 running. Retrying twice does no harm.
@@ -53,7 +53,7 @@ func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed)
 	allowFlags(c, allowed)
 }
 
-// decide selects the records and applies the decision of a command to them.
+// decide selects the records and applies a command's decision to them.
 func (p *program) decide(ctx context.Context, command string, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
 	return p.withParking(ctx, func(ctx context.Context, cfg *config.Config) error {
 		log, err := p.logger(cfg, p.Stderr)

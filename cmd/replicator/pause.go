@@ -26,7 +26,8 @@ func newPause(p *program) *cobra.Command {
 		Use:     "pause --table TABLE [flags]",
 		Short:   "Pause a table",
 		GroupID: groupOperate,
-		Long: `Pause a table on all machines within seconds: its stream, copies, sweeps, verifies and publishing.
+		Long: `Pause all work on a table within seconds, on all machines: reading its stream, copies, sweeps,
+verifies and publishing.
 
 In-flight work is applied and committed first; other tables continue. A restart does not end the
 pause. replicator status shows what is paused.
@@ -39,7 +40,7 @@ load.`,
 	}
 	c.Flags().SortFlags = false
 	c.Flags().StringVar(&o.Table, "table", "", "the source `TABLE`")
-	c.Flags().StringVar(&o.Reason, "reason", "", "`TEXT` of at most 200 bytes that status shows")
+	c.Flags().StringVar(&o.Reason, "reason", "", "`TEXT` that status shows; at most 200 bytes")
 	allowFlags(c, &o.Allowed)
 	return c
 }
@@ -50,8 +51,8 @@ func newResume(p *program) *cobra.Command {
 		Use:     "resume --table TABLE [flags]",
 		Short:   "Resume a paused table",
 		GroupID: groupOperate,
-		Long: `Resume a paused table from its checkpoints. If the stream dropped changes meanwhile, the table needs
-a load, and status shows it.`,
+		Long: `Resume a paused table from its checkpoints. If the stream has dropped changes meanwhile, the table
+needs a load, and status says so.`,
 		Example: `  replicator resume --table Orders`,
 		Args:    none,
 		RunE:    func(c *cobra.Command, _ []string) error { return p.pull(c.Context(), o, (*lever.Operator).Resume) },

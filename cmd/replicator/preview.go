@@ -27,11 +27,11 @@ func newPreview(p *program) *cobra.Command {
 Bigtable is not contacted.
 
 The item comes from the source by its key (--key), from the first items of a scan (--sample), or
-from a file in DynamoDB's JSON (--item). The file is what "aws dynamodb get-item" or "scan" prints
-or an export to S3 holds, with or without gzip.
+from a file in DynamoDB's JSON (--item). The file is the output of "aws dynamodb get-item" or "scan",
+or a file of an export to S3, with or without gzip.
 
 --item with --primary-key works offline, without an account. Cells have the time of this read; a
-copy or a change writes its own time. The output is item data.
+real copy or change would use its own time. The output is item data.
 
 If an item cannot be mapped, the reason is shown and the exit status is 3. A migration would park
 that item.`,

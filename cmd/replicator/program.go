@@ -31,11 +31,11 @@ type program struct {
 	timeout    time.Duration
 	service    bool // the command's stderr is a log
 
-	bounded context.Context               // the command's context with --timeout, once it called within
+	bounded context.Context               // the command's context with --timeout, set by within
 	plain   io.Writer                     // the real stderr, if Stderr writes log records; see inRecords
 	records *slog.Logger                  // the log, once its format is known to be JSON
-	said    *slog.Logger                  // the same at level info, for text that ignores the configured level
-	rereads atomic.Pointer[chan struct{}] // makes a worker reload its configuration; nil: SIGHUP ends the command
+	said    *slog.Logger                  // the same log at level info, for text that must appear at any configured level
+	rereads atomic.Pointer[chan struct{}] // requests a reload of the configuration; nil: SIGHUP ends the command
 	quiet   bool                          // the user already knows that the command was stopped
 }
 
@@ -44,8 +44,8 @@ func process() *program {
 	return &program{Console: terminal.Console{Stdout: os.Stdout, Stderr: os.Stderr, Env: os.LookupEnv}}
 }
 
-// execute runs one command line to its end and returns the exit status. It reports an error on
-// stderr once.
+// execute runs one command line to its end and returns the exit status. It writes the error, if
+// any, to stderr.
 func execute(args []string, p *program) int {
 	ctx, stop := interruptible(context.Background(), p.hangup)
 	defer stop()
@@ -71,7 +71,7 @@ func (r *reported) Unwrap() error { return r.error }
 // signal to the process and to its group, so it arrives twice.
 const oneRequest = 500 * time.Millisecond
 
-// hangup handles SIGHUP. It reports whether the command continues.
+// hangup handles SIGHUP. It returns true if the command continues.
 func (p *program) hangup() bool {
 	rereads := p.rereads.Load()
 	if rereads == nil {
@@ -85,9 +85,9 @@ func (p *program) hangup() bool {
 }
 
 // interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP; its cause is
-// a signalled. The second signal ends the process at once: a clean stop waits for the network, and
-// an operator who sends two signals does not want to wait. If hangup returns true, SIGHUP does not
-// end the context.
+// a signalled. The second signal ends the process immediately: a clean stop waits for the network,
+// and an operator who sends two signals does not want to wait. If hangup returns true, SIGHUP does
+// not end the context.
 func interruptible(parent context.Context, hangup func() bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
@@ -133,8 +133,8 @@ func (p *program) within(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // concluded returns the error of a command whose context may have ended by a signal or --timeout.
-// The command's own error is then only the text of an interrupted client, so the signal or the
-// timeout is reported as the reason. An error with a result of the command is kept.
+// In that case the command's own error is only the text of an interrupted client, so concluded
+// reports the signal or the timeout instead. It keeps an error that is a result of the command.
 func (p *program) concluded(err error) error {
 	if cause := context.Cause(p.bounded); err == nil || cause == nil || errors.Is(cause, context.Canceled) {
 		return err // the context has not ended, or ended with its command
@@ -166,7 +166,7 @@ func (p *program) load(flags ...config.Flag) (*config.Config, error) {
 	return cfg, err
 }
 
-// read finds, reads and checks the configuration, without further effects.
+// read finds, reads and checks the configuration, and has no other effect.
 func (p *program) read(flags ...config.Flag) (*config.Config, error) {
 	path, err := config.Find(p.configPath, p.Env)
 	if err != nil {

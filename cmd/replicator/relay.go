@@ -15,16 +15,16 @@ run does.
 Each message is a CloudEvent in JSON with the item before and after the change. Its ordering key is
 a hash of table and item key. After a crash some changes are published again, with the same id.
 
-relay itself writes existing items, and every later load, to the target. --loads also publishes
-those items. Give it to every relay process, before the load begins.
+relay itself writes existing items to the target, and those of every later load. --loads also
+publishes them. Give it to every relay process before a load begins.
 
 Without --apply, processes of run --from pubsub pull relay.subscription and write the changes.
 Create the subscription first: earlier messages can never be confirmed as applied. The table is in
 sync when every published change is confirmed.
 
 The ledger records the mode of each table, and a process of another mode is refused. To change it,
-stop all old processes and start the new one with --accept-mode-change. A table that leaves its
-topic needs a load.`,
+stop all processes, then start one in the new mode with --accept-mode-change. A table that is no longer
+applied from its topic needs a load.`,
 		Example: `  replicator relay
   replicator relay --apply
   replicator relay --apply --loads

@@ -48,7 +48,7 @@ Any number of processes may run with one config. They share the work through lea
 table, and take over from a process that died. A restart resumes from the checkpoints.
 
 The first SIGINT or SIGTERM stops it cleanly: it applies the pages it has read, saves checkpoints
-and releases leases. A second one ends it at once. That loses nothing either.
+and releases leases. A second signal ends it immediately. That loses nothing either.
 
 SIGHUP reloads max_rows_per_second, max_read_capacity and pause_above_target_cpu of backfill from
 the config. Other changes need a restart, and the log names them. On a terminal, with --once and
@@ -94,7 +94,7 @@ GOMEMLIMIT is set.`,
 // bindOnce defines the flags of a run that ends by itself.
 func (f *runFlags) bindOnce(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and exit; a shard is drained after 10 empty pages over --idle")
-	flags.DurationVar(&f.idle, "idle", 10*time.Second, "with --once: `DURATION` for which a drained shard must be empty; less with 1,000 shards or more")
+	flags.DurationVar(&f.idle, "idle", 10*time.Second, "with --once: `DURATION` for which a drained shard must stay empty; shorter with 1,000 shards or more")
 }
 
 // bind defines the flags that every worker has.
@@ -109,9 +109,9 @@ func (f *runFlags) bind(c *cobra.Command) {
 	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/, only to this machine; they have no item data")
 }
 
-// served returns the error of a run that a signal ended. A service that a service manager has
-// stopped succeeded, even if it had not started its work yet: service managers such as systemd
-// accept only status 0. A run that should have ended by itself was interrupted, which is an error.
+// served returns the error of a run that a signal ended. For a service that was stopped, it returns
+// nil, even if the service had not started its work: service managers such as systemd accept only
+// status 0. A run that should have ended by itself was interrupted, which is an error.
 func (f *runFlags) served(err error) error {
 	var s terminal.Signalled
 	if errors.As(err, &s) && s.Signal != os.Interrupt && !f.once && !f.dryRun && diag.ExitCode(err) == diag.ExitInterrupted {
@@ -123,7 +123,7 @@ func (f *runFlags) served(err error) error {
 // fromPubSub is the only value of --from.
 const fromPubSub = "pubsub"
 
-// check rejects flags that do not make sense together.
+// check rejects combinations of flags that make no sense.
 func (f *runFlags) check(idleSet bool) error {
 	switch {
 	case f.idle <= 0:
@@ -141,7 +141,7 @@ func (f *runFlags) check(idleSet bool) error {
 	case f.once:
 		return diag.BadUsage("--once and --dry-run exclude each other", "a dry run ends by itself")
 	case f.noBackfill:
-		return diag.BadUsage("--no-backfill and --dry-run exclude each other", "a dry run reads the items too, to see whether they can be mapped")
+		return diag.BadUsage("--no-backfill and --dry-run exclude each other", "a dry run also reads the items, to check whether they can be mapped")
 	case f.acceptMode:
 		return diag.BadUsage("--accept-mode-change and --dry-run exclude each other", "a dry run does not read the ledger, which holds the mode")
 	case f.acceptMapping:

@@ -35,8 +35,8 @@ func newStatus(p *program) *cobra.Command {
 		GroupID: groupOperate,
 		Long: `Show the state of the migration from the ledger. It changes nothing, and no worker needs to run.
 
-Lag is the age of the last applied change while more changes wait. Otherwise it is the time since
-the stream was last empty, marked with ~. For a pattern, > marks a minimum, because the lag of one
+While changes wait, lag is the age of the last applied change. Otherwise it is the time since the
+stream was last empty, marked with ~. For a pattern, > marks a minimum, because the lag of one
 table is unknown.
 
 Headroom is the time left until the stream drops unread changes; < marks a maximum. Rates and
@@ -92,15 +92,15 @@ ends with 4.`,
 	return c
 }
 
-// allowFlags adds the flags with which a command that writes accepts endpoints other than the
-// clouds'.
+// allowFlags adds the flags with which a command that writes accepts emulators and insecure
+// endpoints.
 func allowFlags(c *cobra.Command, allowed *config.Allowed) {
 	c.Flags().BoolVar(&allowed.Emulator, "allow-emulator", false, "allow the Bigtable emulator, and AWS endpoints that are plain http or not Amazon's")
 	c.Flags().BoolVar(&allowed.Insecure, "allow-insecure-endpoint", false, "allow an AWS endpoint that is plain http on another host")
 }
 
 // allowEmulatorOfReader adds --allow-emulator to commands that only read, so that a script can pass
-// it to all commands. These commands do not require it: they print EMULATOR where it matters.
+// it to all commands. These commands do not require the flag: they print EMULATOR where it matters.
 func allowEmulatorOfReader(c *cobra.Command) {
 	c.Flags().Bool("allow-emulator", false, "no effect: commands that only read allow emulators, and name them")
 }
@@ -173,8 +173,7 @@ func checkInterval(interval time.Duration) error {
 	return nil
 }
 
-// withConfig returns the flags that make the command of a next step use this command's
-// configuration.
+// withConfig returns the flags that a suggested command needs to use this command's configuration.
 func (p *program) withConfig() string {
 	if p.configPath == "" {
 		return ""

@@ -19,8 +19,8 @@ import (
 // other programs collect.
 const service = "service"
 
-// foresee reads the command line and the environment, to choose the form of errors that occur
-// before flags and configuration are read.
+// foresee reads the command line and the environment in advance. It chooses the form of errors that
+// occur before flags and configuration are parsed.
 func (p *program) foresee(root *cobra.Command, args []string) {
 	if given(args, "--output", "-o") == "json" {
 		p.Output = "json"
@@ -37,9 +37,9 @@ func (p *program) format(flag string) string {
 	return cmp.Or(flag, variable)
 }
 
-// write sets stderr to a format of the log: text, or only lines of JSON. Without a requested
-// format, stderr is text on a terminal, where the user may be asked for confirmation. Elsewhere it
-// is text, unless the command is a service or writes a JSON document to stdout.
+// write sets stderr to a format of the log: text, or only lines of JSON. By default, stderr is text
+// on a terminal, where the user may be asked for confirmation. Elsewhere it is JSON if the command
+// is a service or writes a JSON document to stdout, and text otherwise.
 func (p *program) write(format, level string) error {
 	if admin.LogFormat(format, p.onTerminal() || !p.service && !p.AsJSON()) == "json" {
 		return p.inRecords(level)
@@ -67,8 +67,8 @@ func given(args []string, long, short string) string {
 	return ""
 }
 
-// inRecords makes stderr a log in JSON. Every line is a record: log records of at least the level,
-// and text for people as records.
+// inRecords makes stderr a JSON log in which every line is a record. Text for people becomes
+// records, too. Log records below the level are left out.
 func (p *program) inRecords(level string) error {
 	if p.plain == nil {
 		p.plain = p.Stderr

@@ -18,7 +18,7 @@ type verifying struct {
 	sample, change string
 }
 
-// scope parses the flags that choose what is compared.
+// scope parses the flags that choose which rows are compared.
 func (v *verifying) scope() error {
 	given := 0
 	for _, one := range []bool{v.full, v.sample != "", v.change != ""} {
@@ -43,7 +43,7 @@ func (v *verifying) scope() error {
 	return nil
 }
 
-// checkRepair rejects flags that do not make sense together.
+// checkRepair rejects combinations of flags that make no sense.
 func (v *verifying) checkRepair() error {
 	switch {
 	case v.RemoveForeign && !v.Repair:
@@ -56,11 +56,11 @@ func (v *verifying) checkRepair() error {
 	return nil
 }
 
-// memoryOfVerify is the memory that the command should not exceed. Sums of both sides and
-// short-lived pages take about half of it.
+// memoryOfVerify is the memory that the command should not exceed. The sums of both sides and
+// short-lived pages use about half of it.
 const memoryOfVerify = 176 << 20
 
-// verify runs a command with the configuration.
+// verify loads the configuration and calls do with an operator for it.
 func (p *program) verify(ctx context.Context, v *verifying, do func(ctx context.Context, o *comparison.Operator) error) error {
 	memory.Bound(memoryOfVerify)
 	ctx, cancel := p.within(ctx)
@@ -106,8 +106,8 @@ again to confirm.
 --report writes a file with one JSON line for each difference, with its key. Beside it, it writes an
 HTML page with hashes of keys. Values need --show-values.
 
-The exit status is 1 if it cannot compare, 3 if rows differ or stay in flight, and 4 if a time limit
-passes first. status and verify status show the last result.`,
+The exit status is 1 if the comparison fails, 3 if rows differ or stay in flight, and 4 if a time
+limit passes first. status and verify status show the last result.`,
 		Example: `  replicator verify
   replicator verify --table Orders --sample 1%
   replicator verify --table Orders --changed-since 10m --show-values
@@ -129,7 +129,7 @@ passes first. status and verify status show the last result.`,
 	f.StringVar(&v.Table, "table", "", "only this source `TABLE`")
 	f.BoolVar(&v.full, "full", false, "compare everything; this is the default")
 	f.StringVar(&v.sample, "sample", "", "compare a `SHARE` of the items, chosen by a hash of their keys, such as 1%")
-	f.StringVar(&v.change, "changed-since", "", "compare only rows with cells of the last `DURATION`, such as 10m")
+	f.StringVar(&v.change, "changed-since", "", "compare only rows with cells written in the last `DURATION`, such as 10m")
 	f.BoolVar(&v.Repair, "repair", false, "fix differences")
 	f.BoolVar(&v.RemoveForeign, "remove-foreign", false, "with --repair: also remove extra rows not written by this migration")
 	f.BoolVar(&v.DryRun, "dry-run", false, "with --repair: show what it would do, and write nothing")
@@ -186,7 +186,7 @@ func newVerifyStep(p *program, step, short, long, example string) *cobra.Command
 
 func newVerifyPause(p *program) *cobra.Command {
 	return newVerifyStep(p, comparison.Pause, "Pause verifies",
-		`Pause verifies. Workers finish their current pages; a command that waits for a verify ends.`,
+		`Pause verifies. Workers finish their current pages. Commands that wait for a verify end.`,
 		`  replicator verify pause --table Orders`)
 }
 
@@ -198,6 +198,6 @@ func newVerifyResume(p *program) *cobra.Command {
 
 func newVerifyCancel(p *program) *cobra.Command {
 	return newVerifyStep(p, comparison.Cancel, "End verifies without a result",
-		`End running verifies. They get no result; an earlier result stays.`,
+		`End running verifies without a result. Earlier results stay.`,
 		`  replicator verify cancel --table Orders`)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/build"
 )
 
-// version, revision and date are set by builds with -ldflags "-X main.version=v1.2.3 -X
-// main.revision=0123abc -X main.date=2026-11-25T10:00:00Z": make, the images and the releases do
-// this.
+// version, revision and date are set by the linker: -ldflags "-X main.version=v1.2.3 -X
+// main.revision=0123abc -X main.date=2026-11-25T10:00:00Z". Make, the image builds and the releases
+// set them.
 var version, revision, date string
 
 // thisBuild returns the build data that the linker and the toolchain recorded.

@@ -101,7 +101,7 @@ func NewMetrics(build Build) *Metrics {
 	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table, by DynamoDB's count, which is hours old.", table)
 	m.writeDurations = register(m, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "replicator_target_write_duration_seconds", Help: "Duration of single write requests to the target.",
-		// A guarded write within the region takes a few milliseconds. The limits are those of an emulator and of a deadline.
+		// A guarded write within the region takes a few milliseconds. The smallest bucket suits an emulator, and the largest a request that reaches its deadline.
 		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30},
 	}))
 	m.writeErrors = counter("replicator_target_write_errors_total", "Write requests to the target that failed, by gRPC status code.", "code")

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// sharedFor is how old a reading may be from which a status request is answered. So many concurrent
-// pages and scripts cost the ledger only one reading per second.
+// sharedFor is the maximum age of a reading that answers a status request. Any number of concurrent
+// pages and scripts thus cost the ledger only one reading per second.
 const sharedFor = time.Second
 
 // sharedStatus answers from one reading of the ledger all requests that arrive during the reading,

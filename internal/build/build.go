@@ -9,29 +9,30 @@ import (
 	"strings"
 )
 
-// Info says which program this is.
+// Info identifies the program.
 type Info struct {
 	Schema   string `json:"schema"`   // replicator.version/v1
 	Version  string `json:"version"`  // "unknown build" if unknown
 	Revision string `json:"revision"` // commit, with "+changes" if the tree was modified; "unknown" if it was not recorded
-	Date     string `json:"date"`     // of the commit, RFC 3339; "unknown" if it was not recorded
+	Date     string `json:"date"`     // time of the commit, RFC 3339; "unknown" if it was not recorded
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// Unknown stands for a revision or a date that nothing has recorded.
+// Unknown is the value of a revision or a date that was not recorded.
 const Unknown = "unknown"
 
 // unknownBuild is the version of a program that was built without any record of its sources.
 const unknownBuild = "unknown build"
 
-// pseudoVersion is a version that Go makes of a commit: its end is the beginning of the commit's
-// hash.
+// pseudoVersion matches a version that Go derives from a commit. It ends with the beginning of the
+// commit's hash.
 // Source: https://go.dev/ref/mod#pseudo-versions
 var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(?:\+\S*)?$`)
 
-// Identify tells which program this is. What the linker was given goes before what the toolchain
-// recorded: the module's version, and the commit of a build in a working copy. Info may be nil.
+// Identify returns the identity of the program. Values from the linker take precedence over those
+// that the toolchain recorded: the module's version, and the commit of a build in a working copy.
+// Info may be nil.
 func Identify(version, revision, date string, info *debug.BuildInfo) Info {
 	b := Info{
 		Schema: "replicator.version/v1", Version: version, Revision: revision, Date: date,
@@ -47,7 +48,7 @@ func Identify(version, revision, date string, info *debug.BuildInfo) Info {
 		b.Revision = recorded(info)
 	}
 	if b.Version == "" {
-		// As git describe names a commit without tags.
+		// The form in which git describe names a commit without tags.
 		commit, changes, _ := strings.Cut(b.Revision, "+")
 		b.Version = commit[:min(len(commit), 12)]
 		if changes != "" {
@@ -66,7 +67,7 @@ func Identify(version, revision, date string, info *debug.BuildInfo) Info {
 	return b
 }
 
-// recorded is the commit that the toolchain recorded; "" if it recorded none.
+// recorded returns the commit that the toolchain recorded; "" if none.
 func recorded(info *debug.BuildInfo) string {
 	commit := setting(info, "vcs.revision")
 	switch found := pseudoVersion.FindStringSubmatch(info.Main.Version); {
@@ -78,7 +79,7 @@ func recorded(info *debug.BuildInfo) string {
 	return commit
 }
 
-// setting is what the toolchain recorded of the build under a name; "" if nothing.
+// setting returns the value that the toolchain recorded under a name; "" if none.
 func setting(info *debug.BuildInfo, name string) string {
 	for _, s := range info.Settings {
 		if s.Key == name {

@@ -25,12 +25,12 @@ type Beginning struct {
 	Since   time.Time // only rows with cells since; zero: all
 	Items   int64     // about how many the source has
 	Bytes   int64
-	Ago     time.Duration // instead of Since: this long before now
-	Late    time.Duration // how late the application itself may write the target; 0: it does not
+	Ago     time.Duration // instead of Since: a time before now
+	Late    time.Duration // by how much the application's own writes to the target may be late; 0: it has none
 	Owned   bool          // no other program writes the target
 }
 
-// Compare compares the whole table in this process, while nothing writes either side.
+// Compare compares the whole table in this process. Nothing may write either side meanwhile.
 func (b Beginning) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
 	result, err := verifies.CompareFrozen(ctx, b.options(), state, b.Bytes, newKey())
 	return stored(result, state), err

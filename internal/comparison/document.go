@@ -24,7 +24,7 @@ import (
 const (
 	// schemaName names the form of the document, which verify.schema.json describes.
 	schemaName = "replicator.verify/v1"
-	// mostShown bounds the findings of a table that are written for people, mostListed those in the
+	// mostShown bounds the findings of a table in the text for people, and mostListed those in the
 	// document.
 	mostShown  = 20
 	mostListed = 1000
@@ -50,13 +50,13 @@ type Document struct {
 	Schema string    `json:"schema"`
 	Name   string    `json:"name"`
 	At     time.Time `json:"at"`
-	// PricesDate and Currency belong to the list prices of Spent.
+	// PricesDate is the date of the list prices of spent.
 	PricesDate string              `json:"prices_date"`
-	Currency   string              `json:"currency"`
+	Currency   string              `json:"currency"` // currency of spent
 	Tables     []Table             `json:"tables"`
 	NextSteps  []standing.NextStep `json:"next_steps"`
 
-	left error // the error that says when the application left the source, or nil
+	left error // the error with the time at which the application left the source, or nil
 }
 
 // Table is one source table.
@@ -64,9 +64,9 @@ type Table struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 	State  string `json:"state"`
-	// Progress is null unless a verify is running, and Result unless one has completed.
+	// Progress is null unless a verify is running.
 	Progress *Progress `json:"progress"`
-	Result   *Result   `json:"result"`
+	Result   *Result   `json:"result"` // null unless a verify has completed
 	// Repair is the outcome of a repair; null without one.
 	Repair *repair.Document `json:"repair"`
 }
@@ -74,15 +74,15 @@ type Table struct {
 // Progress is the progress of a verify.
 type Progress struct {
 	BegunAt *time.Time `json:"begun_at"`
-	Way     string     `json:"way"` // quiet or live
-	Why     string     `json:"why"` // why this way was chosen
+	Way     string     `json:"way"` // the mode: quiet or live
+	Why     string     `json:"why"` // why this mode was chosen
 	Phase   int        `json:"phase"`
-	Parts   Parts      `json:"parts"` // of the phase
-	Items   int64      `json:"items"` // read of the source so far
-	Rows    int64      `json:"rows"`  // and of the target
+	Parts   Parts      `json:"parts"` // parts of the current phase
+	Items   int64      `json:"items"` // items read from the source so far
+	Rows    int64      `json:"rows"`  // rows read from the target so far
 	// Estimate is DynamoDB's count of items, which may be hours old.
 	Estimate  *int64  `json:"estimate"`
-	Differing int64   `json:"differing"` // found so far
+	Differing int64   `json:"differing"` // differing rows found so far
 	ReadUnits float64 `json:"read_units"`
 	// Spent is the cost so far: reads of the source, and egress from AWS.
 	Spent      []cost.Line `json:"spent"`
@@ -105,8 +105,8 @@ type Result struct {
 	EndedAt   time.Time   `json:"ended_at"`
 	Way       string      `json:"way"`
 	Why       string      `json:"why"`
-	Sample    *float64    `json:"sample"` // the share of the items; null: all
-	Since     *time.Time  `json:"since"`  // only changes since then; null: all
+	Sample    *float64    `json:"sample"` // the share of the items that was compared; null: all
+	Since     *time.Time  `json:"since"`  // only changes since then were compared; null: all
 	Items     int64       `json:"items"`
 	Rows      int64       `json:"rows"`
 	Compared  int64       `json:"compared"`
@@ -120,16 +120,16 @@ type Result struct {
 	LeftOut   int64       `json:"left_out"`
 	ReadUnits float64     `json:"read_units"`
 	Spent     []cost.Line `json:"spent"`
-	Blind     []string    `json:"blind"`    // differences that a comparison of this scope cannot find
-	Findings  []Finding   `json:"findings"` // the first thousand
+	Blind     []string    `json:"blind"`    // kinds of differences that a comparison of this scope cannot find
+	Findings  []Finding   `json:"findings"` // the first thousand findings
 }
 
 // Finding is a row that differs from its item.
 type Finding struct {
 	Kind    string   `json:"kind"`
 	Target  string   `json:"target"`
-	KeyHash string   `json:"key_hash"` // of the item, else of the row
-	Key     *string  `json:"key"`      // with --show-values: DynamoDB JSON, else the row
+	KeyHash string   `json:"key_hash"` // of the item, or of the row if the item is unknown
+	Key     *string  `json:"key"`      // only with --show-values: the item's key in DynamoDB JSON, or the row
 	Columns []Column `json:"columns"`
 	// MoreColumns is how many other columns differ.
 	MoreColumns int     `json:"more_columns"`
@@ -141,12 +141,12 @@ type Column struct {
 	Column    string  `json:"column"`
 	WantHash  *string `json:"want_hash"`
 	HaveHash  *string `json:"have_hash"`
-	WantValue *string `json:"want"` // with --show-values
+	WantValue *string `json:"want"` // the value in the item; only with --show-values
 	HaveValue *string `json:"have"`
 }
 
-// KeyHash returns the name of a finding if keys are not shown: the hash by which parked items and
-// explain name the item, or a hash of the row if the item is unknown.
+// KeyHash returns the name of a finding when keys are not shown. It is the hash by which parked
+// items and explain identify the item, or a hash of the row if the item is unknown.
 func KeyHash(m *transform.Mapping, f verify.Finding) string {
 	name := f.Table + "\x00" + f.Row
 	if f.Keys.Exists() {
@@ -259,7 +259,8 @@ func (d *Document) render(w io.Writer) error {
 	return standing.WriteNext(w, d.NextSteps)
 }
 
-// renderCost writes the reads and the cost of a comparison; nothing if the source counts no units.
+// renderCost writes the reads and the cost of a comparison. It writes nothing if the source counts
+// no units.
 func (d *Document) renderCost(w io.Writer, source string, units float64, spent []cost.Line) {
 	total := 0.0
 	for _, line := range spent {
@@ -279,8 +280,8 @@ func (t *Table) progressText() string {
 	return text
 }
 
-// renderFindings writes the findings, and the differences that a comparison of this scope cannot
-// find.
+// renderFindings writes the findings, and the kinds of differences that a comparison of this scope
+// cannot find.
 func (t *Table) renderFindings(w io.Writer) {
 	r := t.Result
 	if r.Why != "" {

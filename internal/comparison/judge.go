@@ -36,7 +36,7 @@ func (o *Operator) judge(now time.Time) *Document {
 		if strings.HasPrefix(command, "verify --repair") && t.state.Apply == checkpoint.Topic { // appliers write the rows
 			command, why = "backfill redo", "loads all items of "+out.Source+" again; in mode topic no command repairs single rows"
 		}
-		if command != "" && d.left == nil { // otherwise the command is refused
+		if command != "" && d.left == nil { // after the application has left, the command would be refused
 			d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command+" --table TABLE", t.config.From, o.With), Why: why})
 		}
 	}
@@ -82,8 +82,8 @@ func next(t Table) (command, why string) {
 	return "", ""
 }
 
-// repairOf returns the repair for a verify's findings. If they are only rows that this migration
-// did not write, a repair does nothing unless it may remove them.
+// repairOf returns the repair command for a verify's findings. If all of them are rows that this
+// migration did not write, a repair must be allowed to remove foreign rows, or it does nothing.
 func repairOf(r *Result) string {
 	if r.Missing+r.Different+r.Extra == 0 {
 		return "verify --repair --remove-foreign"
@@ -95,7 +95,7 @@ func repairOf(r *Result) string {
 func progressOf(s checkpoint.TableState, parts []checkpoint.Part, prices cost.Prices, now time.Time) *Progress {
 	run := s.Verify
 	var plan verify.Plan
-	_ = json.Unmarshal(run.Plan, &plan) // a later version may have written it: the known parts are shown
+	_ = json.Unmarshal(run.Plan, &plan) // a later version may have written it; show the known parts
 	sums := checkpoint.PartsDone(parts, run.Parts)
 	p := &Progress{Way: string(plan.Way), Why: plan.Why, Phase: run.Phase, Parts: Parts{Total: sums.Total, Done: sums.Done, Held: sums.Held},
 		Items: run.Sums.Items, Rows: run.Sums.Rows, Differing: run.Sums.Differing(), ReadUnits: run.Sums.Units}

@@ -26,13 +26,13 @@ type Operator struct {
 	Allowed config.Allowed
 	With    string // flags for the commands in messages
 	Table   string // "" for all
-	// Sample is the share of the items to compare, 0 for all. ChangedSince limits the comparison to
-	// changes within that time, 0 for all.
+	// Sample is the share of the items to compare; 0 means all. ChangedSince limits the comparison
+	// to changes within that time; 0 means all.
 	Sample       float64
 	ChangedSince time.Duration
 	// ShowValues shows keys and values of differing rows.
 	ShowValues bool
-	// Waits makes this process work on the parts until the verify is over; otherwise only workers
+	// Waits makes this process work on the parts until the verify is over. Otherwise only workers
 	// do.
 	Waits bool
 	// Repair fixes the differences that a comparison found; with DryRun it only shows what it would
@@ -93,7 +93,7 @@ func (o *Operator) Show(ctx context.Context) error {
 		return o.write(o.judge(o.now(ctx)))
 	}
 	lists := func(t table) bool { return t.lists() }
-	if slices.ContainsFunc(o.tables, lists) { // their keys are named by the mapping, which needs the source's key schema
+	if slices.ContainsFunc(o.tables, lists) { // the mapping names their keys, and needs the source's key schema for that
 		if err := o.connect(ctx); err != nil {
 			return err
 		}

@@ -19,8 +19,8 @@ import (
 // lineSchema names the form of a report's lines.
 const lineSchema = "replicator.verify_report/v1"
 
-// line is one line of a report: one for each recorded difference, and after those of a table one
-// with its counts.
+// line is one line of a report. There is one for each recorded difference of a table, followed by
+// one with the table's counts.
 type line struct {
 	Schema string `json:"schema"` // replicator.verify_report/v1
 	Source string `json:"source"`
@@ -30,16 +30,15 @@ type line struct {
 	Row     string   `json:"row,omitempty"` // its key, quoted if it is not plain text
 	Key     string   `json:"key,omitempty"` // of the item, in DynamoDB's JSON; empty for foreign rows
 	KeyHash string   `json:"key_hash,omitempty"`
-	Version string   `json:"version,omitempty"` // version in the row
+	Version string   `json:"version,omitempty"` // the version in the row
 	Columns []Column `json:"columns,omitempty"`
 	// MoreColumns is how many other columns differ.
 	MoreColumns int    `json:"more_columns,omitempty"`
 	Reason      string `json:"reason,omitempty"`
-	// Listed is the number of lines of the table, LeftOut the number of differences without a line.
-	// Like Result, they are only on the last line of a table.
+	// Listed is the number of lines of the table; only on the last line of a table.
 	Listed  *int    `json:"listed,omitempty"`
-	LeftOut *int64  `json:"left_out,omitempty"`
-	Result  *Result `json:"result,omitempty"`
+	LeftOut *int64  `json:"left_out,omitempty"` // number of differences without a line; only on the last line of a table
+	Result  *Result `json:"result,omitempty"`   // only on the last line of a table
 }
 
 // report writes the file with a line for each difference, and the page next to it. Only the user
@@ -162,8 +161,8 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 // after items, only if the document has them (ShowValues).
 func writePage(w io.Writer, d *Document) error { return pageTemplate.Execute(w, shownOf(d)) }
 
-// shownOf returns the template's data for a document. All is clean if every table has a result that
-// is clean and not stale, and no verify is running.
+// shownOf returns the template's data for a document. The page is "all clean" if every table has a
+// result that is clean and not stale, and no verify is running.
 func shownOf(d *Document) shown {
 	p := shown{Document: d, Style: page.Style(), Policy: page.Policy(), Clean: true}
 	for _, t := range d.Tables {

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// itemsPerSecond is about how many items one process compares a second, before anything was
-	// measured.
+	// itemsPerSecond is about how many items one process compares per second, until a measurement
+	// exists.
 	itemsPerSecond = 10_000
 	// partsAtOnce is how many parts of a table this process works on at once.
 	partsAtOnce = 4

@@ -19,8 +19,8 @@ const anyService = "AWS_ENDPOINT_URL"
 // endpoint is the address to which a setting redirects a service.
 type endpoint struct{ where, url string }
 
-// awsEndpoints are the endpoints that the environment and its AWS profile name. The SDK's clients
-// use the same ones; a test compares both. Source:
+// awsEndpoints are the endpoints that are named by the environment and its AWS profile. The SDK's
+// clients use the same ones; a test compares both. Source:
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 type awsEndpoints struct {
 	env     Lookup
@@ -28,8 +28,8 @@ type awsEndpoints struct {
 	profile awsconfig.SharedConfig
 }
 
-// endpointsOf reads the profile. A profile that cannot be read has no endpoints: the SDK refuses it
-// when clients are made.
+// endpointsOf reads the profile. A profile that cannot be read has no endpoints, because the SDK
+// refuses it when clients are made.
 func endpointsOf(env Lookup) awsEndpoints {
 	e := awsEndpoints{env: env, name: "default"}
 	for _, variable := range []string{"AWS_DEFAULT_PROFILE", "AWS_PROFILE"} {
@@ -65,9 +65,9 @@ func (e awsEndpoints) ignored() bool {
 	return ignored != nil && *ignored
 }
 
-// of returns the endpoint to which a service is redirected, or nothing. The more specific setting
-// wins, then the environment. But the SDK lets the general variable override the services of a
-// profile as soon as it is set, even if it is empty.
+// of returns the endpoint to which a service is redirected; zero if it is not. The more specific
+// setting wins, then the environment. There is one exception: if the general variable is set, even
+// to an empty value, the SDK lets it override the services of a profile.
 func (e awsEndpoints) of(service string) endpoint {
 	if e.ignored() {
 		return endpoint{}
@@ -101,7 +101,7 @@ func (e awsEndpoints) used() (used []endpoint) {
 }
 
 // checkPair refuses to redirect tables to an emulator without their streams, or the reverse. If
-// only one of them is set, to an AWS endpoint, both are in AWS.
+// only one of the two is set, and to an AWS endpoint, both are in AWS.
 func (e awsEndpoints) checkPair() diag.List {
 	led, other, affected := e.of(awshost.Tables), awshost.Streams, "the stream would be read from real AWS"
 	if isElsewhere(led) == isElsewhere(e.of(awshost.Streams)) {
@@ -131,8 +131,8 @@ func (e awsEndpoints) settingLike(set endpoint, service string) string {
 }
 
 // checkServices refuses an AWS endpoint of another service, such as the endpoint of streams for
-// tables: it would reject every request. The endpoint for all services is checked against the two
-// that are always used.
+// tables, because it would reject every request. It checks the endpoint for all services against
+// the two services that are always used.
 func (e awsEndpoints) checkServices() (found diag.List) {
 	for _, service := range awshost.Services {
 		at := e.of(service)
@@ -155,9 +155,9 @@ func (e awsEndpoints) checkServices() (found diag.List) {
 	return found
 }
 
-// CheckEndpointRegion refuses an AWS endpoint in another region than the one for which requests are
-// signed, because AWS would reject them all. It returns nil if the endpoint names no region, or is
-// an emulator's.
+// CheckEndpointRegion refuses an AWS endpoint in a region other than the one for which requests are
+// signed, because AWS would reject them all. It returns nil if the endpoint names no region, or
+// belongs to an emulator.
 func CheckEndpointRegion(endpoint, region string) error {
 	if !awshost.IsEndpoint(endpoint) {
 		return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // dictionary decodes a mapping whose keys are chosen by the user, in their order. An entry is a
-// section, or a single value that stands for one of its keys.
+// section, or a single value for one of the section's keys.
 func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind == yaml.AliasNode || n.Tag == "!!null" && n.Value == "" {
 		d.bad[path] = d.bad[path] || n.Kind == yaml.AliasNode
@@ -31,7 +31,7 @@ func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path strin
 		}
 		if key.Kind != yaml.ScalarNode || key.Value == "" {
 			d.report(diag.Error{Code: diag.YAMLRefused, Pos: d.at(key), What: "a name in " + path + " is not plain text",
-				Cause: "this is a list, a mapping or empty, where a name is expected", Fix: "write a name"})
+				Cause: "a name is expected here, but this is a list, a mapping or empty", Fix: "write a name"})
 			continue
 		}
 		if earlier := first[key.Value]; earlier != nil {
@@ -80,7 +80,7 @@ func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 	}
 	if f.filled && v.Len() == 0 {
 		d.fault(&fault{diag.InvalidValue, "the list is empty", "an empty list is ambiguous, because a missing key means everything",
-			"remove the key, or list what to write"}, d.at(n), path, "")
+			"remove the key, or list the attributes to write"}, d.at(n), path, "")
 	}
 }
 

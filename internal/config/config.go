@@ -8,14 +8,14 @@
 //	default   value if the key is not given
 //	required  example value; the key has no default and must be given
 //	oneof     allowed values, separated by commas
-//	later     values that the format defines but this version does not implement; a trailing * stands for anything
+//	later     values of the format that this version does not implement; a trailing * matches anything
 //	min, max  bounds, inclusive
 //	check     named check of a string, see names.go
 //	env       environment variable that overrides the file
-//	unset     what an empty value means, shown by Print
-//	filled    a given list needs an element: an empty list would mean the opposite of no list
+//	unset     the meaning of an empty value, shown by Print
+//	filled    the list must not be empty, because an empty list would mean the opposite of no list
 //	omit      not printed if it is empty
-//	short     for a name in a dictionary: the key that a single value sets
+//	short     in a dictionary, the key that an entry sets if it is a single value
 //
 // A value is taken from the first of: command-line flag, REPLICATOR_* variable, file, default. The
 // variables are REPLICATOR_NAME, REPLICATOR_HTTP_LISTEN, REPLICATOR_LOG_LEVEL and
@@ -27,7 +27,7 @@
 //   - Values keep the text that was typed: 2015_01 is a name, not the number 201501.
 //   - An empty text ("", or ${NAME:-} without NAME) counts as not given. A key with nothing after its colon is a mistake,
 //     except for a section, which is then empty.
-//   - What the format defines but this version does not implement is refused by name, never ignored.
+//   - Parts of the format that this version does not implement are refused by name, never ignored.
 package config
 
 import (
@@ -43,17 +43,17 @@ type Config struct {
 	Name       string     `key:"name" default:"default" check:"name" env:"REPLICATOR_NAME"` // migration id: prefix of every ledger row
 	Source     Source     `key:"source"`                                                    // Amazon DynamoDB
 	Target     Target     `key:"target"`                                                    // Cloud Bigtable
-	State      State      `key:"state"`                                                     // replicator's own data, in the target instance
-	Tables     []Table    `key:"tables" required:"at least one entry"`                      // source tables, and where their items go
+	State      State      `key:"state"`                                                     // replicator's own data in the target instance
+	Tables     []Table    `key:"tables" required:"at least one entry"`                      // source tables, and the targets of their items
 	Apply      string     `key:"apply" default:"guarded" oneof:"guarded" later:"bulk"`      // how changes are written
-	DualWrites DualWrites `key:"dual_writes" omit:"true"`                                   // if the application writes both databases
+	DualWrites DualWrites `key:"dual_writes" omit:"true"`                                   // settings for applications that write both databases
 	Backfill   Backfill   `key:"backfill"`                                                  // the copy of existing items
 	Verify     Verify     `key:"verify"`                                                    // the comparison of source and target
 	Cutover    Cutover    `key:"cutover"`                                                   // the move of the application from DynamoDB to Bigtable
-	Relay      Relay      `key:"relay"`                                                     // changes as messages of Pub/Sub
-	Errors     Errors     `key:"errors"`                                                    // items that cannot be mapped or stored; none is ever skipped
-	HTTP       HTTP       `key:"http"`                                                      // health, metrics and status
-	Log        Log        `key:"log"`                                                       // on stderr
+	Relay      Relay      `key:"relay"`                                                     // publishing of changes to Pub/Sub
+	Errors     Errors     `key:"errors"`                                                    // handling of items that cannot be mapped or stored; none is ever skipped
+	HTTP       HTTP       `key:"http"`                                                      // server of health, metrics and status
+	Log        Log        `key:"log"`                                                       // log on stderr
 
 	// where holds the position of each given value and of each section, by path ("tables[0].from").
 	// A default has none. The position of a section in the file is the position of its key.
@@ -72,7 +72,7 @@ const (
 type Source struct {
 	Region  string        `key:"region" check:"region" unset:"from the AWS SDK's chain"` // AWS region of the tables
 	RoleARN string        `key:"role_arn" check:"role" unset:"no role is assumed"`       // role to assume with the identity of the AWS SDK's chain
-	Start   Start         `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`  // where to start in the stream when there is no checkpoint yet
+	Start   Start         `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`  // where to start reading a stream that has no checkpoint yet
 	Poll    time.Duration `key:"poll" default:"1s" min:"200ms" max:"1m"`                 // time between reads of an idle shard; a shard with recent changes is read at least every second
 }
 
@@ -88,25 +88,25 @@ type Target struct {
 
 // State configures the table in which replicator keeps its own data, in the target instance.
 type State struct {
-	Table        string        `key:"table" default:"replicator_state" check:"bigtable_table"` // leases, checkpoints, parked items
+	Table        string        `key:"table" default:"replicator_state" check:"bigtable_table"` // table for leases, checkpoints and parked items
 	TombstoneAge time.Duration `key:"tombstone_age" default:"14d" min:"4d" max:"3650d"`        // how long the tombstone of a removed item is kept
 	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`                   // length of a lease; workers renew it three times within that time
 }
 
-// Table is one source table, or a pattern that stands for every table whose name matches, and the
-// target of its items. Mapping, in mapping.go, defines their cells.
+// Table is one source table and the target of its items. It can also be a pattern, for every table
+// whose name matches. Mapping, in mapping.go, defines the cells.
 type Table struct {
-	From          string        `key:"from" required:"Orders" check:"dynamodb_table"`                                          // a name, or a pattern of names: Orders_{year:4}_{month:2}
-	To            string        `key:"to" check:"target_table"`                                                                // Bigtable table; default the source's name
+	From          string        `key:"from" required:"Orders" check:"dynamodb_table"`                                          // the table's name, or a pattern that matches several names: Orders_{year:4}_{month:2}
+	To            string        `key:"to" check:"target_table"`                                                                // target table in Bigtable; default the source table's name
 	Start         Start         `key:"start" oneof:"trim_horizon,now"`                                                         // overrides source.start
-	DiscoverEvery time.Duration `key:"discover_every" omit:"true" min:"1s" max:"1d"`                                           // how often to look for new tables of a pattern; default 5m
+	DiscoverEvery time.Duration `key:"discover_every" omit:"true" min:"1s" max:"1d"`                                           // how often to search for new tables that match a pattern; default 5m
 	Families      []Family      `key:"families" omit:"true"`                                                                   // column families of the target that rules write; default d: maxversions=1
 	Preset        string        `key:"preset" omit:"true" oneof:"google-migration-utility,google-migration-utility-corrected"` // layout for a table without rules, and for rules with neither columns nor a cell
 	Drop          []string      `key:"drop_attributes" omit:"true"`                                                            // attributes that are not copied, unless a rule names them
 	Rules         []Rule        `key:"rules" omit:"true"`                                                                      // the first rule that matches an item applies; without rules each attribute is a column
 	KeepVersions  bool          `key:"keep_versions" omit:"true"`                                                              // keep former values as older cells, within the limits of the families' rules
 	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what happens to expired items
-	Owned         bool          `key:"owned" omit:"true"`                                                                      // no other program writes the target: after a load, rows without a version of replicator are also compared with the source, and removed if they are orphans
+	Owned         bool          `key:"owned" omit:"true"`                                                                      // true: no other program writes the target, so the sweep after a load may also remove orphan rows that have no replicator version
 	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: only replicator writes this target table
 	BackfillFrom  string        `key:"backfill_from" omit:"true" check:"images"`                                               // overrides backfill.from
 
@@ -115,69 +115,68 @@ type Table struct {
 	refused map[string]bool          // the decoder's refused paths
 	index   int                      // in Config.Tables
 	merged  bool                     // other tables have the same target
-	number  string                   // dual_writes.version_attribute, unless switched off
+	number  string                   // dual_writes.version_attribute; "" if the table switches it off
 
 	pattern  pattern           // nil: the table is named
 	text     string            // of the pattern
-	captures map[string]string // captures of a table that matches the pattern; nil: the entry stands for all that match
+	captures map[string]string // captures of a table that matches the pattern; nil: the entry is for all tables that match
 }
 
-// Family is a column family: a garbage collection rule and, behind a colon, an aggregate, as in `cbt createtable families=`.
+// Family is a column family: a garbage collection rule and, after a colon, an aggregate.
 type Family struct {
 	Name string `key:"@" short:"rule"`
-	Rule string `key:"rule" check:"mapping"` // garbage collection rule and, behind a colon, an aggregate, as in cbt: maxversions=1 || maxage=30d
+	Rule string `key:"rule" check:"mapping"` // garbage collection rule and, after a colon, an aggregate, as in cbt: maxversions=1 || maxage=30d
 }
 
 // Rule defines the cells of the items that a condition matches.
 type Rule struct {
 	Name    string   `key:"name" check:"mapping" omit:"true"`                      // name of the rule in messages and metrics
-	When    string   `key:"when" check:"condition" omit:"true"`                    // a DynamoDB condition with its values; default every item
-	Ignore  bool     `key:"ignore" omit:"true"`                                    // do not copy these items, only count them
-	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // target table of these items; default the entry's
-	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // a template; default the primary key, joined with #
-	Columns []Column `key:"columns" omit:"true"`                                   // where attributes go: a family, family:column, or a section with to, as and value
-	Cell    Cell     `key:"cell" omit:"true"`                                      // the item becomes one cell of a row that other items share
+	When    string   `key:"when" check:"condition" omit:"true"`                    // DynamoDB condition with literal values; default every item
+	Ignore  bool     `key:"ignore" omit:"true"`                                    // do not copy these items; only count them
+	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // target table of these items; default the entry's target
+	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // template of the row key; default the primary key, joined with #
+	Columns []Column `key:"columns" omit:"true"`                                   // columns by attribute: a family, family:column, or a section with to, as and value
+	Cell    Cell     `key:"cell" omit:"true"`                                      // writes the item as one cell of a row that other items share
 	Write   []Write  `key:"write" omit:"true"`                                     // several rows for one item, each with its own row_key, and optionally its own target table (to)
 }
 
 // Write is one of several rows of an item.
 type Write struct {
-	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // target table; default the entry's
-	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // a template
-	Columns []Column `key:"columns" omit:"true"`                                   // where attributes go
-	Cell    Cell     `key:"cell" omit:"true"`                                      // the item becomes one cell of the row
+	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // target table of this row; default the entry's target
+	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // template of the row key
+	Columns []Column `key:"columns" omit:"true"`                                   // columns by attribute
+	Cell    Cell     `key:"cell" omit:"true"`                                      // writes the item as one cell of the row
 }
 
-// Column defines the target column of an attribute; "*" stands for every attribute that is not
-// named.
+// Column defines the target column of an attribute; "*" is for all attributes without their own.
 type Column struct {
 	Attribute string `key:"@" short:"to"`
-	To        string `key:"to" check:"mapping" required:"d"`                                                                                   // family:qualifier, or a family: then the column has the attribute's name
-	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter,cells,flattened,google_utility"` // how the value is written; default by its type
-	Value     string `key:"value" check:"mapping" omit:"true"`                                                                                 // value of the columns that as: columns writes for the members of a set; default empty
+	To        string `key:"to" check:"mapping" required:"d"`                                                                                   // family:qualifier, or only a family for a column with the attribute's name
+	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter,cells,flattened,google_utility"` // encoding of the value; default by the value's type
+	Value     string `key:"value" check:"mapping" omit:"true"`                                                                                 // with as: columns, the value of the columns that the members of a set become; default empty
 }
 
 // Cell makes an item one cell of a row that other items share.
 type Cell struct {
 	To   string   `key:"to" check:"mapping" omit:"true"`            // family:column; the column is a template
-	As   string   `key:"as" omit:"true" oneof:"json,dynamodb_json"` // how the item is written
-	Only []string `key:"only" omit:"true" filled:"true"`            // the attributes to write; default all except drop_attributes
+	As   string   `key:"as" omit:"true" oneof:"json,dynamodb_json"` // encoding of the item
+	Only []string `key:"only" omit:"true" filled:"true"`            // attributes to write; default all except drop_attributes
 }
 
-// TTL is the source's time-to-live attribute, and how items that expire are handled.
+// TTL is the source's time-to-live attribute, and the handling of items that expire.
 type TTL struct {
 	Attribute string `key:"attribute" check:"mapping" omit:"true"`             // name of an attribute of type N, in seconds since 1970
-	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: garbage collection removes the cells; follow_deletes: DynamoDB's deletes are applied; keep: they are not applied (needs rules that use only the primary key)
+	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: garbage collection removes the cells; follow_deletes: DynamoDB's deletes are applied; keep: DynamoDB's deletes of expired items are not applied (requires rules that use only the primary key)
 }
 
-// DualWrites says that the application also writes the target tables.
+// DualWrites configures tables whose target the application also writes.
 type DualWrites struct {
-	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"`     // attribute of type N below 10^20 that the application raises with each conditional write of an item; it orders the writes of both
-	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"no other program may write the target tables"` // longest time from a commit in DynamoDB to the application's write to Bigtable, retries included; images are asserted again after it
+	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"`     // attribute of type N, below 10^20, that orders the writes of application and replicator. The application must raise it with each conditional write of an item
+	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"no other program may write the target tables"` // longest time from a commit in DynamoDB to the application's write to Bigtable, retries included. After it, replicator writes each change a second time
 }
 
-// Late returns how long after its change in the source the application may still write the table's
-// target; 0: no other program writes it.
+// Late returns how long after a change in the source the application may still write the table's
+// target; 0 if no other program writes it.
 func (c *Config) Late(t Table) time.Duration {
 	if t.DualWrites == "off" || c.DualWrites.VersionAttribute != "" {
 		return 0
@@ -191,40 +190,40 @@ func (c *Config) DualWritten(t Table) bool { return c.Late(t) > 0 || t.number !=
 
 // Backfill configures the copy of existing items.
 type Backfill struct {
-	From                string   `key:"from" default:"scan" check:"images"`                                  // source of a table's first load: scan, or the folder of a full export (s3://…, gs://… or a directory that every worker has); {table} is replaced by the source table's name
-	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                            // confirm that the exports have no filter, projection or key conditions, if DynamoDB cannot be asked
-	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                 // limit for each source table, over all workers: 25% of its provisioned read capacity, or read units a second
-	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`             // limit over all tables of this process; 0 is unlimited
-	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"loads ignore the CPU"` // loads wait while a cluster of the target has a higher CPU load, by Cloud Monitoring
-	Fast                bool     `key:"fast" default:"false" oneof:"false" later:"true"`                     // false: conditional writes, as for changes
-	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                             // after a gap the table needs a load. wait: an operator starts it; load: it begins by itself
+	From                string   `key:"from" default:"scan" check:"images"`                                  // source of a table's first load: scan, or the folder of a full export (s3://…, gs://… or a directory that every worker can read). {table} is replaced by the source table's name
+	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                            // confirms that the exports have no filter, projection or key conditions; needed if DynamoDB cannot be asked
+	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                 // limit on reads of each source table by all workers: a share of its provisioned read capacity, such as 25%, or read units a second
+	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`             // limit on the rows that one process copies, over all tables; 0 is unlimited
+	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"loads ignore the CPU"` // loads wait while Cloud Monitoring reports a higher CPU load for a cluster of the target
+	Fast                bool     `key:"fast" default:"false" oneof:"false" later:"true"`                     // false: loads use conditional writes, as changes do
+	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                             // how the load that is needed after a gap begins. wait: an operator starts it; load: it begins by itself
 	SkipExpired         bool     `key:"skip_expired" default:"false"`                                        // do not copy expired items that DynamoDB has not removed yet
 	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                          // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
 
 // Verify configures the comparison of source and target.
 type Verify struct {
-	Sample Percent       `key:"sample" default:"1%" check:"percent"`                // share of the items, by a hash of their keys, whose rows are compared after a change
-	Every  time.Duration `key:"every" unset:"never" omit:"true" min:"10s" max:"1d"` // how often workers compare the sample of recent changes
-	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // how long after earlier changes were applied a differing row is read again
+	Sample Percent       `key:"sample" default:"1%" check:"percent"`                // share of the items, chosen by a hash of their keys, that workers compare after a change
+	Every  time.Duration `key:"every" unset:"never" omit:"true" min:"10s" max:"1d"` // how often workers compare the sampled items that changed recently
+	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // wait before a differing row is read again, after earlier changes were applied
 }
 
 // Cutover configures the move of the application from DynamoDB to Bigtable.
 type Cutover struct {
 	ReadyWhen      ReadyWhen        `key:"ready_when"`                                       // gates that must be ready before the application's writes are frozen
-	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"` // how long a requested cutover waits for approval, its hours and its gates
+	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"` // how long a requested cutover may wait for approval, for its hours and for its gates
 	Deadlines      CutoverDeadlines `key:"deadlines"`                                        // deadlines of the steps before the switch. If one passes, the cutover is cancelled and the application resumes
 	ListingsApart  time.Duration    `key:"listings_apart" default:"2m" min:"1s" max:"1h"`    // time between the two equal listings of a stream that prove a drain
 	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`     // how late the stream may list a child shard after its parent has ended
-	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`       // how long after the switch the stream is watched for late writers
-	Hooks          CutoverHooks     `key:"hooks"`                                            // hooks that freeze, switch and unfreeze the application; all three or none
+	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`       // how long workers watch the stream for late writers after the switch
+	Hooks          CutoverHooks     `key:"hooks"`                                            // hooks that freeze, switch and unfreeze the application; give all three or none
 }
 
 // ReadyWhen are the gates of a cutover.
 type ReadyWhen struct {
 	LagBelow     time.Duration `key:"lag_below" default:"5s" min:"1s" max:"1h"`                  // maximum lag of every shard
 	LagHeldFor   time.Duration `key:"lag_held_for" default:"10m" min:"0s" max:"1d"`              // how long every shard must have stayed within lag_below
-	VerifyWithin time.Duration `key:"verify_clean_within" default:"1h" min:"1s" max:"1d"`        // maximum age of the last verify, which must be clean; the last full verify may be a day old
+	VerifyWithin time.Duration `key:"verify_clean_within" default:"1h" min:"1s" max:"1d"`        // maximum age of the last verify, which must be clean. The last full verify may be up to a day old
 	ParkedAtMost int           `key:"parked_items_at_most" default:"0" min:"0" max:"1000000"`    // maximum number of parked items
 	Headroom     time.Duration `key:"retention_headroom_above" default:"12h" min:"1m" max:"23h"` // minimum time left until the stream drops unread changes
 }
@@ -232,26 +231,27 @@ type ReadyWhen struct {
 // CutoverDeadlines are how long the steps before the switch may take.
 type CutoverDeadlines struct {
 	Freeze time.Duration `key:"freeze" default:"1m" min:"1s" max:"1d"`  // until the hook freeze_writes has answered
-	Drain  time.Duration `key:"drain" default:"10m" min:"1s" max:"1d"`  // until everything written before the freeze is applied
+	Drain  time.Duration `key:"drain" default:"10m" min:"1s" max:"1d"`  // until all changes from before the freeze are applied
 	Verify time.Duration `key:"verify" default:"10m" min:"1s" max:"1d"` // until the final verify is complete
-	Fence  time.Duration `key:"fence" default:"2m" min:"1s" max:"1d"`   // until in-flight writes of replicator are rejected
+	Fence  time.Duration `key:"fence" default:"2m" min:"1s" max:"1d"`   // until replicator's in-flight writes are rejected
 }
 
-// CutoverHooks are commands, with paths relative to the configuration's folder, or https://
-// addresses.
+// CutoverHooks are the hooks: commands, with paths relative to the configuration's folder, or
+// https:// addresses.
 type CutoverHooks struct {
-	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and answers when none is in flight
+	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and succeeds when none is in flight
 	Switch         string `key:"switch" check:"hook" unset:"no cutover can be started"`          // moves the application to the target
 	UnfreezeWrites string `key:"unfreeze_writes" check:"hook" unset:"no cutover can be started"` // lets the application write the source again
-	// how long one call may take. A call of freeze_writes also ends at the deadline of its step
+	// maximum duration of one call. A call of freeze_writes also ends at the deadline of its step
 	Timeout time.Duration `key:"timeout" default:"10m" min:"1s" max:"1h"`
 }
 
-// Relay is the topic to which `replicator relay` publishes changes, and the subscription from which others apply them.
+// Relay configures the topic to which `replicator relay` publishes changes, and the subscription
+// from which other processes apply them.
 type Relay struct {
-	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                    // projects/PROJECT/topics/TOPIC
-	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"`     // subscription of the topic for run --from pubsub; R1311 lists unsuitable settings
-	DeadLetter   string `key:"dead_letter" check:"subscription" unset:"the dead-letter topic is not monitored"` // subscription of the dead-letter topic; while it holds a message no table is in sync
+	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                    // topic to which relay publishes changes: projects/PROJECT/topics/TOPIC
+	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"`     // subscription of the topic, for run --from pubsub; R1311 lists unsuitable settings
+	DeadLetter   string `key:"dead_letter" check:"subscription" unset:"the dead-letter topic is not monitored"` // subscription of the dead-letter topic. While it has a message, no table is in sync
 	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                      // message format: CloudEvents 1.0 in structured mode
 }
 
@@ -265,8 +265,8 @@ const (
 
 // Errors is the policy for items that cannot be mapped or stored. Nothing is ever skipped.
 type Errors struct {
-	OnBadItem BadItem `key:"on_bad_item" default:"park" oneof:"park,stop"`           // park: keep the item aside and continue; stop: stop before it
-	ParkTo    string  `key:"park_to" default:"state" check:"park_to" later:"file:*"` // where parked items are kept. state: the state table; pubsub://projects/PROJECT/topics/TOPIC: the state table, and a message to that topic
+	OnBadItem BadItem `key:"on_bad_item" default:"park" oneof:"park,stop"`           // park: record the item and its reason, and continue; stop: stop before the item
+	ParkTo    string  `key:"park_to" default:"state" check:"park_to" later:"file:*"` // where parked items are kept. state: in the state table; pubsub://projects/PROJECT/topics/TOPIC: in the state table, and as a message to that topic
 	StopAbove int     `key:"stop_above" default:"1000" min:"0" max:"1000000000"`     // the process stops above this number of parked items
 }
 
@@ -282,19 +282,19 @@ func (e Errors) Topic() string {
 
 // HTTP is the server of health, metrics and status.
 type HTTP struct {
-	Listen   string `key:"listen" default:"127.0.0.1:8080" check:"listen" env:"REPLICATOR_HTTP_LISTEN"` // address, host:port
+	Listen   string `key:"listen" default:"127.0.0.1:8080" check:"listen" env:"REPLICATOR_HTTP_LISTEN"` // address to listen on, host:port
 	ShowKeys bool   `key:"show_keys" default:"false" oneof:"false" later:"true"`                        // false: keys are never shown
 }
 
 // Log configures the log on stderr.
 type Log struct {
-	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" env:"REPLICATOR_LOG_LEVEL"` // lowest level that is logged
-	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"`      // auto: on a terminal text; elsewhere json for `run` and `relay` and with `-o json`, else text
+	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" env:"REPLICATOR_LOG_LEVEL"` // lowest level to log
+	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"`      // auto: text on a terminal; elsewhere json for `run`, `relay` and `-o json`, and text otherwise
 }
 
-// Where returns the position of a value, by its path ("log.level", "tables[0].from"): a position in
-// the file, "$NAME" for an environment variable, the flag's name for a flag, or the zero Position
-// for a default.
+// Where returns the position of a value by its path, such as "log.level" or "tables[0].from". The
+// result is a position in the file, "$NAME" for an environment variable, the flag's name for a
+// flag, or the zero Position for a default.
 func (c *Config) Where(path string) diag.Position { return c.where[path] }
 
 // notAvailable lists the keys that the format defines and this version does not implement, with the

@@ -7,7 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// checkHook refuses addresses that cannot be called. A command is checked when it is probed.
+// checkHook refuses addresses that cannot be called. Commands are checked only when they are
+// probed.
 func checkHook(s string) *fault {
 	const fix = "write an https:// address, or the path of an executable with its arguments"
 	if len(s) > longestText {
@@ -39,8 +40,8 @@ func (h CutoverHooks) Given() bool {
 	return h.FreezeWrites != "" || h.Switch != "" || h.UnfreezeWrites != ""
 }
 
-// checkHooks refuses an incomplete set of hooks: a cutover could begin, but neither finish nor roll
-// back.
+// checkHooks refuses an incomplete set of hooks, because such a cutover could begin but neither
+// finish nor roll back.
 func (d *decoder) checkHooks(c *Config) {
 	if !c.Cutover.Hooks.Given() {
 		return

@@ -21,7 +21,7 @@ type decoder struct {
 	where map[string]diag.Position // of each given value, section and list entry
 	// written is the form of each value in the file.
 	written map[string]written
-	bad     map[string]bool // paths that were given but refused, and so are not also "missing"
+	bad     map[string]bool // paths that were given but refused, so they are not also reported as missing
 }
 
 func (d *decoder) at(n *yaml.Node) diag.Position {
@@ -53,7 +53,7 @@ func (d *decoder) section(f *field, n *yaml.Node, v reflect.Value, path string) 
 		}
 		if key.Kind != yaml.ScalarNode {
 			d.report(diag.Error{Code: diag.YAMLRefused, Pos: d.at(key), What: "a key in " + place(path) + " is not plain text",
-				Cause: "this is a list or a mapping, where a key is expected", Fix: "write a key, such as " + f.keys()[0]})
+				Cause: "a key is expected here, but this is a list or a mapping", Fix: "write a key, such as " + f.keys()[0]})
 			continue
 		}
 		sub := f.find(key.Value)
@@ -137,8 +137,7 @@ func (d *decoder) scalar(f *field, n *yaml.Node, v reflect.Value, path string) {
 	d.written[path] = written{d.at(n), n.Style, text, d.lines[min(n.Line-1, len(d.lines)):]}
 }
 
-// text stores a value that comes from the file, a variable or a flag. An empty value counts as not
-// given.
+// text stores a value from the file, a variable or a flag. An empty value counts as not given.
 func (d *decoder) text(f *field, text string, v reflect.Value, path string, from diag.Position) {
 	if text == "" {
 		return
@@ -164,8 +163,8 @@ func (d *decoder) fault(err *fault, pos diag.Position, path, value string) {
 	d.report(diag.Error{Code: err.code, Pos: pos, What: path + ": " + what, Cause: err.cause, Fix: err.fix})
 }
 
-// unknown reports a key that the section does not have: one that this version lacks, one of another
-// section, or a typo.
+// unknown reports a key that the section does not have. It may be a key that this version lacks, a
+// key of another section, or a typo.
 func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 	e := diag.Error{Code: diag.UnknownKey, Pos: d.at(key), What: fmt.Sprintf("unknown key %s in %s", shown(key.Value), place(path)),
 		Cause: fmt.Sprintf("%s takes %s", place(path), strings.Join(f.keys(), ", "))}
@@ -182,7 +181,7 @@ func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 		e.Fix = fmt.Sprintf("did you mean %q? It is not available in this version", near)
 	case near != "":
 		e.Fix = fmt.Sprintf("did you mean %q?", near)
-		d.bad[join(path, near)] = true // counts as given
+		d.bad[join(path, near)] = true // the misspelt key counts as given
 	case path == "" && len(owners) > 0:
 		// At the top level, a key of a section has probably lost its indentation.
 		e.Fix = "did you mean " + alternatives(owners) + "?"

@@ -39,7 +39,7 @@ func document(file string, content []byte) (*yaml.Node, *diag.Error) {
 		return nil, syntaxError(file, content, err)
 	}
 	return nil, &diag.Error{Code: diag.YAMLRefused, Pos: diag.Position{File: file, Line: second.Line, Column: second.Column},
-		What: "a second document begins here", Cause: "a configuration file holds one document", Fix: "remove everything from the separator on"}
+		What: "a second document begins here", Cause: "a configuration file holds one document", Fix: "remove the separator and everything after it"}
 }
 
 func notUTF8(file string, content []byte) *diag.Error {
@@ -65,9 +65,9 @@ func notUTF8(file string, content []byte) *diag.Error {
 var yamlLine = regexp.MustCompile(`^yaml: (?:line [0-9]+: )?`)
 
 // syntaxError finds the position of a syntax error. The parser's message has no column. Its line is
-// the line of the surrounding block, one too low, or missing, depending on the error. But the
-// parser only reads forward. So syntaxError searches for the first line that, after the lines
-// before it, causes the error.
+// that of the surrounding block, one too low, or missing. But the parser only reads forward, so
+// syntaxError searches for the first line that, together with the lines before it, causes the
+// error.
 func syntaxError(file string, content []byte, err error) *diag.Error {
 	problem := func(text []byte) string {
 		decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -106,7 +106,7 @@ func (d *decoder) refuseFeatures(n *yaml.Node) {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		refuse(fmt.Sprintf("alias %s is not supported", shown("*"+n.Value)), "write the value out")
-		return // its target is elsewhere in the document, and visited there
+		return // its target is elsewhere in the document, and is checked there
 	case n.Tag == "!!merge" && n.Style == 0:
 		refuse("merge key << is not supported", "write the keys out")
 	case n.Style&yaml.TaggedStyle != 0:

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// DualWay describes how a table is replicated while an application also writes its target: which of
-// the two ways it uses, and the effects on readers and on the configuration.
+// DualWay describes how a table is replicated while an application also writes its target: the
+// mode, and its effects on readers and on the configuration.
 type DualWay struct {
 	Table string `json:"table"`
-	// Way is settle, version_attribute or off.
+	// Way is the mode: settle, version_attribute or off.
 	Way string `json:"way"`
-	// Means explains the way in one sentence.
+	// Means explains the mode in one sentence.
 	Means string `json:"means"`
-	// ReadersSee are the intermediate states that readers of the target may see, and until when.
+	// ReadersSee are the intermediate states that readers of the target may see, and how long.
 	ReadersSee []string `json:"readers_may_see"`
 	// Refused are the settings that the table's configuration must not have.
 	Refused []string `json:"refused"`
@@ -22,7 +22,7 @@ type DualWay struct {
 // refusedWithDualWrites lists what checkDualWrites and the probes of the stream refuse.
 var refusedWithDualWrites = []string{"keep_versions", "ttl.expire: gc", "as: cells", "streams without old images"}
 
-// DualWays returns the way of each table, in order; nothing if dual_writes is not given.
+// DualWays returns the mode of each table, in order; nothing if dual_writes is not given.
 func (c *Config) DualWays() (ways []DualWay) {
 	for i := range c.Tables {
 		if w, ok := c.DualWay(c.Tables[i]); ok {
@@ -32,7 +32,7 @@ func (c *Config) DualWays() (ways []DualWay) {
 	return ways
 }
 
-// DualWay returns the way of one table; false if dual_writes is not given.
+// DualWay returns the mode of one table; false if dual_writes is not given.
 func (c *Config) DualWay(t Table) (DualWay, bool) {
 	w := DualWay{Table: t.From, ReadersSee: []string{}, Refused: refusedWithDualWrites}
 	switch late := FormatDuration(c.DualWrites.Settle); {
@@ -59,7 +59,7 @@ func (c *Config) DualWay(t Table) (DualWay, bool) {
 	return w, true
 }
 
-// Lines returns the way in lines, without the table.
+// Lines returns the mode in lines, without the table.
 func (w DualWay) Lines() []string {
 	lines := []string{w.Way + ": " + w.Means}
 	for _, what := range w.ReadersSee {
@@ -71,7 +71,7 @@ func (w DualWay) Lines() []string {
 	return lines
 }
 
-// String returns the way in lines for people.
+// String returns the mode in lines for people.
 func (w DualWay) String() string {
 	return fmt.Sprintf("dual writes of table %s\n  %s\n", w.Table, strings.Join(w.Lines(), "\n  "))
 }

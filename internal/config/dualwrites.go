@@ -6,13 +6,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// checkDualWrites refuses cells that two writers cannot both write: cells whose time or number is
-// not the time of the change.
+// checkDualWrites refuses cells that two writers cannot both write. These are cells whose timestamp
+// or number is not the time of the change.
 func (d *decoder) checkDualWrites(c *Config) {
 	if attribute := c.DualWrites.VersionAttribute; attribute != "" && c.DualWrites.Settle > 0 {
 		d.report(diag.Error{Code: diag.DualWritesImpossible, Pos: c.Where("dual_writes"), What: "dual_writes has both settle and version_attribute",
 			Cause: "version_attribute orders the writes of both, so nothing is settled later",
-			Fix:   "remove settle if every writer raises " + attribute + " under a condition; else remove version_attribute"})
+			Fix:   "remove settle if every writer raises " + attribute + " under a condition; otherwise remove version_attribute"})
 	}
 	for i := range c.Tables {
 		t := &c.Tables[i]

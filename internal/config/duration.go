@@ -13,8 +13,8 @@ const day = 24 * time.Hour
 
 var (
 	days = regexp.MustCompile(`^([0-9]+(?:\.[0-9]{1,6})?)d(.*)$`)
-	// hours matches durations of time.ParseDuration; ParseDuration refuses one that is too long
-	// like any other invalid text.
+	// hours matches durations of time.ParseDuration. ParseDuration of this package reports a number that is too
+	// long like any other invalid text.
 	hours = regexp.MustCompile(`^(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+$`)
 )
 

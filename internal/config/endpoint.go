@@ -10,15 +10,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Allowed says which endpoints the command line accepts besides those of the clouds.
+// Allowed lists the endpoints that the command line accepts in addition to those of the clouds.
 type Allowed struct {
 	Emulator bool // --allow-emulator
 	Insecure bool // --allow-insecure-endpoint
-	// By is how a caller without flags allows both, as an imperative; empty: by the flags.
+	// By is the instruction for callers without flags; empty if flags allow both.
 	By string
 }
 
-// fix is how what a flag allows is allowed.
+// fix returns the instruction to allow the endpoints of a flag.
 func (a Allowed) fix(flag string) string {
 	if a.By != "" {
 		return a.By
@@ -26,8 +26,7 @@ func (a Allowed) fix(flag string) string {
 	return "pass " + flag
 }
 
-// Anything is for commands that only read: they accept every endpoint, and show an emulator's
-// address.
+// Anything accepts every endpoint. It is for commands that only read, and show an emulator.
 var Anything = Allowed{Emulator: true, Insecure: true}
 
 // isLoopback reports whether a host is always this machine: a loopback address, or a name that is
@@ -41,8 +40,7 @@ func isLoopback(host string) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// checkEndpoint checks an endpoint that replaces an AWS endpoint; where is the setting that names
-// it.
+// checkEndpoint checks an endpoint that replaces an AWS endpoint. Where is its setting.
 func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 	var found diag.List
 	u, err := url.Parse(endpoint)

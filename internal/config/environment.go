@@ -10,7 +10,7 @@ import (
 var emulators = []string{"BIGTABLE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"}
 
 // CheckEnvironment finds settings of the environment, and of its AWS profile, that would silently
-// send data to the wrong place. As in the vendors' clients, an empty variable counts as not set.
+// send data to the wrong place. An empty variable counts as not set.
 func CheckEnvironment(env Lookup, allowed Allowed) diag.List {
 	found := checkProxies(env)
 	set := func(name string) string {

@@ -19,8 +19,8 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 //	${NAME:?message}  the variable, or an error with the message if it is not set or empty
 //	$$                one dollar sign, also inside a default or a message
 //
-// A dollar sign before any other character stands for itself. The YAML is parsed before the
-// expansion, so the text of a variable always stays within one value: it cannot add keys, end a
+// A dollar sign before any other character is an ordinary character. The YAML is parsed before the
+// expansion, so the text of a variable always stays within one value. It cannot add keys, end a
 // quote or start a comment. The value of a variable is not expanded again.
 func expand(s string, env Lookup) (string, *fault) {
 	var out strings.Builder

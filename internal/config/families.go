@@ -13,8 +13,8 @@ type declared struct {
 	family transform.Family
 }
 
-// checkFamilies checks that entries with one target table declare its families alike. A family has
-// one rule. Under the other entry's rule, cells could be collected while their items exist.
+// checkFamilies checks that entries with one target declare its families alike. A family has one
+// rule: with the other entry's rule, cells could be collected while their items exist.
 func (d *decoder) checkFamilies(specs []transform.Spec, tables []*Table) {
 	type name struct{ target, family string }
 	first := map[name]declared{}

@@ -12,14 +12,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// mappingFormat rises when the same configuration begins to produce other cells. So an upgrade
-// cannot continue a ledger whose rows were written in the earlier form.
+// mappingFormat must rise whenever the same configuration begins to produce other cells. A new
+// release then refuses a ledger whose rows were written in the earlier form.
 const mappingFormat = 1
 
 // meaning is the normal form of a mapping, equal for all spellings of it. Defaults are written out,
 // and lists without a significant order are sorted. Templates, conditions and family rules are
-// printed from their parsed form. The order of rules, of writes and of the parts of a condition
-// stays. Names of rules are left out, because they are only for people and metrics.
+// printed from their parsed form. The order of rules, of writes and of the parts of a condition is
+// kept. Names of rules are left out, because only people and metrics use them.
 type meaning struct {
 	Families []meantFamily
 	Drop     []string
@@ -28,11 +28,11 @@ type meaning struct {
 	Merged   bool
 	// The preset's row key depends on the key schema, which is unknown here.
 	Preset string
-	// Kept older cells do not change the cells that are written. But readers of one table must not
-	// meet rows with and without a history.
+	// keep_versions does not change the cells that are written now. It is included because readers
+	// of one table must not find rows with history next to rows without.
 	KeepVersions bool
-	// VersionAttribute orders the writes of both. Without it the hash is the same as before the
-	// option existed.
+	// VersionAttribute orders the writes of application and replicator. It is omitted if empty, so
+	// that the hash is the same as before the option existed.
 	VersionAttribute string `json:",omitempty"`
 }
 
@@ -66,7 +66,7 @@ func (t *Table) meaning() meaning {
 		m.Families = append(m.Families, meantFamily{f.Name, f.Rule()})
 	}
 	slices.SortFunc(m.Families, func(a, b meantFamily) int { return strings.Compare(a.Name, b.Name) })
-	if spec.TTL.Expire != transform.FollowDeletes { // deletes are followed in any case
+	if spec.TTL.Expire != transform.FollowDeletes { // deletes are always followed
 		m.Expire = []string{spec.TTL.Attribute, t.TTL.Expire}
 	}
 	rules := spec.Rules
@@ -103,10 +103,10 @@ func meantBy(w transform.Write, spec transform.Spec) meantWrite {
 func asSet(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // Hash identifies everything that determines the cells of a table: the form of the mapping, the
-// source or its pattern, the target and the rules. The ledger stores it and refuses to continue
-// under another one. It has 32 hex digits, and an n after them if versions carry a number of the
-// application's. It is the same in all releases and on all machines. It depends on nothing else in
-// the configuration, so limits and log levels can change freely.
+// source or its pattern, the target and the rules. The ledger stores the hash, and a process with
+// another hash is refused. It has 32 hex digits, followed by an n if versions carry a number of the
+// application. It is the same in all releases and on all machines. Nothing else in the
+// configuration affects it, so limits and log levels can change freely.
 func (c *Config) Hash(t Table) string {
 	h := sha256.New()
 	var number [8]byte
@@ -114,21 +114,21 @@ func (c *Config) Hash(t Table) string {
 	h.Write(number[:])
 	from := t.From
 	if t.pattern != nil {
-		from = t.text // with the table's name, under which the ledger keeps the hash, it determines the captures
+		from = t.text // the pattern and the table's name, under which the ledger keeps the hash, determine the captures
 	}
 	text, err := json.Marshal(t.meaning())
 	if err != nil {
 		panic("config: " + err.Error()) // cannot fail for plain structs of strings
 	}
 	for _, part := range []string{from, t.To, string(text)} {
-		// With the length, so that no two lists of parts give the same bytes.
+		// The length ensures that no two lists of parts produce the same bytes.
 		binary.BigEndian.PutUint64(number[:], uint64(len(part)))
 		h.Write(number[:])
 		h.Write([]byte(part))
 	}
 	hash := hex.EncodeToString(h.Sum(nil)[:16])
 	if t.number != "" {
-		hash += "n" // checkpoint.CheckRanked: this cannot be undone
+		hash += "n" // checkpoint.CheckRanked reads it; the choice cannot be undone
 	}
 	return hash
 }

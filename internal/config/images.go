@@ -8,10 +8,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// ofTable stands for the source table's name in the address of a load source.
+// ofTable is the placeholder for the source table's name in the address of a load source.
 const ofTable = "{table}"
 
-// images is the pattern of what checkImages accepts, for editors.
+// images is the pattern of the values that checkImages accepts, for editors.
 var images = source.Form()
 
 // checkImages checks the source of a table's first load.
@@ -35,8 +35,7 @@ func (c *Config) LoadsFrom(t Table) string {
 	return strings.ReplaceAll(from, ofTable, t.From)
 }
 
-// checkExports refuses two tables that would be copied from one export, because an export holds one
-// table.
+// checkExports refuses to copy two tables from one export, because an export holds one table.
 func (d *decoder) checkExports(c *Config) {
 	if d.bad["backfill.from"] || d.bad["tables"] {
 		return

@@ -8,8 +8,8 @@ import _ "embed"
 var jsonSchema []byte
 
 // JSONSchema returns the JSON Schema (draft 7, which editors support best) of the configuration.
-// Everything that it refuses, Load refuses too. It knows all keys, and where sections, lists and
-// values belong. It checks each value only by itself. It ignores YAML features that Load refuses,
-// such as anchors, and the meaning of a mapping. A value with a $ passes, because the value of a
-// variable is unknown.
+// Load refuses everything that the schema refuses. The schema knows all keys, and which of them are
+// sections, lists and values. It checks each value by itself. It ignores YAML features that Load
+// refuses, such as anchors, and the meaning of a mapping. It accepts every value with a $, because
+// the value of a variable is unknown.
 func JSONSchema() []byte { return jsonSchema }

@@ -51,9 +51,9 @@ func (p Percent) Share() (float64, bool) {
 // IsShare reports whether the limit is a share of a table's provisioned capacity.
 func (c Capacity) IsShare() bool { return strings.HasSuffix(string(c), "%") }
 
-// UnitsPerSecond returns the limit for a table with the given provisioned read units a second, 0 if
-// it is billed per request. It returns false without a limit. A share of a table without
-// provisioned capacity is no limit.
+// UnitsPerSecond returns the limit for a table with the given provisioned read units per second; 0
+// means that the table is billed per request. It returns false if there is no limit. A share of a
+// table without provisioned capacity is no limit.
 func (c Capacity) UnitsPerSecond(provisioned int64) (float64, bool) {
 	if share, ok := Percent(c).Share(); ok {
 		return share * float64(provisioned), provisioned > 0
@@ -106,7 +106,7 @@ func (d *decoder) checkLoads(c *Config) {
 		}
 		if c.Target.Shared {
 			d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where[t.Path()+".owned"], What: t.Path() + ".owned contradicts target.shared",
-				Cause: "where another migration writes the table, rows without an origin may be its own", Fix: "remove owned, or target.shared"})
+				Cause: "if another migration writes the table, rows without an origin may belong to it", Fix: "remove owned, or target.shared"})
 			continue
 		}
 		for j := range c.Tables {
@@ -120,7 +120,7 @@ func (d *decoder) checkLoads(c *Config) {
 	}
 }
 
-// meet reports whether two lists have a name in common.
+// meet reports whether two lists have a common name.
 func meet(a, b []string) bool {
 	return slices.ContainsFunc(a, func(name string) bool { return name != "" && slices.Contains(b, name) })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Examine returns all findings about a configuration file, errors and warnings, in reading order,
-// without requests to either database. An error says why the file cannot be read.
+// Examine returns all findings about a configuration file, errors and warnings, in reading order.
+// It sends no requests to either database. The error is the reason why the file cannot be read.
 func Examine(path string, env Lookup, flags ...Flag) (diag.List, error) {
 	content, err := open(path)
 	if err != nil {
@@ -24,8 +24,8 @@ func Examine(path string, env Lookup, flags ...Flag) (diag.List, error) {
 }
 
 // Lint returns the warnings about a valid configuration, without requests to either database. It
-// returns no errors, because Load refuses what must not run. Their positions are those of the keys
-// concerned.
+// returns no errors, because Load has already refused invalid configurations. Each warning has the
+// position of its key.
 func Lint(c *Config) diag.List {
 	var found diag.List
 	if c.Source.Region != "" {
@@ -50,8 +50,8 @@ func Lint(c *Config) diag.List {
 	return append(append(found, warnOfDualWrites(c)...), warnOfCutover(c)...)
 }
 
-// Warnings returns the warnings about the table's mapping. Without a key schema, warnings that need
-// it are missing: the rules that make items move.
+// Warnings returns the warnings about the table's mapping. Without a key schema, the warnings about
+// rules that make items move are missing.
 func (t *Table) Warnings(primaryKey []transform.KeyAttribute) diag.List {
 	if t.plain() && !t.merged {
 		return nil

@@ -59,7 +59,7 @@ func find(flag string, env Lookup, paths []string) (string, error) {
 		return path, nil
 	}
 	for _, path := range paths {
-		// Load reports other read errors better: an existing file must not be skipped.
+		// Load reports other read errors better, and an existing file must not be skipped.
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			return path, nil
 		}
@@ -92,7 +92,7 @@ func open(path string) ([]byte, error) {
 }
 
 func read(path string) ([]byte, error) {
-	// Without O_NONBLOCK, the open of a pipe without a writer would block.
+	// Without O_NONBLOCK, opening a pipe without a writer would block.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, err
 	return c, nil
 }
 
-// parse returns the understood part of the configuration, nil if the text is not YAML, and every
-// mistake.
+// parse returns the understood part of the configuration, and every mistake. The configuration is
+// nil if the text is not YAML.
 func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag.List) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	d := &decoder{file: file, env: env, lines: strings.Split(string(content), "\n"),
@@ -234,7 +234,7 @@ func (d *decoder) missing(parent, f *field, path, subPath string) {
 		Cause: "it has no default, and an empty value counts as not set", Fix: fix})
 }
 
-// checkParkTo keeps messages of parked items out of the topic of changes.
+// checkParkTo ensures that messages of parked items do not go to the topic of changes.
 func (d *decoder) checkParkTo(c *Config) {
 	if topic := c.Errors.Topic(); topic != "" && topic == c.Relay.Topic {
 		d.report(diag.Error{Code: diag.InvalidValue, Pos: d.where["errors.park_to"], What: "errors.park_to is the same topic as relay.pubsub_topic",
@@ -255,7 +255,7 @@ func (d *decoder) checkTables(c *Config) {
 		if t.From == "" || !d.checkPattern(t, path) {
 			continue // reported
 		}
-		if first, ok := sources[t.Glob()]; ok { // patterns that differ in the names of their parts match the same tables
+		if first, ok := sources[t.Glob()]; ok { // patterns that differ only in the names of their parts match the same tables
 			what := "table " + t.From + " is"
 			if t.IsPattern() {
 				what = "the tables of " + t.From + " are"
@@ -269,7 +269,7 @@ func (d *decoder) checkTables(c *Config) {
 		sources[t.Glob()] = i
 		pos, ok := d.target(t, path)
 		if !ok {
-			d.bad[path] = true // so its mapping is not checked
+			d.bad[path] = true // skips the check of its mapping
 			continue
 		}
 		t.merged = t.merged || c.Target.Shared

@@ -53,7 +53,7 @@ func (t *Table) TargetFamilies() []transform.Family {
 	return spec.Families
 }
 
-// ExpiresByGC reports whether cells get timestamps by which garbage collection removes them when
+// ExpiresByGC reports whether cells get timestamps that make garbage collection remove them when
 // their item expires.
 func (t *Table) ExpiresByGC() bool { return expires[t.TTL.Expire] == transform.ExpireByGC }
 
@@ -117,8 +117,8 @@ func (t *Table) rule(n int) (string, diag.Position) {
 	return "rule " + name, t.where[fmt.Sprintf("%s.rules[%d]", path, n)]
 }
 
-// spec translates the configuration into a transform.Spec; the key schema is nil if it is unknown.
-// The findings are about unreadable parts and presets. transform.Check checks the readable parts.
+// spec translates the configuration into a transform.Spec. The key schema is nil if it is unknown.
+// The findings concern unreadable parts and presets; transform.Check checks the readable parts.
 func (t *Table) spec(primaryKey []transform.KeyAttribute) (transform.Spec, diag.List) {
 	b := t.read(primaryKey)
 	return b.spec, b.found
@@ -159,7 +159,7 @@ func (t *Table) read(primaryKey []transform.KeyAttribute) *specBuilder {
 	return b
 }
 
-// noRule stands for the parts that belong to no rule.
+// noRule is the index of the parts that belong to no rule.
 const noRule = -1
 
 var expires = map[string]transform.Expire{"gc": transform.ExpireByGC, "keep": transform.KeepExpired}
@@ -184,8 +184,8 @@ func (b *specBuilder) report(code, path string, offset int, what, cause, fix str
 	b.found = append(b.found, &diag.Error{Code: code, Pos: b.table.place(b.path+path, offset), What: what, Cause: cause, Fix: fix})
 }
 
-// place returns the position of a value, or of the nearest given one, plus an offset into the text
-// of the value.
+// place returns the position of a value plus an offset into its text. If the value is not given, it
+// is the position of the nearest given one.
 func (t *Table) place(path string, offset int) diag.Position {
 	if w, ok := t.written[path]; ok {
 		return w.place(offset)
@@ -376,7 +376,7 @@ func (d *decoder) checkMappings(c *Config) {
 var ofOneRule = map[transform.Problem]bool{transform.BadRule: true, transform.BadTemplate: true, transform.UndeclaredFamily: true,
 	transform.CounterFamily: true, transform.NotInjective: true}
 
-// ofNoMapping are keys of an entry that do not belong to the mapping.
+// ofNoMapping are the keys of an entry that do not belong to its mapping.
 var ofNoMapping = []string{".start", ".discover_every", ".dual_writes"}
 
 // refusedParts returns the rules in which the decoder has refused a value, and noRule if it refused

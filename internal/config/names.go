@@ -29,9 +29,8 @@ var (
 	// CreateAuthorizedViewRequest on the same page.
 	authorizedView = bigtableTable
 
-	// resourceID accepts all ids of projects (including domain-scoped ones, example.com:shop),
-	// instances and app profiles. Google's own rules are stricter, but emulators accept any id. The
-	// service checks the rest.
+	// resourceID accepts all ids of projects (even example.com:shop), instances and app profiles.
+	// Google's own rules are stricter, but emulators accept any id.
 	resourceID = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}$`)
 
 	awsRegion = regexp.MustCompile(`^[a-z0-9-]{2,40}$`)
@@ -43,7 +42,7 @@ var (
 	roleARN            = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,576}$`)
 )
 
-// checks are the named checks of the schema's strings. Each gets a non-empty value.
+// checks are the named checks of the schema's strings. Their argument is never empty.
 var checks = map[string]func(string) *fault{
 	"version":        checkVersion,
 	"name":           checkName,
@@ -102,7 +101,7 @@ func checkVersion(s string) *fault {
 }
 
 func checkName(s string) *fault {
-	const longest = 40 // it prefixes every ledger row and labels every metric
+	const longest = 40 // the name prefixes every ledger row and labels every metric
 	if migrationName.MatchString(s) && len(s) <= longest {
 		return nil
 	}
@@ -141,12 +140,12 @@ func checkBigtableTable(s string) *fault {
 // checkTargetTable checks the target of a table entry.
 func checkTargetTable(s string) *fault {
 	if isPattern(s) {
-		return &fault{diag.InvalidValue, "", "a target is one table; only from: can be a pattern", "name one table, and put the parts of the source's name into row_key, as {$name}"}
+		return &fault{diag.InvalidValue, "", "a target is one table; only from: can be a pattern", "name one table, and put the varying parts of the source's name into row_key, like {$name}"}
 	}
 	return checkBigtableTable(s)
 }
 
-// checkListen accepts host:port with an optional host; with port 0 the operating system chooses.
+// checkListen accepts host:port with an optional host. Port 0 lets the system choose one.
 func checkListen(s string) *fault {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || strings.ContainsAny(host, " \t\r\n/") {

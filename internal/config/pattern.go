@@ -14,8 +14,8 @@ import (
 // discoverEvery is the default interval of the search for new tables of a pattern.
 const discoverEvery = 5 * time.Minute
 
-// maxCaptureDigits bounds {name:N}: a table's name has at most 255 characters, and numbers in names
-// are dates and shards.
+// maxCaptureDigits bounds N in {name:N}. Table names have at most 255 characters, and numbers in
+// them are dates and shards.
 const maxCaptureDigits = 18
 
 // pattern is a parsed pattern of table names: literals and captures.
@@ -145,7 +145,7 @@ func captureName(name string) bool {
 func (p pattern) match(name string) (map[string]string, bool) {
 	captures := map[string]string{}
 	i := 0
-	for ; i < len(p) && !p[i].open(); i++ { // from the front, up to the part of any length
+	for ; i < len(p) && !p[i].open(); i++ { // from the front, up to the part that matches any text
 		n := p[i].width()
 		if len(name) < n || !p[i].take(name[:n], captures) {
 			return nil, false
@@ -227,8 +227,8 @@ func (p pattern) example() map[string]string {
 	return captures
 }
 
-// Pattern returns the entry's pattern, or the pattern by which the table was found; "" if the entry
-// names its table.
+// Pattern returns the entry's pattern, or the pattern that the table matched; "" if the entry names
+// its table.
 func (t *Table) Pattern() string {
 	if t.pattern == nil {
 		return ""
@@ -239,8 +239,7 @@ func (t *Table) Pattern() string {
 // Path returns the entry's path in the configuration, as Config.Where takes it: tables[0].
 func (t *Table) Path() string { return fmt.Sprintf("tables[%d]", t.index) }
 
-// IsPattern reports whether the entry stands for all tables whose names match, and is not one of
-// these tables.
+// IsPattern reports whether the entry is a pattern, rather than one of the tables that match it.
 func (t *Table) IsPattern() bool { return t.pattern != nil && t.captures == nil }
 
 // Glob returns the source table's name, or a pattern in the form of AWS policies, with ? for each
@@ -252,7 +251,8 @@ func (t *Table) Glob() string {
 	return t.pattern.glob()
 }
 
-// Group returns the common name of the entry's tables: the pattern up to its first part, and *.
+// Group returns the common name of the entry's tables: the pattern up to its first varying part,
+// and *.
 func (t *Table) Group() string {
 	if t.pattern == nil {
 		return t.From
@@ -260,7 +260,7 @@ func (t *Table) Group() string {
 	return t.pattern.collapsed()
 }
 
-// table returns the table of the given name, if the entry is for it.
+// table returns the table of the given name, if the entry includes it.
 func (t *Table) table(source string) (Table, bool) {
 	if t.pattern == nil {
 		return *t, t.From == source
@@ -289,13 +289,13 @@ func (c *Config) Table(source string) (Table, bool) {
 	return Table{}, false
 }
 
-// HasPatterns reports whether a table of the configuration is a pattern.
+// HasPatterns reports whether an entry of the configuration is a pattern.
 func (c *Config) HasPatterns() bool {
 	return slices.ContainsFunc(c.Tables, func(t Table) bool { return t.IsPattern() })
 }
 
-// Expand returns the list of tables. It replaces each pattern by those of the sources that match
-// it, ordered by name.
+// Expand returns the list of tables, with each pattern replaced by the source tables that match it,
+// ordered by name.
 func (c *Config) Expand(sources []string) []Table {
 	sorted := slices.Compact(slices.Sorted(slices.Values(sources)))
 	var out []Table

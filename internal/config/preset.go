@@ -7,10 +7,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// presetUtility is the layout of Google's batch utility, byte for byte but for members whose Java
-// hashes share a bucket: the row key is the partition key, which is not a column, and values are
-// written as: google_utility. The other preset is the layout that the utility was meant to write:
-// the row key is the whole primary key, and every attribute is written as: flattened.
+// presetUtility is the layout of Google's batch utility, byte for byte except for the order of
+// members whose Java hashes share a bucket. The row key is the partition key, which is not a
+// column, and values are written as: google_utility. The other preset is the layout that the
+// utility intended: the row key is the whole primary key, and every attribute is written as:
+// flattened.
 const presetUtility = "google-migration-utility"
 
 // preset completes the rules that have neither columns nor a cell. Without rules it adds one for

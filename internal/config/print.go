@@ -10,10 +10,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Print writes the effective configuration as YAML that loads to the same configuration: every key
-// with its value, including defaults, in the order of the documentation. Empty keys of mappings are
-// left out. A value that is not a default is followed by its position. Variables appear expanded;
-// the configuration has no secrets.
+// Print writes the effective configuration as YAML that loads to the same configuration. It writes
+// every key with its value, including defaults, in the order of the documentation, but leaves out
+// empty keys of mappings. A value that is not a default is followed by its position. Variables
+// appear expanded; the configuration has no secrets.
 func (c *Config) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)

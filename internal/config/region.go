@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// regionsOf is the month of the list.
+// regionsOf is the month in which the list of regions was made.
 const regionsOf = "November 2026"
 
 // CheckRegion returns a warning about a region that AWS does not have, or nil. It is not an error,

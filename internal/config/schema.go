@@ -43,15 +43,15 @@ type field struct {
 	unset    string
 }
 
-// nameKey tags the field that holds the name of a dictionary's entry; it is the first of its
-// struct. Its tag short names the key that a single value sets.
+// nameKey tags the field that holds the name of a dictionary's entry; it is the first field of its
+// struct. The tag short of that field is the key that an entry sets if it is a single value.
 const nameKey = "@"
 
 // schema is the whole configuration as a section without a key.
 var schema = field{kind: section, fields: fieldsOf(reflect.TypeFor[Config](), "")}
 
-// fieldsOf derives the schema of a struct. It panics on a type that the decoder cannot fill, which
-// is a bug of this package.
+// fieldsOf derives the schema of a struct. If the decoder cannot fill a type, fieldsOf panics,
+// because that is a bug of this package.
 func fieldsOf(t reflect.Type, prefix string) []field {
 	var fields []field
 	for i := range t.NumField() {

@@ -14,15 +14,15 @@ import (
 const GoogleCredentials = "GOOGLE_APPLICATION_CREDENTIALS"
 
 // awsFiles are the variables that name a file for the AWS SDK. The SDK's errors quote their values,
-// and a library may log them.
+// which a library may log.
 var awsFiles = []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"}
 
 // proxies are the variables for proxies. Go prefers the first of each pair, and silently ignores an
 // address that it cannot parse (golang.org/x/net/http/httpproxy).
 var proxies = [][]string{{"HTTPS_PROXY", "https_proxy"}, {"HTTP_PROXY", "http_proxy"}}
 
-// CheckAWSVariables finds unusable values before the AWS SDK reads them: a value may be a secret,
-// and the SDK's errors would show it.
+// CheckAWSVariables finds unusable values before the AWS SDK reads them, because a value may be a
+// secret and the SDK's errors would show it.
 func CheckAWSVariables(env Lookup) error {
 	found := checkProxies(env)
 	for _, name := range awsFiles {
@@ -61,8 +61,8 @@ const withNewline = "ends with a newline, which is not part of the path"
 // webToken is the form of a JSON Web Token.
 var webToken = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$`)
 
-// insteadOfPath describes a value that is not the path of a file, in words that follow the name of
-// its variable; "" if it may be a path.
+// insteadOfPath describes a value that is not the path of a file, in words that follow the
+// variable's name; "" if it may be a path.
 func insteadOfPath(value string) string {
 	text := strings.TrimSpace(value)
 	switch {
@@ -82,8 +82,8 @@ func insteadOfPath(value string) string {
 	return ""
 }
 
-// isPath reports whether text that names no file may be intended as a path, so that it can be
-// shown.
+// isPath reports whether a text that names no file was probably intended as a path, so that it may
+// be shown.
 func isPath(text string) bool {
 	const longest, longestName = 1024, 255 // characters of a path and of each name in it, on the usual systems
 	const longestWord = 19                 // a single name; keys and tokens are longer

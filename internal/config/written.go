@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// written is the form of a value in the file, so that an error within it has a position.
+// written is the form of a value in the file. It gives the position of an error within the value.
 type written struct {
 	at    diag.Position
 	style yaml.Style
@@ -17,8 +17,8 @@ type written struct {
 	lines []string // of the file, from the value's line on
 }
 
-// place returns the position of an offset within a value; before is the text up to there. If the
-// text has another form in the file (folded, with escapes or variables), place returns the
+// place returns the position of an offset within a value; before is the text up to the offset. If
+// the file has the text in another form (folded, with escapes or variables), place returns the
 // beginning of the value.
 func (w written) place(offset int) diag.Position {
 	before := w.text[:min(offset, len(w.text))]
@@ -35,8 +35,8 @@ func (w written) place(offset int) diag.Position {
 	return pos
 }
 
-// inBlock returns the position after a part of a block, whose lines follow the line of its sign,
-// indented.
+// inBlock returns the position after a part of a block scalar, whose indented lines follow the line
+// with its indicator.
 func (w written) inBlock(before string) diag.Position {
 	number := strings.Count(before, "\n")
 	line := strings.Split(w.text, "\n")[number]

@@ -11,13 +11,13 @@ import (
 const (
 	gib         = 1 << 30
 	tib         = 1 << 40
-	readUnit    = 4096 // bytes that one read request unit reads consistently
+	readUnit    = 4096 // bytes of one strongly consistent read unit
 	secondsADay = 24 * 60 * 60
 	million     = 1_000_000
 )
 
-// longestCopy is the time beyond which a copy is too slow: the stream keeps changes for 24 hours,
-// and the rest of that is the margin for failures.
+// longestCopy is the time beyond which a copy is too slow. The stream keeps changes for 24 hours,
+// and the difference is the margin for failures.
 const longestCopy = 18 * time.Hour
 
 // Table is everything known about a source table.
@@ -25,19 +25,19 @@ type Table struct {
 	Items, Bytes int64 // DynamoDB's own counts
 	// ReadCapacity is the provisioned capacity in read units a second; 0 if the table is billed per request.
 	ReadCapacity int64
-	// OpenShards is how many shards of the stream are currently read; 0 if unknown.
+	// OpenShards is the number of shards of the stream that are currently open; 0 if unknown.
 	OpenShards int
 	// RowsPerSecond and ReadLimit, in read units a second, are the configured limits; 0 means none.
 	RowsPerSecond, ReadLimit float64
-	// Published: changes go to a topic. Applied: they are also pulled from it.
+	// Published: changes go to a topic. Applied: changes are also pulled from it.
 	Published, Applied bool
-	// From names the source that is copied instead of a scan, and Files is its number of files; 0
-	// if the table is scanned. Outside says that it is not in AWS.
+	// From names the source that is copied instead of a scan, and Files is its number of files.
+	// Files is 0 if the table is scanned. Outside: the source is not in AWS.
 	From    string
 	Files   int
 	Outside bool
-	// Share is this table's part of a worker and of the cluster while other tables are copied too;
-	// 0 means all.
+	// Share is this table's share of a worker and of the cluster while other tables are also
+	// copied; 0 means all.
 	Share float64
 }
 
@@ -54,18 +54,18 @@ type Cluster struct {
 	HDD   bool
 }
 
-// Copy is how long the copy of a table takes.
+// Copy is the estimated duration of a table's copy.
 type Copy struct {
 	RowsPerSecond float64
 	LimitedBy     string
 	Time          time.Duration // 0 if the table is empty
 }
 
-// TooSlow reports whether the copy takes so long that changes may leave the stream before they are
+// TooSlow reports whether the copy takes so long that the stream may drop changes before they are
 // read.
 func (c Copy) TooSlow() bool { return c.Time > longestCopy }
 
-// Copying estimates the copy of a table by one worker: the lowest of all bounds.
+// Copying estimates the copy of a table by one worker, as the lowest of all bounds.
 func (p Prices) Copying(t Table, c Cluster) Copy {
 	out := Copy{RowsPerSecond: p.Rates["worker_rows"] * t.share(), LimitedBy: "one worker (assumed)"}
 	slower := func(rows float64, by string) {
@@ -90,7 +90,8 @@ func (p Prices) Copying(t Table, c Cluster) Copy {
 	return out
 }
 
-// guarded returns how many rows a second a node accepts: each is read and written in one request.
+// guarded returns how many rows per second a node accepts. Each row is read and written in one
+// request.
 func (p Prices) guarded(hdd bool) float64 {
 	kind := "ssd"
 	if hdd {
@@ -99,7 +100,7 @@ func (p Prices) guarded(hdd bool) float64 {
 	return 1 / (1/p.Rates[kind+"_reads"] + 1/p.Rates[kind+"_writes"])
 }
 
-// nodesFor returns how many nodes accept the given number of rows a second.
+// nodesFor returns how many nodes are needed for the given number of rows per second.
 func (p Prices) nodesFor(rowsPerSecond float64, hdd bool) int {
 	return max(1, int(math.Ceil(rowsPerSecond/p.guarded(hdd))))
 }
@@ -108,8 +109,8 @@ func (p Prices) nodesFor(rowsPerSecond float64, hdd bool) int {
 type Line struct {
 	What     string  `json:"what"`
 	Quantity string  `json:"quantity"`
-	Amount   float64 `json:"amount"` // in the currency of the prices
-	Per      string  `json:"per"`    // once, day, month, million changes, idle shard-hour
+	Amount   float64 `json:"amount"` // amount in the currency of the prices
+	Per      string  `json:"per"`    // the period: once, day, month, million changes or idle shard-hour
 	Price    string  `json:"price"`  // the name of the unit price; empty if nothing is charged
 	Note     string  `json:"note,omitempty"`
 }
@@ -123,8 +124,8 @@ const (
 	perIdleShardHour  = "idle shard-hour"
 )
 
-// Estimate returns the cost of a table's migration, without the nodes of the target, which all
-// tables share: see Nodes.
+// Estimate returns the cost of a table's migration, without the target's nodes. All tables share
+// these; see Nodes.
 func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	copying := p.Copying(t, c)
 	lines := []Line{p.scan(t, copying)}
@@ -137,10 +138,10 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	if t.OpenShards > 0 && run.Poll > 0 {
 		calls := float64(t.OpenShards) * secondsADay / run.Poll.Seconds()
 		lines = append(lines, Line{What: "stream reads", Quantity: fmt.Sprintf("%s read every %s", terminal.Plural(t.OpenShards, "shard"), run.Poll),
-			Amount: calls / million * p.Prices["stream_read_million"].Price, Per: day, Price: "stream_read_million", Note: "more during many changes"})
+			Amount: calls / million * p.Prices["stream_read_million"].Price, Per: day, Price: "stream_read_million", Note: "more while there are many changes"})
 	}
 	if t.Items > 0 {
-		images := 2 * float64(t.Bytes) / float64(t.Items) * million // the new and the old image of each
+		images := 2 * float64(t.Bytes) / float64(t.Items) * million // the new and the old image of each change
 		lines = append(lines, Line{What: "changes out of AWS", Quantity: size(images * p.Rates["wire_factor"]),
 			Amount: images * p.Rates["wire_factor"] / gib * p.Prices["egress_gb"].Price, Per: perMillionChanges, Price: "egress_gb"})
 	}
@@ -185,8 +186,8 @@ func (p Prices) scan(t Table, copying Copy) Line {
 	return line
 }
 
-// Spent returns the cost of a load so far: the read units that the service counted, priced as for a
-// table that is billed per request, and the bytes of the items.
+// Spent returns the cost of a load so far: the read units that DynamoDB counted, and the bytes of
+// the items. Read units are priced as for a table that is billed per request.
 func (p Prices) Spent(units float64, bytes int64) []Line {
 	return []Line{
 		{What: "reading the table", Quantity: counted(units, "read unit"), Per: Once, Price: "dynamodb_read_million",
@@ -207,8 +208,8 @@ func (p Prices) egress(t Table) Line {
 		Note: "over the Internet"}
 }
 
-// Nodes returns the cost of nodes that parallel copies need beyond the existing ones. Bigtable
-// bills a node for at least an hour.
+// Nodes returns the cost of the nodes that parallel copies need in addition to the existing ones.
+// Bigtable bills a node for at least an hour.
 func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 	var (
 		rows    float64
@@ -216,7 +217,7 @@ func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 	)
 	for _, copying := range copies {
 		if copying.Time > 0 {
-			// A copy of seconds is no reason for more nodes.
+			// A copy that takes only seconds does not need more nodes.
 			rows, longest = rows+copying.RowsPerSecond*min(1, copying.Time.Minutes()), max(longest, copying.Time)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package cost estimates the duration and the price of a migration. It calculates with a dated
-// table of unit prices. All results are estimates: from list prices of one region, DynamoDB's own
-// count of items, and rates that the vendors call approximate.
+// Package cost estimates the duration and the price of a migration. It uses a dated table of unit
+// prices. All results are estimates: they rely on list prices of one region, DynamoDB's own count
+// of items, and rates that the vendors call approximate.
 package cost
 
 import (
@@ -36,7 +36,7 @@ type Prices struct {
 	Rates    map[string]float64 `yaml:"rates"`
 }
 
-// Default returns the table that the program was built with.
+// Default returns the table that is built into the program.
 func Default() Prices {
 	p, err := parse(builtin)
 	if err != nil {

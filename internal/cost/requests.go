@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Run holds the settings that decide how many requests are sent. The zero value: nothing is
-// followed.
+// Run holds the settings that determine how many requests are sent. With the zero value no stream
+// is followed.
 type Run struct {
 	Poll  time.Duration // source.poll
 	Lease time.Duration // state.lease
@@ -16,22 +16,22 @@ type Run struct {
 // Requests counts the requests to both services, including those for the ledger.
 type Requests struct {
 	StreamReads  float64 // GetRecords
-	Writes       float64 // conditional writes of rows of target tables, at most
+	Writes       float64 // maximum number of conditional writes to target tables
 	LedgerWrites float64 // conditional writes of the ledger
 	LedgerRows   float64 // rows read from the ledger
 }
 
 const (
-	pageRecords = 1000    // records of a page of GetRecords, at most
+	pageRecords = 1000    // maximum records of a page of GetRecords
 	pageBytes   = 1 << 20 // maximum bytes of such a page
-	looksAtAll  = 2       // reads of a table's shards by its coordinator, in a pass
-	looksToList = 4       // the same when it lists the shards, every minute
+	looksAtAll  = 2       // reads of a table's shards by its coordinator in each pass
+	looksToList = 4       // such reads in a pass that lists the shards, every minute
 )
 
-// IdleShardHour returns the requests for an open shard without changes in an hour. The shard is
-// polled. Its lease is renewed together with its progress, every third of a lease. In each pass the
-// coordinator's worker reads its row twice: in the assigner and in the coordinator. Every other
-// worker reads it half as often, and less often in a large fleet.
+// IdleShardHour returns the requests per hour for an open shard without changes. A worker polls the
+// shard. Every third of a lease it renews the lease and records progress in one write. In each pass
+// the coordinator's worker reads the shard's row twice, in the assigner and in the coordinator.
+// Every other worker reads it half as often, and less often in a large fleet.
 func (r Run) IdleShardHour() Requests {
 	pass := min(2*time.Second, r.Lease/3)
 	return Requests{
@@ -41,9 +41,9 @@ func (r Run) IdleShardHour() Requests {
 	}
 }
 
-// MillionChanges returns the requests for a million changes of items of the given size: records
-// carry two images. If a page has several changes of an item, its row is written once. In addition
-// a shard has at most one ledger write a second.
+// MillionChanges returns the requests for a million changes of items of the given size. Records
+// carry two images. If a page has several changes of an item, its row is written once. In addition,
+// each shard has at most one ledger write per second.
 func MillionChanges(itemBytes float64) Requests {
 	return Requests{StreamReads: math.Max(million/pageRecords, 2*itemBytes*million/pageBytes), Writes: million}
 }

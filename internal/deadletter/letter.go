@@ -1,7 +1,8 @@
-// Package deadletter lists and drops messages of the dead letter.
+// Package deadletter lists and drops dead-letter messages.
 //
-// Listing leaves the messages where they are. Dropping removes them for good, so it says what a
-// message means by the ledger: whether its change is applied, or lost until its row is repaired.
+// Listing leaves the messages in the topic. Dropping removes them for good, so the output shows
+// what the ledger knows about each message: whether its change is applied, or lost until its row is
+// repaired.
 package deadletter
 
 import (
@@ -19,39 +20,41 @@ import (
 
 // entry is one message. Copies of one message are one entry.
 type entry struct {
-	Ref        string     `json:"ref"` // hash of its data
+	Ref        string     `json:"ref"` // hash of the message's data
 	Table      string     `json:"table,omitempty"`
 	KeyHash    string     `json:"key_hash,omitempty"` // beginning of the message's subject
 	Event      string     `json:"event,omitempty"`
 	Version    string     `json:"version,omitempty"`
-	Time       *time.Time `json:"time,omitempty"` // of the change
+	Time       *time.Time `json:"time,omitempty"` // time of the change
 	Shard      string     `json:"shard,omitempty"`
 	Number     uint64     `json:"number,omitempty"`
 	Generation uint32     `json:"generation,omitempty"`
 	State      apply.Fate `json:"state"` // missing, applied, refused or foreign
 	Reason     string     `json:"reason"`
 
-	ids    []string // of its deliveries
+	ids    []string // ids of the message's deliveries
 	change relay.Change
 }
 
 const (
-	// refDigits is how much of the hash names a message, and hashDigits how much of its subject is
-	// shown.
+	// refDigits is how many digits of the hash name a message. hashDigits is how many digits of the
+	// message's subject are shown.
 	refDigits  = 16
 	hashDigits = 32
-	// most is how many messages a command reads, and at once how many it asks for.
+	// most is the maximum number of messages that a command reads. atOnce is the number that it
+	// requests at a time.
 	most   = 10_000
 	atOnce = 100
-	// heldFor is for how long a command may hold them, while it asks for example.
+	// heldFor is how long a command may hold the messages, for example while it waits for a
+	// confirmation.
 	heldFor = 600 * time.Second
 )
 
-// movedReason is that of messages that no applier published.
+// movedReason is the reason for messages that no applier published.
 const movedReason = "Pub/Sub moved it here after too many delivery attempts"
 
-// read reads what stands in a dead letter, by table and time. The messages are held until giveBack.
-// Pub/Sub may keep some back that another reader looks at.
+// read reads the messages in the dead-letter topic, ordered by table and time. It holds them until
+// giveBack. Pub/Sub may withhold messages that another reader holds.
 func read(ctx context.Context, from relay.Subscription) ([]*entry, error) {
 	var all []*entry
 	known := map[string]*entry{}
@@ -81,10 +84,10 @@ func read(ctx context.Context, from relay.Subscription) ([]*entry, error) {
 	return all, nil
 }
 
-// giveBack leaves messages where they are.
+// giveBack leaves the messages in the topic.
 func giveBack(ctx context.Context, from relay.Subscription, all []*entry) {
 	if ids := idsOf(all); len(ids) > 0 {
-		_ = from.Extend(ctx, ids, 0) // else their deadlines do the same
+		_ = from.Extend(ctx, ids, 0) // if this fails, their deadlines have the same effect
 	}
 }
 
@@ -95,7 +98,7 @@ func idsOf(all []*entry) (ids []string) {
 	return ids
 }
 
-// entryOf reads a message. It holds no item data.
+// entryOf reads a message. The entry contains no item data.
 func entryOf(d relay.Delivery) *entry {
 	sum := sha256.Sum256(d.Data)
 	e := &entry{Ref: hex.EncodeToString(sum[:])[:refDigits], State: apply.Foreign, Reason: movedReason, ids: []string{d.ID}}
@@ -117,7 +120,7 @@ func entryOf(d relay.Delivery) *entry {
 	return e
 }
 
-// judge asks the ledger for the fate of each message. Without a ledger all are foreign.
+// judge reads the fate of each message from the ledger. Without a ledger, all messages are foreign.
 func judge(ctx context.Context, ledger *checkpoint.Ledger, all []*entry) error {
 	tables := map[string]*apply.Records{}
 	for _, e := range all {

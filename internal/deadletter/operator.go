@@ -19,25 +19,25 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// Letter is the subscription of a dead letter.
+// Letter is the subscription of a dead-letter topic.
 type Letter interface {
 	relay.Subscription
 	Close() error
 }
 
-// Operator runs the commands.
+// Operator runs the commands about dead-letter messages.
 type Operator struct {
 	Console *terminal.Console
 	Cfg     *config.Config
 	Log     *slog.Logger
 	Allowed config.Allowed
 	Ends    desk.Ends
-	With    string // flags of the commands that are named
-	// Open connects to the dead letter; nil: to that of the configuration.
+	With    string // flags for the commands in messages
+	// Open connects to the dead-letter topic; nil: the one of the configuration.
 	Open func(ctx context.Context) (Letter, error)
 }
 
-// with lets f work on the messages, which are judged by the ledger, and gives back what is left.
+// with calls f with the messages and their fates, and gives back the messages that are left.
 func (o *Operator) with(ctx context.Context, r desk.Request, f func(from Letter, all []*entry) error) error {
 	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, r)
 	if err != nil {
@@ -56,7 +56,7 @@ func (o *Operator) with(ctx context.Context, r desk.Request, f func(from Letter,
 	all, err := read(ctx, from)
 	defer func() { giveBack(context.WithoutCancel(ctx), from, all) }()
 	if err != nil {
-		return preflight.ExplainTopic("cannot read the dead letter", err)
+		return preflight.ExplainTopic("cannot read the dead-letter topic", err)
 	}
 	limited, done := preflight.Reading(ctx)
 	defer done()
@@ -77,7 +77,7 @@ func (o *Operator) List(ctx context.Context, s *Selection) error {
 			return o.Console.WriteJSON(document{Schema: "replicator.dead_letter/v1", Messages: present(found), Next: o.next(found)})
 		}
 		if len(found) == 0 {
-			_, err := fmt.Fprintln(o.Console.Stdout, "no messages found in the dead letter")
+			_, err := fmt.Fprintln(o.Console.Stdout, "no messages found in the dead-letter topic")
 			return err
 		}
 		return o.Console.Show(o.Console.Stdout, func(w io.Writer) error {
@@ -89,7 +89,7 @@ func (o *Operator) List(ctx context.Context, s *Selection) error {
 	})
 }
 
-// Drop removes the selected messages for good. Without yes it asks, and a dry run removes none.
+// Drop removes the selected messages for good. Without yes it asks first. A dry run removes none.
 func (o *Operator) Drop(ctx context.Context, s *Selection, dry, yes bool) error {
 	return o.with(ctx, desk.Request{Command: "relay dead-letter drop", Table: s.Table, Allowed: o.Allowed, With: o.With}, func(from Letter, all []*entry) error {
 		found, err := s.find(all)
@@ -106,40 +106,40 @@ func (o *Operator) Drop(ctx context.Context, s *Selection, dry, yes bool) error 
 		}
 		if !dry && len(found) > 0 {
 			if err := from.Ack(ctx, idsOf(found)); err != nil {
-				return preflight.ExplainTopic("cannot drop messages of the dead letter", err)
+				return preflight.ExplainTopic("cannot drop dead-letter messages", err)
 			}
 			for _, e := range found {
 				e.ids = nil
-				o.Log.Warn("dropped message of the dead letter", admin.KeyTable, e.Table, "ref", e.Ref, "state", string(e.State), admin.KeyReason, e.Reason)
+				o.Log.Warn("dropped dead-letter message", admin.KeyTable, e.Table, "ref", e.Ref, "state", string(e.State), admin.KeyReason, e.Reason)
 			}
 		}
 		return o.told(found, dry)
 	})
 }
 
-// question says what is dropped, and what that means.
+// question describes the messages to drop, and the consequences.
 func question(found []*entry) string {
 	text := fmt.Sprintf("Drop %s for good?", terminal.Plural(len(found), "message"))
 	if lost := ofFate(found, apply.Missing); len(lost) > 0 {
-		text += fmt.Sprintf(" %s not known to be applied: their rows stay wrong until they are repaired.", terminal.Are(len(lost), "message"))
+		text += fmt.Sprintf(" %s not known to be applied. Their rows stay wrong until they are repaired.", terminal.Are(len(lost), "message"))
 	}
 	return text
 }
 
-// document is the JSON of both commands.
+// document is the JSON document of both commands.
 type document struct {
 	Schema   string   `json:"schema"`
 	DryRun   *bool    `json:"dry_run,omitempty"`
 	Messages []*entry `json:"messages,omitempty"`
 	Dropped  []*entry `json:"dropped,omitempty"`
-	Lost     *int     `json:"lost,omitempty"` // of the dropped ones, those that are not known to be applied
-	Next     []string `json:"next"`           // commands that make the rows right
+	Lost     *int     `json:"lost,omitempty"` // number of dropped messages whose changes are not known to be applied
+	Next     []string `json:"next"`           // commands that repair the rows
 }
 
-// present is never null in JSON.
+// present returns a list that is never null in JSON.
 func present(all []*entry) []*entry { return append([]*entry{}, all...) }
 
-// told says what was dropped, or would be.
+// told shows the messages that were dropped, or would be dropped.
 func (o *Operator) told(found []*entry, dry bool) error {
 	lost := len(ofFate(found, apply.Missing))
 	if o.Console.AsJSON() {
@@ -162,7 +162,7 @@ func (o *Operator) told(found []*entry, dry bool) error {
 	})
 }
 
-// ofFate are the messages of one fate.
+// ofFate returns the messages with one fate.
 func ofFate(all []*entry, fate apply.Fate) (out []*entry) {
 	for _, e := range all {
 		if e.State == fate {
@@ -172,8 +172,8 @@ func ofFate(all []*entry, fate apply.Fate) (out []*entry) {
 	return out
 }
 
-// next are the commands that make the rows of missing changes right, table by table. A load closes
-// the hole in what is known to be applied; until then a verify repairs the rows.
+// next returns the commands that repair the rows of missing changes, table by table. A verify
+// repairs the rows. Only a load restores the certainty that all changes are applied.
 func (o *Operator) next(all []*entry) []string {
 	out := []string{}
 	for _, e := range ofFate(all, apply.Missing) {
@@ -186,7 +186,7 @@ func (o *Operator) next(all []*entry) []string {
 	return out
 }
 
-// writeNext says what the missing changes mean.
+// writeNext explains the consequences of missing changes.
 func (o *Operator) writeNext(w io.Writer, all []*entry) error {
 	next := o.next(all)
 	if len(next) == 0 {
@@ -202,7 +202,7 @@ func (o *Operator) writeNext(w io.Writer, all []*entry) error {
 	return err
 }
 
-// The list fits terminals of 100 columns, where names are short.
+// The list fits terminals of 100 columns if names are short.
 const (
 	shownHash = 12
 	shownName = 40

@@ -212,7 +212,7 @@ func TestADropSaysWhatIsLost(t *testing.T) {
 			if tells := strings.Contains(text, "verify --repair --table Orders"); tells != (c.lost > 0) || strings.Contains(text+p.log.String(), "secret") {
 				t.Errorf("%s:\n%s", name, text)
 			}
-			if logged := strings.Count(p.log.String(), "dropped message"); logged != c.drops && !c.dry || c.dry && logged > 0 {
+			if logged := strings.Count(p.log.String(), "dropped dead-letter message"); logged != c.drops && !c.dry || c.dry && logged > 0 {
 				t.Errorf("%s: %d are logged", name, logged)
 			}
 			if output == "json" {
@@ -241,7 +241,7 @@ func TestADropThatFailsDropsNothing(t *testing.T) {
 	p.letter.waiting = nil
 	p.must(p.Drop(t.Context(), &Selection{All: true}, false, false))
 	p.must(p.List(t.Context(), &Selection{}))
-	if p.out.String() != "0 messages dropped\nno messages found in the dead letter\n" {
+	if p.out.String() != "0 messages dropped\nno messages found in the dead-letter topic\n" {
 		t.Errorf("of nothing:\n%s", &p.out)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// leastRef is how many digits of a reference name a message, if no other begins with them.
+// leastRef is how many digits of a reference are enough to name a message, if they are unique.
 const leastRef = 8
 
-// Selection is which messages a command is about.
+// Selection selects the messages for a command.
 type Selection struct {
 	Refs  []string // positional arguments
 	Table string
@@ -21,8 +21,8 @@ type Selection struct {
 
 var states = []string{string(apply.Missing), string(apply.Applied), string(apply.Refused), string(apply.Foreign)}
 
-// Check refuses selections that contradict themselves, or are none: nothing is dropped by leaving
-// words out.
+// Check refuses selections that are contradictory or empty. So a missing argument never drops
+// everything.
 func (s *Selection) Check(command string) error {
 	switch named := len(s.Refs) > 0; {
 	case s.State != "" && !slices.Contains(states, s.State):
@@ -35,7 +35,7 @@ func (s *Selection) Check(command string) error {
 	return nil
 }
 
-// find gives the selected messages. What is named must be there, once.
+// find returns the selected messages. Each named reference must match exactly one message.
 func (s *Selection) find(all []*entry) ([]*entry, error) {
 	var found []*entry
 	for _, e := range all {

@@ -1,8 +1,8 @@
-// Package desk opens a migration for a command. It makes the same checks for all commands; a table
-// lists what each command requires.
+// Package desk opens a migration for a command. It makes the same checks for all commands, and a
+// table lists the requirements of each.
 //
-// It also provides the clock of the ledger. A command gets the present from Migration.Now, and
-// waits through internal/task, so it runs in the time of its context.
+// It also provides the clock of the ledger. A command gets the present time from Migration.Now. It
+// waits through internal/task, so tests can run it in virtual time.
 package desk
 
 import (
@@ -31,16 +31,16 @@ type Request struct {
 
 // Migration is a migration that was opened for one command.
 type Migration struct {
-	// Ledger is nil if the migration is not started and the command does not require it.
+	// Ledger is nil if the migration has not started and the command does not require it.
 	Ledger *checkpoint.Ledger
-	// Tables is the requested table, or all tables; for patterns, the tables that the ledger knows.
-	// They have a description and a mapping once the source was read.
+	// Tables is the requested table, or all tables. For patterns it has the tables that the ledger
+	// knows. Each has a description and a mapping after the source was read.
 	Tables []preflight.Table
 	// To and From are the two databases; From is nil before the source is connected.
 	To   Target
 	From Source
-	// Target and Source are the same with their clients; nil if a test or demo replaced the
-	// configured ones.
+	// Target and Source are the same databases with their clients. They are nil if a test or demo
+	// has replaced the configured ones.
 	Target *preflight.Target
 	Source *preflight.Source
 
@@ -53,10 +53,11 @@ type Migration struct {
 	left    error // see Left
 }
 
-// Open opens a migration for a command. It checks in this order: the table is configured, the
-// environment redirects only where it may, the target answers, the ledger exists, the cluster is
-// the ledger's, no cutover forbids the command, the mapping is the one of the rows, the source has
-// the followed tables. It names an emulator as target on stderr. A refusal is a *diag.Error.
+// Open opens a migration for a command. It checks in this order that the table is configured, that
+// the environment redirects only where allowed, and that the target answers. Then it checks that
+// the ledger exists, that the cluster is the ledger's, and that no cutover forbids the command.
+// Last, it checks that the mapping is that of the rows, and that the source has the followed
+// tables. It names an emulator as target on stderr. A refusal is a *diag.Error.
 func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.Config, r Request) (*Migration, error) {
 	needs, known := commands[r.Command]
 	if !known {
@@ -83,14 +84,14 @@ func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.C
 		err = m.Connect(ctx)
 	}
 	if err != nil {
-		_ = m.Close() // the refusal is reported
+		_ = m.Close() // the refusal is the error to report
 		return nil, err
 	}
 	return m, nil
 }
 
-// Now returns the time by which this migration's ages are judged: the ledger's, or this process's
-// if the migration is not started.
+// Now returns the time by which this migration's ages are judged. It is the ledger's time, or this
+// process's time if the migration has not started.
 func (m *Migration) Now(ctx context.Context) time.Time {
 	if m.Ledger == nil {
 		return task.Now(ctx).UTC()
@@ -101,8 +102,8 @@ func (m *Migration) Now(ctx context.Context) time.Time {
 // Close closes the connections.
 func (m *Migration) Close() error { return m.To.Close() }
 
-// Refresh opens the ledger again, with the same checks: the migration may have begun since, and
-// patterns may match other tables. It drops the descriptions from the source.
+// Refresh opens the ledger again, with the same checks. The migration may have begun since, and
+// patterns may match other tables. Refresh drops the descriptions from the source.
 func (m *Migration) Refresh(ctx context.Context) error {
 	m.asked = false
 	return m.read(ctx)
@@ -140,7 +141,7 @@ func (m *Migration) read(ctx context.Context) error {
 	return m.sameMapping(ctx)
 }
 
-// permitted refuses another cluster than the ledger's, and a cutover that has gone too far.
+// permitted refuses a cluster other than the ledger's, and a cutover that has gone too far.
 func (m *Migration) permitted(ctx context.Context) error {
 	if m.needs.Cluster {
 		if err := preflight.SameCluster(ctx, m.Ledger, m.To.Cluster); err != nil {
@@ -155,11 +156,12 @@ func (m *Migration) permitted(ctx context.Context) error {
 	return m.early(&c)
 }
 
-// Left returns an error that says when the application left the source, as checkpoint.Cutover.Left
-// does; nil if it has not. After that, commands give no advice about the tables.
+// Left returns an error with the time at which the application left the source, as
+// checkpoint.Cutover.Left does; nil if it has not left. After that, commands give no advice about
+// the tables.
 func (m *Migration) Left() error { return m.left }
 
-// sameMapping refuses a table whose rows are written under another mapping than the
+// sameMapping refuses a table whose rows were written with a mapping other than the
 // configuration's, as run does. A table that no worker has registered has no rows.
 func (m *Migration) sameMapping(ctx context.Context) error {
 	if !m.needs.Mapping || m.Ledger == nil {
@@ -177,9 +179,9 @@ func (m *Migration) sameMapping(ctx context.Context) error {
 	return nil
 }
 
-// Connect reads from the source the tables' keys, which are part of their mappings, and the
-// source's time. It refuses a table in another region or account than the followed one. Open does
-// this for commands that need it.
+// Connect reads the tables' keys, which are part of their mappings, and the time from the source.
+// It refuses a table in another region or account than the followed one. Open calls it for commands
+// that need it.
 func (m *Migration) Connect(ctx context.Context) error {
 	if m.asked {
 		return nil

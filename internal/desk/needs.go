@@ -2,39 +2,39 @@ package desk
 
 import "github.com/dynamodb-bigtable/replicator/internal/diag"
 
-// Needs lists what a command requires of the migration that it opens.
+// Needs lists the requirements of a command for the migration that it opens.
 type Needs struct {
-	// Does names the command's effect on a table or a migration, whose name replaces %s; a refusal
-	// begins with it.
+	// Does describes the command's effect. %s is replaced by the name of a table or of the
+	// migration. Refusals begin with it.
 	Does string
-	// Role begins the id under which the command writes the ledger.
+	// Role is the beginning of the id with which the command writes the ledger.
 	Role string
-	// Begun is the code of the error if the migration is not started yet; "" if that is not an
-	// error.
+	// Begun is the code of the error if the migration has not started; "" if that is not an error.
 	Begun string
-	// Hint is the fix if the migration is not started yet; "" means: start a worker. The flags of
+	// Hint is the fix if the migration has not started; "" means to start a worker. The flags of
 	// the configuration are appended.
 	Hint string
 	// Write: the command changes something, so emulators must be allowed by a flag.
 	Write bool
 	// Cluster: the app profile must route to the cluster of the ledger.
 	Cluster bool
-	// Cutover is how far a cutover may have gone.
+	// Cutover is the last stage of a cutover in which the command is allowed.
 	Cutover Stage
-	// Mapping: rows must be written under the mapping of this configuration.
+	// Mapping: rows must have been written with the mapping of this configuration.
 	Mapping bool
-	// Names: source and target are named on stderr, not only a target that is an emulator.
+	// Names: show the names of source and target on stderr. Without it, only a target that is an
+	// emulator is shown.
 	Names bool
-	// Source: every table is described, and must be the one that the ledger follows.
+	// Source: every table must be described, and must be the one that the ledger follows.
 	Source bool
-	// AnyStream: a table may have been recreated, or have another stream.
+	// AnyStream: a table may have been recreated, or may have another stream.
 	AnyStream bool
 }
 
-// Stage is how far a cutover may have gone when a command is given.
+// Stage is the last stage of a cutover in which a command is allowed.
 type Stage uint8
 
-// The stages. From the freeze on, writes are frozen and the tables are compared. After the switch
+// The stages. After the freeze, writes are frozen and the tables are compared. After the switch,
 // the target belongs to the application.
 const (
 	Whenever     Stage = iota
@@ -43,11 +43,11 @@ const (
 	Unrequested        // refused while a cutover is running, and after the switch
 )
 
-// commands are all commands that open a migration, with what they require.
+// commands are all commands that open a migration, with their requirements.
 var commands = map[string]Needs{
 	// Status itself reports such problems.
 	"status": {Role: "operator"},
-	// In another cluster or under another mapping, correct rows would look wrong.
+	// In another cluster or with another mapping, correct rows would look wrong.
 	"explain": {Does: "explain an item of %s", Role: "explain", Cluster: true, Mapping: true, Names: true, Cutover: BeforeSwitch},
 
 	"backfill status": {Role: "operator"},
@@ -59,7 +59,7 @@ var commands = map[string]Needs{
 	"throttle":        {Does: "change the limits of %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
 	"pause":           {Does: "pause %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: Unrequested},
 	"resume":          {Does: "resume %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
-	// A failover requires another cluster.
+	// A failover requires a cluster other than the ledger's.
 	"failover": {Does: "fail over %s", Role: "failover", Begun: diag.FailoverRefused, Write: true,
 		Hint: "if its ledger is in another cluster and was never replicated here, begin again: replicator run"},
 
@@ -67,7 +67,7 @@ var commands = map[string]Needs{
 	"verify":        compare(BeforeSwitch),
 	// A repair writes rows, which belong to the application after the switch.
 	"verify --repair": compare(BeforeFreeze),
-	// The final verify of a cutover is not paused or cancelled: the cutover is.
+	// The final verify of a cutover cannot be paused or cancelled, only the cutover itself.
 	"verify pause":  {Does: "pause the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeFreeze},
 	"verify cancel": {Does: "cancel the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeFreeze},
 	"verify resume": {Does: "resume the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
@@ -75,11 +75,11 @@ var commands = map[string]Needs{
 	"parked list":  {Role: "parked"},
 	"parked show":  {Role: "parked"},
 	"parked retry": {Does: "retry parked items of %s", Role: "parked", Write: true, Cluster: true, Cutover: BeforeFreeze},
-	// The evidence of a cutover names the parked items.
+	// The evidence of a cutover lists the parked items.
 	"parked drop": {Does: "drop parked items of %s", Role: "parked", Write: true, Cluster: true, Cutover: BeforeFreeze},
 
 	"relay dead-letter list": {Role: "operator"},
-	"relay dead-letter drop": {Does: "drop messages of the dead letter of %s", Role: "operator", Write: true, Cluster: true},
+	"relay dead-letter drop": {Does: "drop dead-letter messages of %s", Role: "operator", Write: true, Cluster: true},
 
 	"cutover check":    {Does: "check the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true, Mapping: true, Source: true},
 	"cutover start":    {Does: "start the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true, Mapping: true, Source: true},
@@ -92,18 +92,18 @@ var commands = map[string]Needs{
 	"finalize":         {Does: "finalize %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true},
 }
 
-// load returns what a command that changes loads requires.
+// load returns the requirements of a command that changes loads.
 func load(does string) Needs {
 	return Needs{Does: does, Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeFreeze}
 }
 
-// compare returns what a command that begins a verify requires.
+// compare returns the requirements of a command that begins a verify.
 func compare(until Stage) Needs {
 	return Needs{Does: "verify %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: until, Mapping: true, Source: true}
 }
 
-// steer returns what a command for a running cutover requires. Writes may be frozen, so it must
-// work with every mapping and without the source: it needs only the ledger.
+// steer returns the requirements of a command for a running cutover. Writes may be frozen, so the
+// command must work with every mapping and without the source. It needs only the ledger.
 func steer(does string) Needs {
 	return Needs{Does: does, Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true}
 }

@@ -22,8 +22,8 @@ import (
 )
 
 // Exit statuses of the program. Errors of the local configuration or environment are ExitUsage.
-// Refusals by remote ends are ExitFailed. So are missing credentials: they may arrive later, and a
-// service manager does not restart a process that ended with ExitUsage.
+// Refusals by remote services are ExitFailed. Missing credentials are ExitFailed, too: they may
+// arrive later, and a service manager does not restart a process that ended with ExitUsage.
 const (
 	ExitDone        = 0
 	ExitFailed      = 1
@@ -49,14 +49,14 @@ func (p Position) String() string {
 	return p.File + ":" + strconv.Itoa(p.Line) + ":" + strconv.Itoa(p.Column)
 }
 
-// Error is one finding for the operator. Only Code and What are required: for an empty Fix, a zero
-// Exit, or an empty Cause with a nil Err, readers get the registry entry of the code.
+// Error is one finding for the operator. Only Code and What are required. If Fix, Exit, or both
+// Cause and Err are empty, readers get the text or status registered for the code.
 type Error struct {
 	Code  string   // "R1204"; one of the constants of this package
 	Pos   Position // place in the configuration, or zero
 	What  string   // what failed, in one line, without the cause
 	Cause string   // why, as verbatim as possible; Err's text when empty
-	Fix   string   // what the operator should do, with the exact command if there is one
+	Fix   string   // instruction for the operator, with the exact command if there is one
 	Exit  int      // exit status; 0 means the status registered for the code
 	Err   error    // found by errors.Is and errors.As; may be nil
 
@@ -92,8 +92,8 @@ func (e *Error) exitStatus() int {
 }
 
 // render writes the four lines, each with a newline. Further lines of a cause or a fix are indented
-// below the first. Their own indentation stays, because a fix may be YAML. Characters that a
-// terminal would act upon are escaped, because causes come from remote ends.
+// below the first. They keep their own indentation, because a fix may be YAML. Characters that a
+// terminal would interpret are escaped, because causes come from remote services.
 func (e *Error) render(w io.Writer) error {
 	word := "error"
 	if e.Warning {
@@ -164,7 +164,7 @@ func (e *Error) remedy() string {
 	return registered(e.Code).Fix
 }
 
-// List carries several findings at once, in the order in which they were found.
+// List is a list of findings, in the order in which they were found.
 type List []*Error
 
 // Err returns the list as an error, or nil if it holds only warnings. An empty List in an error
@@ -196,12 +196,12 @@ func (l List) Unwrap() []error {
 	return errs
 }
 
-// mostRendered bounds the findings that are written at once. With more, the first would scroll out
-// of sight.
+// mostRendered bounds the findings that are written together. With more, the first findings would
+// scroll out of sight.
 const mostRendered = 50
 
-// Few returns the findings to write, in their order, and a line that counts the rest, or "". If not
-// all fit, errors take precedence over warnings.
+// Few returns the findings to write, in their order, and a line that counts the rest; "" if there
+// is no rest. If not all fit, errors take precedence over warnings.
 func (l List) Few() (few List, rest string) {
 	if len(l) <= mostRendered {
 		return l, ""
@@ -230,7 +230,7 @@ func (l List) Few() (few List, rest string) {
 }
 
 // Render writes the findings, separated by empty lines. If there are very many, it writes the first
-// and counts the rest.
+// ones and counts the rest.
 func (l List) Render(w io.Writer) error {
 	few, rest := l.Few()
 	if rest != "" {
@@ -271,10 +271,10 @@ func Findings(err error) List {
 	return findings
 }
 
-// ExitCode returns the exit status for err: 0 for nil, 1 for an error that carries no Error. If err
-// carries several, the order of precedence is: interruption, bad usage, failure, timeout, the
-// answer "no". So a script never mistakes a run without an answer for an answer. Rows that differ
-// are an answer even if a timeout ended the comparison.
+// ExitCode returns the exit status for err: 0 for nil, and 1 for an error that contains no Error.
+// If err contains several, the order of precedence is: interruption, bad usage, failure, timeout,
+// the answer "no". So a script never mistakes a run without a result for an answer. Rows that
+// differ are an answer even if a timeout ended the comparison.
 func ExitCode(err error) int {
 	findings, foreign := collect(err)
 	seen, differs := map[int]bool{}, false
@@ -296,7 +296,7 @@ func ExitCode(err error) int {
 	}
 	delete(seen, ExitDone)
 	if len(seen) > 0 {
-		return ExitFailed // a status outside the documented set is a bug, but not a success
+		return ExitFailed // a status outside the documented set is a bug, and must not look like success
 	}
 	return ExitDone
 }
@@ -312,8 +312,8 @@ func Has(err error, code string) bool {
 	return false
 }
 
-// collect gathers the Errors in the tree of err in depth-first order, and the branches that hold no
-// Error. It does not look below an Error: an error that it wraps is its cause, not a second
+// collect gathers the Errors in the tree of err in depth-first order, and the branches without an
+// Error. It does not look below an Error, because an error that it wraps is its cause, not a second
 // finding.
 func collect(err error) (found List, foreign []error) {
 	if err == nil {

@@ -6,5 +6,5 @@ import "regexp"
 var userinfo = regexp.MustCompile(`://(?:[^\s"/:@]*:[^\s"]*|[^\s"/@]+)@`)
 
 // withoutPasswords removes users and passwords from the URLs of a text. Causes quote the addresses
-// of endpoints and proxies as they were set.
+// of endpoints and proxies in full.
 func withoutPasswords(text string) string { return userinfo.ReplaceAllString(text, "://xxxxx@") }

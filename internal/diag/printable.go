@@ -10,12 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// Printable prepares foreign text (names, reasons, answers of remote ends) for one line of a
-// terminal or a log. It escapes everything that a terminal would act upon: control characters,
+// Printable prepares foreign text (names, reasons, answers of remote services) for one line of a
+// terminal or a log. It escapes everything that a terminal would interpret: control characters,
 // escape sequences, direction marks and line ends. It also escapes bytes that are not UTF-8.
 func Printable(s string) string { return escaped(s, "") }
 
-// PrintableLines does the same for text of several lines. Line ends and tabs stay.
+// PrintableLines does the same for text of several lines. It keeps line ends and tabs.
 func PrintableLines(s string) string { return escaped(s, "\n\t") }
 
 // Quoted returns a key, a column or a value for display: unchanged if all of it can be printed,
@@ -47,8 +47,9 @@ func escaped(s, keep string) string {
 	return b.String()
 }
 
-// PrintableJSON returns a writer of JSON documents, one or more in each Write. In their strings it
-// escapes what Printable escapes and JSON would not. The decoded documents stay equal.
+// PrintableJSON returns a writer of JSON documents; each Write has one or more whole documents. It
+// also escapes the characters that Printable escapes but JSON does not. The decoded documents stay
+// equal.
 func PrintableJSON(w io.Writer) io.Writer { return printableJSON{w} }
 
 type printableJSON struct{ w io.Writer }

@@ -3,9 +3,9 @@ package diag
 // Entry holds the registered texts and exit status of a code.
 type Entry struct {
 	Code    string
-	Title   string // what went wrong in general, lower case, no full stop
+	Title   string // what failed in general; lower case, no full stop
 	Explain string // when it appears and why it matters; Markdown
-	Fix     string // the general remedy, used if the error has no more exact one
+	Fix     string // the general remedy, for errors without a more exact one
 	Exit    int    // exit status
 }
 
@@ -22,8 +22,8 @@ func Lookup(code string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// registered returns the entry of a code, or the entry of an internal error, because an
-// unregistered code must still render.
+// registered returns the entry of a code. For an unregistered code, which must still render, it
+// returns the entry of an internal error.
 func registered(code string) Entry {
 	if entry, ok := Lookup(code); ok {
 		return entry

@@ -18,15 +18,15 @@ func StreamDisabledError(table string) *Error {
 	}
 }
 
-// StreamViewError returns the error for a stream whose view type lacks needed images. An empty
-// reason stands for the general reason of the view type.
+// StreamViewError returns the error for a stream whose view type lacks needed images. If reason is
+// empty, the error has the general reason of the view type.
 //
 // The remedy has two commands because DynamoDB refuses to change the view type of a stream that is enabled
 // (UpdateTable, StreamSpecification: "You receive a ValidationException if you try to enable a stream on a table that
 // already has a stream", docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateTable.html).
 func StreamViewError(table, view, reason string) *Error {
 	if reason == "" {
-		reason = "it does not carry the new image of a changed item, so there is nothing to copy"
+		reason = "it does not contain the new image of a changed item, so there is nothing to copy"
 	}
 	return &Error{
 		Code:  StreamViewUnusable,

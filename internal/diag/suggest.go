@@ -3,10 +3,10 @@ package diag
 import "strings"
 
 // Suggest returns the candidate that the user probably meant by word, or "" if none is near. It
-// ignores case, '-' and '_', so appProfile finds app_profile. A candidate is near within two edits
-// if at least one letter stays in place; a swap of neighbours is one edit. It is also near if one
-// of the two words begins the other and both have at least three letters. The fewest edits win;
-// among equals, the earlier candidate wins.
+// ignores case, '-' and '_', so appProfile finds app_profile. A candidate is near within two edits,
+// if at least one letter stays in place. A swap of neighbours is one edit. It is also near if one
+// of the two words is a prefix of the other and both have at least three letters. The fewest edits
+// win; among equals, the earlier candidate wins.
 func Suggest(word string, candidates []string) string {
 	const maxEdits = 2
 	folded := fold(word)
@@ -33,7 +33,7 @@ func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// distance is the optimal string alignment distance in bytes: insertions, deletions, substitutions
+// distance is the optimal string alignment distance in bytes. Insertions, deletions, substitutions
 // and swaps of neighbours count one each. Words longer than any configuration key are not compared,
 // so that a hostile file cannot cost quadratic time.
 func distance(a, b string) int {

@@ -12,8 +12,8 @@ import (
 type Input struct {
 	Name string // name of the pipeline
 	At   time.Time
-	// Version is the version of the process that writes the evidence, Versions the known versions
-	// of workers.
+	// Version is the version of the process that writes the evidence. Versions are the known
+	// versions of workers.
 	Version  string
 	Versions []string
 	Record   checkpoint.Cutover
@@ -25,7 +25,7 @@ type TableInput struct {
 	State   checkpoint.TableState
 	Targets []string
 	Shards  []checkpoint.Shard
-	Parked  []string // refs of parked items (sink.Ref)
+	Parked  []string // references of parked items (sink.Ref)
 }
 
 // schema names the form of the document.
@@ -39,12 +39,12 @@ type Document struct {
 	Attempt           uint32    `json:"attempt"`
 	Step              string    `json:"step"`
 	Rehearse          bool      `json:"rehearsal"`            // the application was neither stopped nor switched
-	Reason            string    `json:"reason,omitempty"`     // why it was cancelled
-	ConfigurationHash string    `json:"configuration_hash"`   // of the configuration with which the cutover began
-	Version           string    `json:"version"`              // of the process that began it
-	WrittenBy         string    `json:"written_by"`           // version
+	Reason            string    `json:"reason,omitempty"`     // why the cutover was cancelled
+	ConfigurationHash string    `json:"configuration_hash"`   // hash of the configuration with which the cutover began
+	Version           string    `json:"version"`              // version of the process that began the cutover
+	WrittenBy         string    `json:"written_by"`           // version of the process that wrote the evidence
 	Versions          []string  `json:"versions"`             // known versions of workers
-	StartedBy         string    `json:"started_by,omitempty"` // process
+	StartedBy         string    `json:"started_by,omitempty"` // the process that began the cutover
 	KeepFallback      bool      `json:"keep_fallback"`
 	Lossy             []string  `json:"lossy"` // why a fallback would lose data
 
@@ -56,16 +56,16 @@ type Document struct {
 	UnfrozenAt    *time.Time `json:"unfrozen_at"`
 	EndedAt       *time.Time `json:"ended_at"`
 	FrozenSeconds float64    `json:"frozen_seconds"` // how long the application was without writes
-	WatchSeconds  float64    `json:"watch_seconds"`  // after the switch, for late writers
+	WatchSeconds  float64    `json:"watch_seconds"`  // how long late writers are watched for after the switch
 
-	Gates      []checkpoint.CutoverGate      `json:"gates"`     // at the end of the checks
+	Gates      []checkpoint.CutoverGate      `json:"gates"`     // the gates at the end of the checks
 	Overrides  []checkpoint.CutoverOverride  `json:"overrides"` // gates that an operator overrode, with the reason
 	Tables     []Table                       `json:"tables"`
-	Fences     []Fence                       `json:"fences"` // by target, the first number that no process wrote under
+	Fences     []Fence                       `json:"fences"` // for each target, the first fence number with which no process wrote
 	Timeline   []checkpoint.CutoverEvent     `json:"timeline"`
-	Hooks      []checkpoint.CutoverHook      `json:"hooks"`      // calls, with token, times, outcome and the end of the output
-	Strays     int                           `json:"strays"`     // changes of the source after the freeze
-	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"` // items by the hash of their key
+	Hooks      []checkpoint.CutoverHook      `json:"hooks"`      // hook calls, with token, times, outcome and the end of the output
+	Strays     int                           `json:"strays"`     // number of changes to the source after the freeze
+	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"` // items that changed after the freeze, by the hash of their keys
 }
 
 // Table is one source table.
@@ -77,8 +77,8 @@ type Table struct {
 	Loaded      uint32   `json:"loaded_generation"`
 	MappingHash string   `json:"mapping_hash"`
 	Gaps        []Gap    `json:"gaps"`
-	GapCount    int      `json:"gap_count"` // the list has the last of them
-	Parked      []string `json:"parked"`    // refs: table, hash of the key, version
+	GapCount    int      `json:"gap_count"` // total number of gaps; the list has only the last ones
+	Parked      []string `json:"parked"`    // references of parked items: table, hash of the key, version
 	// Verified is the last full comparison before the switch.
 	Verified *Verified `json:"verified"`
 	Shards   []Shard   `json:"shards"`
@@ -91,7 +91,7 @@ type Gap struct {
 	Shard      string    `json:"shard,omitempty"`
 	Reason     string    `json:"reason"`
 	Generation uint32    `json:"generation"`
-	Mended     string    `json:"mended"` // the repair; "" if there is none
+	Mended     string    `json:"mended"` // how the gap was repaired; "" if it was not
 }
 
 // Verified is a comparison of source and target.
@@ -116,14 +116,14 @@ type Shard struct {
 	ID       string     `json:"id"`
 	Parent   string     `json:"parent,omitempty"`
 	State    string     `json:"state"`
-	Position string     `json:"position,omitempty"` // sequence number of the last change that was applied
-	Latest   *time.Time `json:"latest_change"`      // its event time
+	Position string     `json:"position,omitempty"` // sequence number of the last applied change
+	Latest   *time.Time `json:"latest_change"`      // event time of the last applied change
 	Applied  uint64     `json:"applied"`
-	Proof    string     `json:"proof"` // how it was proved that no change was left; "" if it was not
+	Proof    string     `json:"proof"` // proof that no change was left; "" if there is none
 	Proved   string     `json:"proved_position,omitempty"`
 }
 
-// Fence is the first number of a target under which no process wrote.
+// Fence is the first fence number of a target with which no process wrote.
 type Fence struct {
 	Target string `json:"target"`
 	Number uint64 `json:"number"`
@@ -179,7 +179,7 @@ func newTable(in TableInput, c checkpoint.Cutover) Table {
 		t.Shards = append(t.Shards, Shard{sh.ID, sh.Parent, string(sh.State), sh.Position.String(), at(sh.EventTime), sh.Applied, p.How, p.Position})
 		delete(proofs, sh.ID)
 	}
-	for _, p := range proofs { // its row no longer exists: sorted below
+	for _, p := range proofs { // its row no longer exists; sorted below
 		t.Shards = append(t.Shards, Shard{ID: p.Shard, State: "removed since", Proof: p.How, Proved: p.Position})
 	}
 	slices.SortFunc(t.Shards, func(a, b Shard) int { return cmp.Compare(a.ID, b.ID) })

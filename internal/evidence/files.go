@@ -34,8 +34,8 @@ const (
 	sumsFile = "SHA256SUMS"
 )
 
-// Files renders the folder. More are other files, such as reports of a verify, which are kept and
-// summed with it; their names must be plain. sumsFile is the last one, and has the form of
+// Files renders the folder. More are other files, such as reports of a verify, which are included
+// and hashed, too. Their names must be plain. The last file is sumsFile, in the format of
 // sha256sum(1).
 func Files(d *Document, more ...File) ([]File, error) {
 	text, err := json.MarshalIndent(d, "", "  ")
@@ -67,8 +67,8 @@ func sum(content []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// Write writes the folder, which must not exist, because evidence is never overwritten. It writes
-// either the whole folder or nothing.
+// Write writes the folder. The folder must not exist, because evidence is never overwritten. Write
+// creates either the whole folder or nothing.
 func Write(dir string, files []File) error {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
@@ -190,7 +190,7 @@ var pageTemplate = template.Must(template.New("evidence").Funcs(template.FuncMap
 	},
 }).Parse(pageText))
 
-// summed is a file with its sum, for the page.
+// summed is a file with its checksum, for the page.
 type summed struct{ Name, Sum string }
 
 func (d *Document) page(files []File) ([]byte, error) {

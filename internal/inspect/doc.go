@@ -1,2 +1,2 @@
-// Package inspect runs preview and explain, which look at single items.
+// Package inspect runs preview and explain, which examine single items.
 package inspect

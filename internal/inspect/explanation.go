@@ -15,7 +15,7 @@ import (
 // are null.
 type Explanation struct {
 	Schema       string         `json:"schema"` // replicator.explain/v1
-	At           time.Time      `json:"at"`     // the item was read
+	At           time.Time      `json:"at"`     // when the item was read
 	Table        string         `json:"table"`
 	KeyHash      string         `json:"key_hash"`
 	Source       sourceItem     `json:"source"`
@@ -33,7 +33,7 @@ type Explanation struct {
 type sourceItem struct {
 	Present    bool    `json:"present"`
 	Attributes int     `json:"attributes"`
-	Unmappable *string `json:"unmappable"` // why it has no row; null if it has or if it is absent
+	Unmappable *string `json:"unmappable"` // why the item has no row; null if it has one or is absent
 }
 
 // explainedRow is a row that belongs, or belonged, to the item.
@@ -43,9 +43,10 @@ type explainedRow struct {
 	Wanted    bool          `json:"wanted"` // the item maps to it now
 	Live      *heldVersion  `json:"live"`
 	Tombstone *heldVersion  `json:"tombstone"`
-	Cells     int           `json:"cells"` // cells of the item in the target
+	Cells     int           `json:"cells"` // number of the item's cells in the target
 	Differs   []differingAt `json:"differences"`
-	// Equal reports that the row equals the item: its cells, or no cell if it has none.
+	// Equal reports whether the row equals the item: it has exactly the item's cells, or none if
+	// the item has none.
 	Equal bool `json:"equal"`
 }
 
@@ -57,7 +58,7 @@ type heldVersion struct {
 	Sequence   string     `json:"sequence"`
 	Count      uint16     `json:"count"`
 	LoadedAt   *time.Time `json:"loaded_at"`  // when a load read it; null for a change of the stream
-	WrittenAt  *time.Time `json:"written_at"` // of a tombstone, by the server's clock
+	WrittenAt  *time.Time `json:"written_at"` // when a tombstone was written, by the server's clock
 }
 
 // differingAt is a column that differs. Sizes are in bytes; null means that there is no such cell.
@@ -65,14 +66,14 @@ type differingAt struct {
 	Column    Octets `json:"column"`
 	WantBytes *int   `json:"want_bytes"`
 	HaveBytes *int   `json:"have_bytes"`
-	Want      Octets `json:"want,omitempty"` // with --show-values
+	Want      Octets `json:"want,omitempty"` // the value in the item; only with --show-values
 	Have      Octets `json:"have,omitempty"`
 }
 
 // explainedShard is the shard from which the row's version came, and the shard of the next change,
-// if DynamoDB makes them known.
+// if they can be determined.
 type explainedShard struct {
-	Carried *string `json:"carried"` // the shard that the live version or the tombstone came from
+	Carried *string `json:"carried"` // the shard from which the live version or the tombstone came
 	AtHop   int     `json:"at_hop"`  // how many shards of the ledger may have carried it
 	Next    *string `json:"next"`    // the shard of the next change, if only one is open
 	Open    int     `json:"open"`    // number of open shards
@@ -119,9 +120,9 @@ func decoded(v transform.Version) *heldVersion {
 	return h
 }
 
-// shardOf returns the shard from which a version came, if only one of the ledger's shards has its
-// hop, and the shard of the next change, if only one is open. DynamoDB does not say to which shard
-// an item's changes go.
+// shardOf returns the shard from which a version came, if only one of the ledger's shards has that
+// hop. It also returns the shard of the next change, if only one shard is open. DynamoDB does not
+// reveal to which shard an item's changes go.
 func shardOf(held transform.Version, shards []status.Shard) explainedShard {
 	var e explainedShard
 	for i := range shards {

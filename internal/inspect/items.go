@@ -82,8 +82,8 @@ func openTable(ctx context.Context, env config.Lookup, cfg *config.Config, t con
 	return src, found, err
 }
 
-// itemsOfFile reads items of a file. The key schema has the given names and the types of the items'
-// values, or is the source's.
+// itemsOfFile reads items of a file. The key schema comes from the given names and the types of the
+// items' values, or else from the source.
 func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table, f Choice) (*transform.Mapping, []attribute.Item, error) {
 	items, err := readItems(f.File, f.Sample)
 	if err != nil {
@@ -119,7 +119,7 @@ func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t c
 	return m, items, nil
 }
 
-// readItems reads the first items of a file, all if limit is 0; - is stdin.
+// readItems reads the first items of a file, or all if limit is 0. The path - is stdin.
 func readItems(path string, limit int) ([]attribute.Item, error) {
 	in := io.Reader(os.Stdin)
 	fail := func(err error) ([]attribute.Item, error) {

@@ -51,7 +51,7 @@ type look struct {
 // longestWait bounds the wait before a second read.
 const longestWait = 10 * time.Second
 
-// twice reads again if source and target differ while a worker may be about to remove the
+// twice reads a second time if source and target differ and a worker may be about to remove the
 // difference.
 func (l *look) twice(ctx context.Context) (*Explanation, error) {
 	e, again, err := l.once(ctx)
@@ -68,8 +68,8 @@ func (l *look) twice(ctx context.Context) (*Explanation, error) {
 	return e, err
 }
 
-// once reads the item and judges it. The duration is after how long a second read could find more,
-// 0 if it could not.
+// once reads the item and judges it. The duration is the time after which a second read could find
+// more; 0 if it could not.
 func (l *look) once(ctx context.Context) (*Explanation, time.Duration, error) {
 	f, err := l.read(ctx)
 	if err != nil {
@@ -79,8 +79,8 @@ func (l *look) once(ctx context.Context) (*Explanation, time.Duration, error) {
 	return l.explanation(&f, verdict), again, nil
 }
 
-// read reads the ledger, the rows, the item and the rows to which it maps, in this order. So a
-// change between the reads cannot look like a difference.
+// read reads the ledger, the rows, the item and the rows to which it maps, in this order. The order
+// ensures that a change between the reads cannot look like a difference.
 func (l *look) read(ctx context.Context) (itemFindings, error) {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()

@@ -20,7 +20,7 @@ type Preview struct {
 	Source     string       `json:"source"`
 	Rule       rule         `json:"rule"`
 	Rows       []previewRow `json:"rows"`
-	Ignored    bool         `json:"ignored"` // the rule ignores the item
+	Ignored    bool         `json:"ignored"` // the item's rule ignores it
 	OnDelete   string       `json:"on_delete"`
 	Unmappable *string      `json:"unmappable"` // why the item would be parked; null if it can be mapped
 }
@@ -37,7 +37,7 @@ type previewCell struct {
 	Qualifier Octets    `json:"qualifier"`
 	Time      time.Time `json:"time"`
 	Value     Octets    `json:"value"`
-	Counter   *int64    `json:"counter,omitempty"` // the value of an aggregate
+	Counter   *int64    `json:"counter,omitempty"` // the value of an aggregate, such as a counter
 }
 
 // previewsOf maps items as if they were written at the given time.
@@ -111,8 +111,8 @@ func ownedText(row transform.RowMutation, families int) string {
 	}
 }
 
-// ShowPreviews writes the rows of the items, as text, cbt or json. Items that cannot be mapped make
-// the answer "no".
+// ShowPreviews writes the rows of the items, as text, cbt or json. If an item cannot be mapped, it
+// returns an error whose exit status means "no".
 func ShowPreviews(p *terminal.Console, previews []Preview, as string) error {
 	var err error
 	switch {

@@ -11,7 +11,7 @@ import (
 
 // likelyReason is the likely reason why an item's rows differ.
 type likelyReason struct {
-	Reason string `json:"reason"` // one of the words below
+	Reason string `json:"reason"` // one of the constants below
 	Text   string `json:"text"`   // one sentence
 }
 
@@ -49,7 +49,7 @@ func reasonOf(f itemFindings, v itemVerdict) *likelyReason {
 	return nil
 }
 
-// reason returns why one row differs, although every change is applied. Ageing are the families
+// reason returns why one row differs although every change is applied. Ageing are the families
 // whose rule removes cells by age.
 func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	live, gone, _ := r.seen.Versions(r.want.Owner)
@@ -60,7 +60,7 @@ func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	collected := func(d sink.Difference) bool { return d.Have == nil && slices.Contains(ageing, d.Family) }
 	switch {
 	case held != "" && malformed != nil:
-		return &likelyReason{reasonForeign, "another program wrote the row's version; no change can replace it"}
+		return &likelyReason{reasonForeign, "another program wrote the row's version, and no change can replace it"}
 	case sink.IsPhantom(held, r.want):
 		return &likelyReason{reasonPhantom, "the row has a higher version_attribute than the item: an application's write to the target succeeded, and its write to the source failed. replicator verify --repair lowers it"}
 	case held.ByApplication():

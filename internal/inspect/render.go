@@ -139,8 +139,8 @@ func (r *previewRow) writeText(b *strings.Builder) {
 	}
 }
 
-// writeCBT writes a row as `cbt read` of the Google Cloud CLI prints it, with times in UTC. Unlike
-// cbt, it quotes unprintable text.
+// writeCBT writes a row in the form of `cbt read` of the Google Cloud CLI, with times in UTC.
+// Unlike cbt, it quotes unprintable text.
 func (r *previewRow) writeCBT(b *strings.Builder) {
 	fmt.Fprintf(b, "%s\n%s\n", strings.Repeat("-", 40), r.Row)
 	for _, c := range r.Cells {

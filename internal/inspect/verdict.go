@@ -29,8 +29,9 @@ type itemFindings struct {
 	// expired: garbage collection already removes the item's cells. outlives: expired items stay in
 	// the target (expire: keep).
 	expired, outlives bool
-	// ignored: the image's rule says not to copy it. moves: items' rows do not follow from their
-	// keys, so the rows of a removed item are known at most from parked images.
+	// ignored: the image's rule excludes it from the copy. moves: the keys of items do not
+	// determine their rows. The rows of a removed item are then known only from parked images, if
+	// at all.
 	ignored, moves bool
 	rows           []itemRow
 	ageing         []string // families whose rule removes cells by age
@@ -79,7 +80,7 @@ func (f *itemFindings) collected() bool {
 	return true
 }
 
-// kept reports whether the item's rows may exist without it, because it expired.
+// kept reports whether the item's rows may remain after the item expired.
 func (f *itemFindings) kept() bool {
 	if f.present || !f.outlives {
 		return false
@@ -94,7 +95,7 @@ func (f *itemFindings) kept() bool {
 
 // itemVerdict is the answer.
 type itemVerdict struct {
-	State string `json:"state"` // one of the words below
+	State string `json:"state"` // one of the constants below
 	Text  string `json:"text"`  // one sentence
 }
 
@@ -116,8 +117,8 @@ const (
 	itemDifferent  = "different"  // differs without an explanation
 )
 
-// judge returns the item's state in one sentence, and after how long a second read could find more
-// (0: it could not). It is pure.
+// judge returns the item's state in one sentence. The duration is the time after which a second
+// read could find more; 0 if it could not. It is pure.
 func judge(f itemFindings) (itemVerdict, time.Duration) {
 	say := func(state, format string, args ...any) itemVerdict {
 		return itemVerdict{state, fmt.Sprintf(format, args...)}
@@ -162,13 +163,12 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	return say(itemBehind, "target is behind: lag %s", backfill.FormatDuration(lag)), again
 }
 
-// secondLook is how much longer than the lag a second read waits: a worker reads an empty shard
-// every second.
+// secondLook is how long a second read waits beyond the lag, because a worker reads an empty shard
+// only every second.
 const secondLook = 2 * time.Second
 
-// judgeKept returns the verdict on an item whose rows exist without it. Only the stream shows
-// whether it expired: if all changes are applied, another kind of removal would have removed the
-// rows.
+// judgeKept returns the verdict on rows without their item. Only the stream shows whether the item
+// expired. If all changes are applied, it did: another kind of removal would have removed the rows.
 func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 	const unsure = "kept, if the item expired, because of expire: keep. If it was deleted, the delete is not applied yet"
 	if f.leases == 0 || f.status.LagSeconds == nil {
@@ -190,7 +190,7 @@ func (f *itemFindings) judgeEqual() itemVerdict {
 		return itemVerdict{itemIgnored, "ignored: the rule does not copy the item"}
 	case f.present:
 		return itemVerdict{itemEqual, "equal"}
-	case f.moves: // it may have had other rows than the known ones
+	case f.moves: // it may have had rows other than the known ones
 		return itemVerdict{itemUnlocated, "absent from the source; its key does not show its former row, so the target may still hold one"}
 	}
 	for _, row := range f.rows {

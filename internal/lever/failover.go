@@ -25,11 +25,11 @@ type Failover struct {
 	Cfg     *config.Config
 	Allowed config.Allowed
 	With    string // flags for the commands in messages
-	// StillFor is how long no process may write the ledger before a failover; 0: a lease, plus the
-	// time in which a worker notices a change of cluster.
+	// StillFor is how long no process may have written the ledger before a failover. 0 means a
+	// lease, plus the time in which a worker notices a change of cluster.
 	StillFor     time.Duration
 	StoppedFirst bool
-	// Switched is "yes" or "no": whether a cutover has switched the application; "": not said.
+	// Switched is "yes" or "no": whether a cutover has switched the application; "" if not given.
 	Switched string
 	DryRun   bool
 	Yes      bool
@@ -41,16 +41,17 @@ type Failover struct {
 // FailedOver is the result of a failover.
 type FailedOver struct {
 	Schema  string `json:"schema"`
-	From    string `json:"from"` // the ledger's cluster before
+	From    string `json:"from"` // the ledger's former cluster
 	To      string `json:"to"`   // the cluster to which the app profile routes
 	Outcome string `json:"outcome" doc:"nothing: both use the same cluster; positions: every table resumes from its checkpoints; loads: every table is loaded again; cut_over: the application has switched, and nothing is loaded"`
 	DryRun  bool   `json:"dry_run"`
 	// Loads are the source tables that are loaded again.
 	Loads []string `json:"loads"`
-	// Cutover is the step at which a cutover continues here, or with which it ended; null: none was
-	// running.
+	// Cutover is the step at which a cutover continues here, or with which it ended. It is null if
+	// no cutover was running.
 	Cutover *string `json:"cutover"`
-	// FormerDeleted: the former cluster was deleted, so that rows it took last may be missing here.
+	// FormerDeleted: the former cluster was deleted. Rows that it accepted last may be missing
+	// here.
 	FormerDeleted bool `json:"former_deleted"`
 }
 
@@ -87,8 +88,8 @@ func (o *Failover) Run(ctx context.Context) error {
 	return o.write(r)
 }
 
-// question describes what will happen. Run also checks that no worker runs, but it cannot see
-// writes that the former cluster still accepts.
+// question describes what will happen. Run also checks that no worker runs. It cannot see writes
+// that the former cluster still accepts.
 func (o *Failover) question() string {
 	if o.StoppedFirst {
 		return "Did every worker stop before the app profile was rerouted? Every table will resume from its checkpoints."
@@ -133,7 +134,7 @@ func (d FailedOver) render(w io.Writer, with string) error {
 		lines = append(lines, "the cutover "+cancelled+" cancelled")
 	}
 	if d.FormerDeleted && d.Outcome == string(failover.CutOver) {
-		lines = append(lines, "cluster "+d.From+" was deleted: rows that it took last may be missing, and replicator loads nothing after the switch")
+		lines = append(lines, "cluster "+d.From+" was deleted: rows that it accepted last may be missing, and replicator loads nothing after the switch")
 	}
 	if next := d.next(with); next != "" && !d.DryRun {
 		lines = append(lines, next)
@@ -142,7 +143,7 @@ func (d FailedOver) render(w io.Writer, with string) error {
 	return err
 }
 
-// step is that of the cutover; "" if none was running.
+// step returns the step of the cutover; "" if none was running.
 func (d FailedOver) step() checkpoint.CutoverStep {
 	if d.Cutover == nil {
 		return ""
@@ -150,7 +151,7 @@ func (d FailedOver) step() checkpoint.CutoverStep {
 	return checkpoint.CutoverStep(*d.Cutover)
 }
 
-// tables says what becomes of the tables.
+// tables describes what happens to the tables.
 func (d FailedOver) tables() string {
 	switch failover.Outcome(d.Outcome) {
 	case failover.Positions:
@@ -161,7 +162,7 @@ func (d FailedOver) tables() string {
 	return terminal.Plural(len(d.Loads), "table") + " must be loaded again"
 }
 
-// next is the command that follows; "" if none does.
+// next returns the command to run next; "" if there is none.
 func (d FailedOver) next(with string) string {
 	start := "start the workers: replicator run" + with
 	switch {

@@ -341,7 +341,7 @@ func TestAFailoverIsRefused(t *testing.T) {
 // The command reports what happens to a cutover, and what remains lost after the switch.
 func TestAFailoverSaysWhatBecomesOfACutover(t *testing.T) {
 	const cancelled = "the cutover is cancelled; the application stays frozen until a worker has called hook unfreeze_writes"
-	const missing = "cluster c1 was deleted: rows that it took last may be missing, and replicator loads nothing after the switch"
+	const missing = "cluster c1 was deleted: rows that it accepted last may be missing, and replicator loads nothing after the switch"
 	for _, c := range []struct {
 		step     checkpoint.CutoverStep
 		exists   bool

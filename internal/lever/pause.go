@@ -1,5 +1,5 @@
-// Package lever runs pause, resume and failover. They work from any machine, only through the
-// ledger: every worker reads it within seconds.
+// Package lever runs pause, resume and failover. They work from any machine, because they
+// only change the ledger: every worker reads it within seconds.
 package lever
 
 import (

@@ -24,7 +24,7 @@ const (
 	ActionCancel   = "cancel"
 	ActionThrottle = "throttle"
 	actionNone     = "none"    // nothing is to be done
-	actionRefused  = "refused" // refused; why says what to do instead
+	actionRefused  = "refused" // refused; why has the reason and the alternative
 )
 
 // Request is an operator's request.
@@ -45,7 +45,7 @@ type Request struct {
 	Reset  bool
 
 	named *named     // set once the sources are read
-	wish  *requested // set once the export is found possible
+	wish  *requested // set after a check that the export is possible
 }
 
 // Check refuses a request whose sources do not fit together, for a table, or for all tables if

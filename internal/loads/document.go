@@ -16,22 +16,22 @@ type Document struct {
 	Schema string    `json:"schema"`
 	Name   string    `json:"name"`
 	At     time.Time `json:"at"`
-	// DryRun reports that nothing was changed; decided shows the planned changes.
+	// DryRun reports that nothing was changed. In that case decided has the planned changes.
 	DryRun  bool      `json:"dry_run"`
 	Decided []Decided `json:"decided"`
 	Tables  []Table   `json:"tables"`
-	// PricesDate and Currency belong to the costs in this document.
+	// PricesDate is the date of the list prices in this document.
 	PricesDate string              `json:"prices_date"`
-	Currency   string              `json:"currency"`
+	Currency   string              `json:"currency"` // currency of the costs in this document
 	NextSteps  []standing.NextStep `json:"next_steps"`
 
-	left error // the error that says when the application left the source, or nil
+	left error // the error with the time at which the application left the source, or nil
 }
 
 // Decided is the effect of a command on one table.
 type Decided struct {
 	Source string `json:"source"`
-	Action string `json:"action"` // start, pause, resume, redo, cancel, throttle, none, refused
+	Action string `json:"action"` // start, pause, resume, redo, cancel, throttle, none or refused
 	Why    string `json:"why"`
 	// Estimate is null unless the command ran with --dry-run or began a load.
 	Estimate *Estimate `json:"estimate"`
@@ -39,7 +39,7 @@ type Decided struct {
 
 // Estimate is the expected duration and cost of a load.
 type Estimate struct {
-	Items int64 `json:"items"` // as DynamoDB counts them, hours old
+	Items int64 `json:"items"` // DynamoDB's count, which may be hours old
 	Bytes int64 `json:"bytes"`
 	Parts int   `json:"parts"`
 	// Seconds is the time that one worker needs.
@@ -56,17 +56,16 @@ type Table struct {
 	Generation *uint32 `json:"generation"` // null before the first start
 	// State is not_started, asked, copying, sweeping, waiting_for_approval or done.
 	State           standing.LoadState `json:"state"`
-	Paused          *string            `json:"paused"` // why no worker leases parts: operator, headroom, …
+	Paused          *string            `json:"paused"` // why no worker leases parts, such as operator or headroom; null if not paused
 	Needed          bool               `json:"needs_load"`
 	NeedsLoadReason *string            `json:"needs_load_reason"`
-	// LossKind is the widest kind of loss that needs repair. LostFrom is an event time before which
-	// the stream lost nothing.
+	// LossKind is the widest kind of loss that needs repair.
 	LossKind *string    `json:"loss_kind"`
-	LostFrom *time.Time `json:"lost_from"`
-	// WindowsBy is the latest begin of windows of incremental exports that can repair the loss;
-	// null if only a copy can.
+	LostFrom *time.Time `json:"lost_from"` // an event time before which the stream lost nothing
+	// WindowsBy is the latest begin that windows of incremental exports may have to repair the
+	// loss. It is null if only a copy can repair it.
 	WindowsBy *time.Time `json:"windows_by"`
-	Tries     int        `json:"tries"` // loads that began since the last one that completed
+	Tries     int        `json:"tries"` // number of loads that began since the last complete one
 	Load      *Load      `json:"load"`
 	Limits    Limits     `json:"limits"`
 }
@@ -74,7 +73,7 @@ type Table struct {
 // Load is the last load of a table.
 type Load struct {
 	Number        uint32     `json:"number"`
-	Exports       []string   `json:"exports"` // the addresses of the exports that it copies; empty if it scans
+	Exports       []string   `json:"exports"` // addresses of the exports that the load copies; empty if it scans
 	AskedAt       *time.Time `json:"asked_at"`
 	StartedAt     *time.Time `json:"started_at"`
 	CopiedAt      *time.Time `json:"copied_at"`
@@ -82,16 +81,15 @@ type Load struct {
 	Parts         Parts      `json:"parts"` // parts of the current phase
 	Items         int64      `json:"items"`
 	Bytes         int64      `json:"bytes"`
-	Estimate      *int64     `json:"estimate"` // DynamoDB's count when it began, hours old
+	Estimate      *int64     `json:"estimate"` // DynamoDB's count when the load began, which may be hours old
 	EstimateBytes *int64     `json:"estimate_bytes"`
-	// ItemsPerSecond is over the last five minutes. ETASeconds is null until a minute has passed
-	// and 1 % of the items are copied.
+	// ItemsPerSecond is the rate of the last five minutes.
 	ItemsPerSecond *float64 `json:"items_per_second"`
-	ETASeconds     *float64 `json:"eta_seconds"`
-	ReadUnits      float64  `json:"read_units"` // consumed so far
+	ETASeconds     *float64 `json:"eta_seconds"` // null until a minute has passed and 1 % of the items are copied
+	ReadUnits      float64  `json:"read_units"`  // read units consumed so far
 	// Spent is the cost so far, at list prices.
 	Spent  []cost.Line `json:"spent"`
-	Slowed []string    `json:"slowed"` // why it is not faster
+	Slowed []string    `json:"slowed"` // why the load is not faster
 	Sweep  Sweep       `json:"sweep"`
 
 	copiedFrom string // see CopiedFrom
@@ -101,12 +99,12 @@ type Load struct {
 type Parts struct {
 	Total int `json:"total"`
 	Done  int `json:"done"`
-	Held  int `json:"held"` // by workers
+	Held  int `json:"held"` // parts that workers have leased
 }
 
 // Sweep is the comparison, after the copy, of the rows that the copy did not write.
 type Sweep struct {
-	Pass        *int       `json:"pass"` // pass 0 counts and changes nothing; null before the first
+	Pass        *int       `json:"pass"` // pass 0 only counts; null before the first pass
 	BegunAt     *time.Time `json:"begun_at"`
 	Approved    bool       `json:"approved"`
 	Seen        int64      `json:"rows_seen"`
@@ -120,5 +118,5 @@ type Limits struct {
 	MaxRowsPerSecond    *float64   `json:"max_rows_per_second"`
 	MaxReadCapacity     *string    `json:"max_read_capacity"`
 	PauseAboveTargetCPU *string    `json:"pause_above_target_cpu"`
-	ChangedAt           *time.Time `json:"changed_at"` // by throttle; null if they are the configured ones
+	ChangedAt           *time.Time `json:"changed_at"` // when throttle changed them; null for the configured limits
 }

@@ -18,16 +18,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// ImageMargin is how much younger an image must be than the age of tombstones: a clock may be
+// ImageMargin is how much younger an image must be than the age of tombstones. A clock may be
 // behind, and a request may be executed long after it was made. The smallest configurable age
-// leaves twice the stream's day. So no change that is read in time counts as too old, even with a
-// fast clock or after hours of throttling.
+// leaves twice the stream's 24 hours. So no change that is read in time counts as too old, even
+// with a fast clock or after hours of throttling.
 const ImageMargin = 48 * time.Hour
 
 // ImageAge returns the age above which an image is no longer written.
 func ImageAge(cfg *config.Config) time.Duration { return cfg.State.TombstoneAge - ImageMargin }
 
-// named holds the images of a request, in order. They fit the table.
+// named has the images of a request, in order, after they were found to fit the table.
 type named struct {
 	records []checkpoint.Export
 	size    source.Size
@@ -88,14 +88,14 @@ type Examiner struct {
 	Cfg    *config.Config
 	Source sourceEnd
 	Env    config.Lookup
-	// Whole: an operator confirms that the source shows the whole table, if DynamoDB cannot.
-	// SayWhole is the instruction to do so.
+	// Whole: an operator confirms that the source shows the whole table, in case DynamoDB cannot.
+	// SayWhole is the instruction to confirm it.
 	Whole    bool
 	SayWhole string
 }
 
-// read opens the named sources of a table, and proves that they are whole and leave no hole. With
-// repair, windows without a full export are allowed.
+// read opens the named sources of a table, and proves that they are complete and leave no hole.
+// With repair, windows without a full export are allowed.
 func (x Examiner) read(ctx context.Context, t config.Table, names []string, repair bool) (*named, backfill.Description, error) {
 	var d backfill.Description
 	addresses := make([]string, len(names))
@@ -135,7 +135,7 @@ func (x Examiner) folder(ctx context.Context, address string) (source.Store, str
 	return x.Source.OpenFolder(ctx, x.Env, address)
 }
 
-// unproven explains why it is not proved that a source is whole.
+// unproven explains why there is no proof that a source is complete.
 func unproven(err error) error {
 	var failed *source.OpenError
 	if told := (*diag.Error)(nil); errors.As(err, &told) || !errors.As(err, &failed) {
@@ -149,8 +149,8 @@ func Unfit(address string, d backfill.Description, cause string) *diag.Error {
 	return &diag.Error{Code: diag.LoadRefused, What: "cannot load the " + source.Noun(address) + " " + address, Cause: cause, Fix: source.Again(address, d)}
 }
 
-// admits fails if the images end before the position from which the stream continues, or are too
-// old.
+// admits returns an error if the images are too old, or end before the position from which the
+// stream resumes.
 func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Description, e *named) error {
 	first, last := e.records[0], e.records[len(e.records)-1]
 	refused := Unfit(last.Address, d, "")
@@ -172,8 +172,9 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 	return nil
 }
 
-// mends fails unless windows without a full export repair the table's loss, and backups were on
-// since before the loss. A table without a loss is left to decide.
+// mends returns an error unless windows without a full export can repair the table's loss.
+// Point-in-time recovery must have been on since before the loss. If the table has no loss, decide
+// judges the request.
 func (o *Operator) mends(ctx context.Context, from sourceEnd, state checkpoint.TableState, first checkpoint.Export) error {
 	if load := standing.LoadOf(state, false); !load.Needed || load.State == standing.LoadDone {
 		return nil

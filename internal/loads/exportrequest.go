@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// requested is an export to request, once it is found possible.
+// requested is an export to request, after a check that it is possible.
 type requested struct {
 	checkpoint.ExportRequest
 	line cost.Line // its cost
@@ -28,7 +28,7 @@ func costText(p cost.Prices, line cost.Line) string {
 
 // prepareExport checks that an export of the request's table can be requested, and estimates its
 // cost. The coordinator requests the export and waits for it, because the operator's command and
-// machine may end before.
+// machine may end earlier.
 func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Input, r Request) (*requested, error) {
 	to, err := source.Destination(r.From[0])
 	if err != nil {
@@ -58,7 +58,7 @@ func exportText(l checkpoint.Load) string {
 	case r.Refused():
 		return "the " + source.Noun(r.To) + " " + r.To + " is refused: " + r.Failed
 	case r.Failed != "":
-		return "there is no export: " + r.Failed
+		return "the export failed: " + r.Failed
 	case r.ARN != "":
 		return fmt.Sprintf("an export as of %s is running: %s", r.At.Format(time.RFC3339), r.ARN)
 	case r.Serial > 0:
@@ -80,11 +80,11 @@ func CopiedFrom(l checkpoint.Load) string {
 	return text + ", as of " + l.ImagesAt().UTC().Format(time.RFC3339)
 }
 
-// toBegin reports whether the generation has not begun yet by the service's clock. No existing
-// export will be admissible in it, although a later read of the ledger shows more.
+// toBegin reports whether the generation has not begun yet by the service's clock. It will admit no
+// existing export, although a later read of the ledger shows more.
 func toBegin(s checkpoint.TableState) bool { return s.GapCount > 0 && s.AdoptedAt.IsZero() }
 
-// NoExport returns why a table's load waits for an operator, whose requested export will not
+// NoExport returns why a table's load waits for an operator, because its requested export will not
 // arrive; "" if it does not wait.
 func NoExport(s checkpoint.TableState) string {
 	if s.Stage() != checkpoint.StageAsked || s.Load.Request.Failed == "" {
@@ -94,7 +94,7 @@ func NoExport(s checkpoint.TableState) string {
 }
 
 // againText returns the command, in the form of standing.Command, that requests the table's export
-// again, or a load of the refused one.
+// again or starts a load of the refused export.
 func againText(s checkpoint.TableState) string {
 	if s.Load.Request.Refused() {
 		return "backfill start --table TABLE --export " + s.Load.Request.To

@@ -55,7 +55,7 @@ func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 	}
 	out.Paused = terminal.Known(s.Load.Paused)
 	if out.State == standing.LoadDone {
-		out.Paused = nil // it is about the next load
+		out.Paused = nil // the pause concerns the next load
 	}
 	out.Load = load(s, ProgressOf(s, t.Parts, now, in.Cfg.State.Lease), prices)
 	return out
@@ -100,8 +100,8 @@ func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
 }
 
 // Next returns the command to run for a table whose load waits for an operator; false if there is
-// none. Again says that a load after a gap starts automatically, and flags have the meaning that
-// they have in standing.Command.
+// none. Again reports that a load after a gap starts automatically. Flags are appended as in
+// standing.Command.
 func Next(s checkpoint.TableState, again bool, flags string) (standing.NextStep, bool) {
 	command, why := next(s, again)
 	return standing.NextStep{Command: standing.Command(command, s.Source, flags), Why: why}, command != ""

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// sayWhole is the instruction to confirm in the configuration that the sources are whole.
+// sayWhole is the instruction to confirm in the configuration that the sources are complete.
 const sayWhole = "set whole_export: true in backfill"
 
 // OfConfiguration returns an Examiner of the sources that the configuration names.
@@ -22,7 +22,7 @@ func OfConfiguration(cfg *config.Config, from sourceEnd, env config.Lookup) Exam
 	return Examiner{Cfg: cfg, Source: from, Env: env, Whole: cfg.Backfill.WholeExport, SayWhole: sayWhole}
 }
 
-// Named is a source that the configuration names, once it is read and fits its table.
+// Named is a source that the configuration names, after it was read and found to fit its table.
 type Named struct {
 	checkpoint.Export
 	source.Size
@@ -37,8 +37,8 @@ func (x Examiner) Read(ctx context.Context, t config.Table) (Named, backfill.Des
 	return Named{e.records[0], e.size}, d, nil
 }
 
-// Judge reads the source that the configuration names for a table, and proves that its first load
-// may copy it. The error is a *checkpoint.NotAdmissible if waiting helps.
+// Judge reads the source that the configuration names for a table, and proves that the table's
+// first load may copy it. If waiting helps, the error is a *checkpoint.NotAdmissible.
 func (x Examiner) Judge(ctx context.Context, t config.Table, state checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error) {
 	e, d, err := x.read(ctx, t, []string{x.Cfg.LoadsFrom(t)}, false)
 	if err != nil {
@@ -51,8 +51,8 @@ func (x Examiner) Judge(ctx context.Context, t config.Table, state checkpoint.Ta
 	return e.records[0], x.admits(TableInput{Config: t, Found: true, State: state}, shards, d, e)
 }
 
-// Refusal returns why a source is refused, and the fix; "" for other errors, after which another
-// attempt may succeed.
+// Refusal returns why a source is refused, and the fix. It returns "" for other errors, because
+// another attempt may succeed after them.
 func Refusal(err error) string {
 	var told *diag.Error
 	if !errors.As(err, &told) || told.Code != diag.LoadRefused {

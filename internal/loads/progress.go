@@ -16,8 +16,8 @@ const rateAfter = 10 * time.Second
 // Progress is the progress of a load's phase, and its speed.
 type Progress struct {
 	checkpoint.Sums
-	// Rate is in items a second over the last five minutes, and ETA the remaining time of the copy.
-	// The flags are false if they are unknown.
+	// Rate is in items per second over the last five minutes, and ETA is the remaining time of the
+	// copy. The flags are false if the values are unknown.
 	Rate      float64
 	RateKnown bool
 	ETA       time.Duration
@@ -32,7 +32,7 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 	_, total := state.RunningPhase()
 	stage := state.Stage()
 	p := Progress{Sums: checkpoint.PartsDone(parts, total)}
-	paused := state.Load.Paused != "" && stage != checkpoint.StageNone && stage != checkpoint.StageOver // otherwise it is about the next load
+	paused := state.Load.Paused != "" && stage != checkpoint.StageNone && stage != checkpoint.StageOver // otherwise the pause concerns the next load
 	if paused {
 		p.Slowed = append(p.Slowed, pausedText(state.Load.Paused))
 	}
@@ -58,9 +58,9 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 	return p
 }
 
-// rate returns how many items a second the parts made durable in the last minutes. A part that was
-// partly before that window counts in proportion to its time. Workers' clocks differ: their times
-// are converted to the service's clock, and none is later than now.
+// rate returns how many items per second the parts made durable in the last minutes. A part that
+// began before that window counts in proportion to its time in it. Workers' clocks differ, so their
+// times are converted to the service's clock, and none may be later than now.
 func rate(parts []checkpoint.Part, now time.Time) (float64, bool) {
 	from, first, items := now.Add(-backfill.RateWindow), now, 0.0
 	for _, part := range parts {

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// warnOfShares warns on stderr of requested limits without effect. A limit is set even if DynamoDB
-// does not answer; then there is no warning.
+// warnOfShares warns on stderr of requested limits that have no effect. If DynamoDB does not
+// answer, the limits are set without a warning.
 func (o *Operator) warnOfShares(ctx context.Context, source preflight.Describer, r Request, decided []Decided) error {
 	if r.Limits.Read == nil || r.Limits.Read.Share == 0 {
 		return nil
@@ -24,7 +24,7 @@ func (o *Operator) warnOfShares(ctx context.Context, source preflight.Describer,
 	return o.Console.Show(o.Stderr, func(w io.Writer) error { return found.Render(w) })
 }
 
-// idleShares returns warnings about the tables for which a share is not a limit.
+// idleShares returns warnings about the tables that a share does not limit.
 func idleShares(ctx context.Context, tables preflight.Describer, limit config.Capacity, decided []Decided) diag.List {
 	var found diag.List
 	for _, d := range decided {

@@ -13,8 +13,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// ended reports whether the load of a table is over: loaded, and swept if needed. Stuck says why it
-// cannot continue without an operator. Again says that a load after a gap starts automatically.
+// ended reports whether the load of a table is over: loaded, and swept if needed. Stuck is why the
+// load cannot continue without an operator. Again reports that a load after a gap starts
+// automatically.
 func ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 	load := standing.LoadOf(s, again)
 	switch {
@@ -53,7 +54,7 @@ func (in *Input) verdict(with string) (over bool, err error) {
 	return over, found.Err()
 }
 
-// The intervals of a wait: between two readings of the ledger, and between two lines that show the
+// The time between two readings of the ledger while waiting, and between two lines that show
 // progress.
 const (
 	lookEvery   = 2 * time.Second

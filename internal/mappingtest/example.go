@@ -37,7 +37,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Suffix is the suffix of files that are found in folders as examples.
+// Suffix is the suffix by which files in searched folders are recognised as examples.
 const Suffix = ".example.txtar"
 
 // The parts of an example.
@@ -45,7 +45,7 @@ const (
 	ConfigPart  = "replicator.yaml"
 	tablePart   = "table.json"
 	itemsPart   = "items.jsonl"
-	packedPart  = "items.json.gz" // the same, packed
+	packedPart  = "items.json.gz" // the same items, compressed
 	changesPart = "changes.jsonl"
 	CellsPart   = "cells.txt"
 )
@@ -55,14 +55,14 @@ var (
 	folderParts = append(slices.Clone(parts), packedPart)
 )
 
-// maxPart bounds the read of one file, in bytes.
+// maxPart bounds the size of a file that is read, in bytes.
 const maxPart = 64 << 20
 
 // Example is one example as it was read.
 type Example struct {
 	Path string // path of the folder or file
 	// Config is the text of the example's own configuration; nil if it has none. ConfigFile is the
-	// configuration file that it names instead, or "".
+	// configuration file that the example names instead; "" if none.
 	Config     []byte
 	ConfigFile string
 	// Table is the source table; "" if the example names none.
@@ -72,12 +72,13 @@ type Example struct {
 
 	items, changes []byte
 	itemsName      string                   // name of the part with the items
-	key            []transform.KeyAttribute // without types if only the items show them
+	key            []transform.KeyAttribute // without types if only the items reveal them
 	archive        *txtar.Archive           // nil for a folder
 }
 
-// Find returns the examples that the paths name, in order. A folder is an example if it has items.jsonl or items.json.gz; other folders are
-// searched for such folders, and for files with Suffix. The result is empty if there are none.
+// Find returns the examples at a path, in order; the result may be empty. A folder is an example if
+// it has items.jsonl or items.json.gz. Find searches other folders for such folders, and for files
+// with Suffix.
 func Find(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -109,7 +110,7 @@ func Find(path string) ([]string, error) {
 	return found, err
 }
 
-// Read reads an example. Errors name the part, and contain nothing of the items.
+// Read reads an example. Errors name the part, and contain no item data.
 func Read(path string) (*Example, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -126,7 +127,7 @@ func Read(path string) (*Example, error) {
 }
 
 // ReadFS reads an example that is a folder of a file system, such as one embedded in the program.
-// Update does not work for it.
+// Update does not work for such an example.
 func ReadFS(files fs.FS, folder string) (*Example, error) { return readFolder(files, folder, folder) }
 
 func readFolder(files fs.FS, folder, name string) (*Example, error) {
@@ -165,8 +166,7 @@ func (e *Example) settle(texts map[string][]byte) error {
 	return nil
 }
 
-// Key returns the primary key, partition key first. If an example does not give a type, the type is
-// empty.
+// Key returns the primary key, partition key first. A type that the example does not give is empty.
 func (e *Example) Key() []transform.KeyAttribute { return slices.Clone(e.key) }
 
 func folderTexts(files fs.FS, folder string) (map[string][]byte, error) {
@@ -299,7 +299,7 @@ func (e *Example) readTable(text []byte) error {
 	return nil
 }
 
-// Update records the result of the example as the expected one.
+// Update records the result of the example as the expected result.
 func (e *Example) Update(got string) error {
 	if e.archive == nil {
 		return os.WriteFile(filepath.Join(e.Path, CellsPart), []byte(got), 0o644)

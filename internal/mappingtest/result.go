@@ -19,10 +19,11 @@ import (
 // Result is the result of one example.
 type Result struct {
 	Path string `json:"path"`
-	// Result is ok, differs, updated or refused: the example or its configuration cannot be used.
+	// Result is ok, differs or updated, or refused if the example or its configuration cannot be
+	// used.
 	Result string  `json:"result"`
 	Diff   *string `json:"diff"`  // expected lines (-) and actual lines (+); null if they are the same
-	Error  *string `json:"error"` // why it is refused, or null
+	Error  *string `json:"error"` // why it is refused; null if it is not
 
 	err error
 }
@@ -45,7 +46,8 @@ type Runner struct {
 	Update bool                           // record the results as expected
 }
 
-// Run runs the examples in files and directories, by default in the current one, until ctx ends.
+// Run runs the examples in files and directories, by default in the current directory, until ctx
+// ends.
 func (r *Runner) Run(ctx context.Context, paths []string) (Results, error) {
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -131,7 +133,7 @@ func (r *Runner) configOf(e *Example) (*config.Config, error) {
 	return r.Config()
 }
 
-// Render writes the results. In text, explain writes to stderr why an example cannot be used.
+// Render writes the results. In text mode, explain writes to stderr why an example cannot be used.
 func (r Results) Render(c *terminal.Console, explain func(error) error) error {
 	if c.AsJSON() {
 		return c.WriteJSON(struct {
@@ -161,7 +163,7 @@ func (r Results) Render(c *terminal.Console, explain func(error) error) error {
 	return err
 }
 
-// write writes one result in a line, with the differences below.
+// write writes one result as a line, with the differences below it.
 func (r *Result) write(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%-8s %s\n", r.Result, diag.Printable(r.Path)); err != nil || r.Diff == nil {
 		return err
@@ -175,7 +177,7 @@ func (r *Result) write(w io.Writer) error {
 	return nil
 }
 
-// Refused returns why the first unusable example cannot be used; nil if all can.
+// Refused returns why the first unusable example cannot be used; nil if all can be used.
 func (r Results) Refused() error {
 	for _, one := range r {
 		if one.err != nil {

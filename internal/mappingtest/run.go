@@ -23,9 +23,9 @@ import (
 // copyTime is when the items of an example are copied; its changes happen an hour later.
 var copyTime = time.Unix(1_795_170_000, 0).UTC()
 
-// Run copies the items of an example into a target in memory under the guard, applies the changes, and returns the cells after
-// each. Every write is repeated in the opposite order, which must change nothing. Items that cannot be mapped are listed as
-// parked.
+// Run copies the items of an example into a target in memory, using the guard, applies the changes,
+// and returns the cells after each step. It repeats all writes in the opposite order, which must
+// change nothing. Items that cannot be mapped are listed as parked.
 func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) {
 	items, err := e.Items()
 	if err != nil {
@@ -62,8 +62,8 @@ func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) 
 	return out + "\nafter the changes\n\n" + followed, err
 }
 
-// TableOf returns the configuration's entry for the example; false if there is none, or if there
-// are several and the example names none.
+// TableOf returns the configuration's entry for the example. It returns false if there is none, or
+// if there are several and the example names none.
 func (e *Example) TableOf(c *config.Config) (config.Table, bool) {
 	if e.Table == "" && len(c.Tables) == 1 && !c.HasPatterns() {
 		return c.Tables[0], true
@@ -90,10 +90,10 @@ type run struct {
 	mapping *transform.Mapping
 	target  *sinktest.Memory
 	items   map[string]attribute.Item // items of the source, by key
-	names   map[string]string         // last place of an item, by key
+	names   map[string]string         // last known name of an item's line, by key
 }
 
-// settleKey takes key types that the example does not give from an item.
+// settleKey reads from an item the key types that the example does not give.
 func (r *run) settleKey(item attribute.Item) error {
 	settled := make([]transform.KeyAttribute, len(r.key))
 	for i, k := range r.key {
@@ -109,8 +109,8 @@ func (r *run) settleKey(item attribute.Item) error {
 	return nil
 }
 
-// hasKey reports whether an item, or a key, has the attributes of the primary key; a key has no
-// others.
+// hasKey reports whether an item has the attributes of the primary key. With alone, it must have no
+// other attributes, because it is a key.
 func (r *run) hasKey(item attribute.Item, alone bool) error {
 	for _, k := range r.key {
 		if v, ok := item.Get(k.Name); !ok || v.Kind() != k.Type {
@@ -187,7 +187,7 @@ func (r *run) follow(ctx context.Context, changes []Change) (string, error) {
 		c.Old = r.items[key]
 		switch {
 		case !c.Old.Exists() && c.Event == cdc.Remove:
-			continue // DynamoDB writes no record of it
+			continue // DynamoDB writes no record for such a change
 		case !c.Old.Exists():
 			c.Event = cdc.Insert
 		}
@@ -197,7 +197,7 @@ func (r *run) follow(ctx context.Context, changes []Change) (string, error) {
 	return r.apply(ctx, transform.Fold(r.mapping, page, transform.Stamp{Generation: 1, Hop: 500_000}))
 }
 
-// apply writes a batch under the guard, and again in reverse order. It returns the target, and the
+// apply writes a batch using the guard, and again in reverse order. It returns the target and the
 // parked items.
 func (r *run) apply(ctx context.Context, b transform.Batch) (string, error) {
 	for pass := range 2 {
@@ -244,8 +244,8 @@ func writeRow(out *strings.Builder, row sink.Row) {
 	}
 }
 
-// show returns text, quoted if it cannot be printed or if a line of it would look like the begin of
-// a part of the file.
+// show returns text. It quotes text that cannot be printed, or in which a line would look like the
+// begin of a part of the file.
 func show(text string) string {
 	if strings.HasPrefix(text, "-- ") {
 		return strconv.Quote(text)

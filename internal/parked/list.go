@@ -20,7 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Explain explains an error from the store of parked items; an explained error stays as it is.
+// Explain explains an error from the store of parked items. It returns explained errors unchanged.
 func Explain(ctx context.Context, cfg *config.Config, err error) error {
 	var told *diag.Error
 	if err == nil || errors.As(err, &told) {
@@ -35,8 +35,8 @@ type Entry struct {
 	Table   string    `json:"table"`
 	KeyHash string    `json:"key_hash"`
 	Version string    `json:"version"`
-	Event   string    `json:"event"` // INSERT, MODIFY or REMOVE; for a loaded item, the event that the load represents
-	Time    time.Time `json:"time"`  // of the change
+	Event   string    `json:"event"` // INSERT, MODIFY or REMOVE; a loaded item has the event that its load represents
+	Time    time.Time `json:"time"`  // time of the change
 	Reason  string    `json:"reason"`
 }
 
@@ -71,8 +71,8 @@ func List(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selec
 	return p.Show(p.Stdout, func(w io.Writer) error { return writeEntries(w, entries) })
 }
 
-// The list fits terminals of listWidth columns: names of tables are shortened, and reasons continue
-// on the next line.
+// The list fits terminals of listWidth columns. Table names are shortened, and reasons continue on
+// the next line.
 const (
 	listWidth   = 100
 	shownHash   = 12 // of its 32 digits
@@ -80,8 +80,8 @@ const (
 	betweenCols = 2
 )
 
-// writeEntries writes the entries for people. Documents for programs have the whole reference of
-// each.
+// writeEntries writes the entries for people. Only documents for programs have the whole
+// references.
 func writeEntries(w io.Writer, entries []Entry) error {
 	widest := len("TABLE")
 	for _, e := range entries {

@@ -17,7 +17,7 @@ func lotOf(m *desk.Migration, cfg *config.Config) *sink.Parking {
 	return sink.NewParking(m.To.Records(cfg.State.Table), cfg.Name)
 }
 
-// read calls f to read the parked items for a command, for a limited time.
+// read opens the parked items for a command and calls f, with a time limit.
 func read(ctx context.Context, p *terminal.Console, cfg *config.Config, r desk.Request, f func(ctx context.Context, lot *sink.Parking) error) error {
 	m, err := desk.Ends{}.Open(ctx, p, cfg, r)
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 	outcomeStored  = "stored"       // the target has the item's current content
 	outcomeRemoved = "removed"      // neither source nor target has the item
 	outcomeParked  = "still_parked" // it cannot be stored
-	outcomeChanged = "changing"     // it changes faster than the repair; its changes bring it
+	outcomeChanged = "changing"     // it changes faster than the repair; its next changes will store it
 )
 
 // retried is the outcome for one item.
@@ -93,8 +93,8 @@ func (d *Decision) Retry(ctx context.Context) error {
 	return retryVerdict(results)
 }
 
-// retryItem repairs one item. The records are those parked before the item is read, so a change
-// that is parked meanwhile stays parked.
+// retryItem repairs one item. The records were parked before the item is read. A change that is
+// parked meanwhile therefore stays parked.
 func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Record) (retried, error) {
 	limited, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -140,8 +140,8 @@ func (d *Decision) repairer(ctx context.Context, src repair.Source, table string
 	return repair.Of(ctx, d.Cfg, t, src, d.Target, "cannot retry items of table "+table)
 }
 
-// writeRetried writes the outcomes for the chosen items. Items that were not reached because of a
-// failure count as left.
+// writeRetried writes the outcomes for the chosen items. Items that a failure left unprocessed
+// count as left.
 func (d *Decision) writeRetried(results []retried, chosen int) error {
 	resolved := 0
 	for _, r := range results {

@@ -18,8 +18,8 @@ import (
 )
 
 // RefHelp explains references, in the help of commands that take one.
-const RefHelp = `REF is TABLE/HASH/VERSION, as "list -o json" prints it. TABLE/HASH or HASH names the item, and
-so do the first 8 digits of HASH or more, if they are unique.`
+const RefHelp = `REF is TABLE/HASH/VERSION, as "list -o json" prints it. TABLE/HASH or HASH names the item.
+The first digits of HASH are enough if they are unique, at least 8.`
 
 // Selection selects the parked records for a command.
 type Selection struct {
@@ -36,8 +36,8 @@ type Record struct {
 	transform.Parked
 }
 
-// Check refuses selections that contradict themselves or are empty, so that a missing argument
-// never selects everything.
+// Check refuses selections that are contradictory or empty. So a missing argument never selects
+// everything.
 func (s *Selection) Check(command string) error {
 	ways := 0
 	for _, given := range []bool{len(s.Refs) > 0, s.Key != "", s.All || s.Reason != ""} {
@@ -63,7 +63,7 @@ func isObject(text string) bool {
 	return json.Unmarshal([]byte(text), &members) == nil && members != nil
 }
 
-// fits reports whether a record is selected. A key that does not fit the record's table is an
+// fits reports whether a record is selected. A key that does not match the record's table is an
 // error.
 func (s *Selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 	switch {
@@ -89,7 +89,7 @@ func names(word string, ref sink.Ref) bool {
 }
 
 // each calls f for the selected records, ordered by table, item and version. Before the first run
-// there is no state table, so nothing is parked.
+// there is no state table, and therefore no parked item.
 func (s *Selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref, transform.Parked) error) error {
 	err := lot.List(ctx, s.Table, func(ref sink.Ref, record transform.Parked) error {
 		ok, err := s.fits(ref, record)

@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Conclude creates the missing resources if requested, and writes the outcome. Known is the verdict
-// if the user has already read its reasons as failed checks or warnings.
+// Conclude creates the missing resources if requested, and writes the outcome. Known is the
+// verdict, if failed checks or warnings have already shown its reasons to the user.
 func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error) {
 	known = errors.Join(in.Failed...)
 	refused := d.refusal(in.question)
@@ -36,7 +36,7 @@ func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error
 }
 
 // apply creates the printed resources, with exactly the printed split keys. Another process may
-// create the same at the same time.
+// create the same resources concurrently.
 func (in *Input) apply(ctx context.Context, d *Document) error {
 	created := func(what string) {
 		d.Created = append(d.Created, what)

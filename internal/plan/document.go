@@ -20,7 +20,7 @@ type Document struct {
 	Emulator bool               `json:"emulator"`
 	Checks   []preflight.Answer `json:"checks"`
 	Create   []Creation         `json:"create"`
-	Created  []string           `json:"created"` // by --apply
+	Created  []string           `json:"created"` // created by --apply
 	Tables   []Table            `json:"tables"`
 	Shared   []cost.Line        `json:"shared_cost"` // costs of all tables together
 	Totals   []cost.Total       `json:"totals"`
@@ -33,13 +33,13 @@ type Document struct {
 
 // Creation is a missing resource that would be created.
 type Creation struct {
-	Kind      string   `json:"kind"` // table, family, view, app_profile
+	Kind      string   `json:"kind"` // table, family, view or app_profile
 	Name      string   `json:"name"`
-	Families  []Family `json:"families,omitempty"` // of a table, or only the missing family
-	View      string   `json:"view,omitempty"`     // view that is created with the table
+	Families  []Family `json:"families,omitempty"` // families of a new table, or only the missing family
+	View      string   `json:"view,omitempty"`     // the view that is created with the table
 	Shows     []string `json:"shows,omitempty"`    // families of a view
 	SplitKeys []string `json:"split_keys,omitempty"`
-	Cluster   string   `json:"cluster,omitempty"` // of an app profile
+	Cluster   string   `json:"cluster,omitempty"` // cluster of an app profile
 }
 
 type Family struct {
@@ -54,11 +54,11 @@ type Table struct {
 	Items      int64          `json:"items"` // DynamoDB's count, up to six hours old
 	Bytes      int64          `json:"bytes"`
 	Billing    string         `json:"billing"`
-	Key        string         `json:"key,omitempty"` // ARN of the KMS key that encrypts the table; left out for DynamoDB's own key
+	Key        string         `json:"key,omitempty"` // ARN of the KMS key that encrypts the table; absent for DynamoDB's own key
 	OpenShards *int           `json:"open_shards"`   // null if the stream could not be listed
 	Sampled    int            `json:"sampled"`
-	RowKeys    []string       `json:"row_keys"`            // up to ten of the sample
-	Unmappable map[string]int `json:"unmappable"`          // sampled items by reason
+	RowKeys    []string       `json:"row_keys"`            // up to ten row keys of the sample
+	Unmappable map[string]int `json:"unmappable"`          // number of sampled items that cannot be mapped, by reason
 	Unmapped   []string       `json:"unmapped_attributes"` // attributes of the sample that are written to no cell
 	Copy       Copy           `json:"copy"`
 	// Export is the export that the first load copies instead of a scan; null if it scans, or if
@@ -69,7 +69,7 @@ type Table struct {
 	Cost       []cost.Line     `json:"cost"`
 	// MappingChange is null unless the ledger has another mapping.
 	MappingChange *MappingChange `json:"mapping_change"`
-	// NoWayBack lists why rows could not be copied back to items after a cutover; empty: they
+	// NoWayBack lists why rows could not be copied back to items after a cutover; empty if they
 	// could.
 	NoWayBack []string `json:"no_way_back"`
 }

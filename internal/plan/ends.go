@@ -22,8 +22,8 @@ type sourceEnd interface {
 	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
 }
 
-// targetEnd is the part of Bigtable that a plan reads, and in which it creates what is missing. It
-// retries temporary failures.
+// targetEnd is the part of Bigtable that a plan reads, and in which it creates missing resources.
+// It retries temporary failures.
 type targetEnd interface {
 	status.Target
 	Profile(ctx context.Context) (sink.Profile, error)
@@ -33,7 +33,7 @@ type targetEnd interface {
 	instance
 }
 
-// instance holds the requests that are sent once.
+// instance has the requests that are not retried.
 type instance interface {
 	Clusters(ctx context.Context) (clusters []sink.Cluster, note string, err error)
 	View(ctx context.Context, table, view string) (sink.View, error)

@@ -18,21 +18,21 @@ import (
 // files.
 const manifestTime = 2 * time.Minute
 
-// export reads the export that the configuration names for a table. An export that would be refused
-// causes only a warning, because the run starts and its load waits.
+// export reads the export that the configuration names for a table. If a run would refuse the
+// export, plan only warns: the run starts, and the load waits.
 func (in *Input) export(ctx context.Context, out *sourceTable) (string, error) {
 	x := loads.OfConfiguration(in.Cfg, in.Source, in.env)
 	e, d, err := x.Read(ctx, out.found.Config)
 	if loads.Refusal(err) != "" {
 		_ = errors.As(err, &out.refused)
-		return "", preflight.Untold("it would be refused; see the warnings")
+		return "", preflight.Untold("a run would refuse it; see the warnings")
 	}
 	if err != nil {
 		return "", err
 	}
 	out.Export = &Export{Address: e.Address, At: e.At, Items: e.Items, Files: e.Parts}
 	if d.At.Sub(e.At) > cdc.Retention {
-		out.refuse(d, "it is dated "+e.At.Format(time.RFC3339)+", but the stream keeps changes for only 24 hours; the changes between them would be missing")
+		out.refuse(d, "it is dated "+e.At.Format(time.RFC3339)+", but the stream keeps changes for only 24 hours; earlier changes would be missing")
 	}
 	return fmt.Sprintf("as of %s: %s in %s", e.At.Format(time.RFC3339), terminal.Plural(int(e.Items), "item"), terminal.Plural(e.Parts, "file")), nil
 }
@@ -41,8 +41,8 @@ func (out *sourceTable) refuse(d backfill.Description, cause string) {
 	out.refused = loads.Unfit(out.Export.Address, d, cause)
 }
 
-// judgeExport checks the export of a table that the ledger knows: the ledger has the positions from
-// which its stream continues.
+// judgeExport checks the export of a table that is in the ledger, because the ledger has the
+// positions from which the stream resumes.
 func (in *Input) judgeExport(out *sourceTable, state checkpoint.TableState, shards []checkpoint.Shard) {
 	out.copied = state.Base > 0 || state.Load.Generation > 0
 	if out.Export == nil || out.copied || state.Generation == 0 {

@@ -123,8 +123,8 @@ func (in *Input) keys() []string {
 	return slices.Compact(keys)
 }
 
-// refusal returns why a run would be refused, among the warnings; nil if it would not. Nothing is
-// created for such a run (H99).
+// refusal returns the first warning for which a run would be refused; nil if there is none. Plan
+// creates nothing for such a run (H99).
 func (d *Document) refusal(q Question) error {
 	var found diag.List
 	for _, w := range d.Warnings {

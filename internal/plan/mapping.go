@@ -18,17 +18,18 @@ import (
 
 // MappingChange describes the step from the ledger's mapping to the configuration's.
 type MappingChange struct {
-	// Kept is false if the ledger does not have the former mapping. Then rows and columns that only
-	// it wrote remain, the table stays marked, and the other fields are empty.
+	// Kept is false if the ledger does not have the former mapping. In that case rows and columns
+	// that only the former mapping wrote remain, the table stays marked, and the other fields are
+	// empty.
 	Kept          bool     `json:"former_kept"`
 	NewTables     []string `json:"new_tables"`
-	FormerTables  []string `json:"former_tables"` // rows of this pipeline are removed from them
+	FormerTables  []string `json:"former_tables"` // tables from which this pipeline's rows are removed
 	NewColumns    []string `json:"new_columns"`
-	FormerColumns []string `json:"former_columns"` // removed
+	FormerColumns []string `json:"former_columns"` // columns that are removed
 	RowKeys       bool     `json:"row_keys_change"`
 	Sampled       int      `json:"sampled"`
-	Moved         int      `json:"moved"`        // sampled items that move to another row
-	Swept         []string `json:"swept_tables"` // once the items are copied again
+	Moved         int      `json:"moved"`        // number of sampled items that move to another row
+	Swept         []string `json:"swept_tables"` // tables that are swept after the items are copied again
 	// Unattributed are families whose former cells may belong to other items.
 	Unattributed []string `json:"unattributed_families"`
 }

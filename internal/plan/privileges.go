@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// PrintPrivileges writes the least privileges of a cloud, aws or gcp, for the configuration,
-// without a request to either database. Notes go to stderr, so that stdout is only the document.
+// PrintPrivileges writes the least privileges of a cloud, aws or gcp, for the configuration. It
+// sends no request to either database. Notes go to stderr, so that stdout has only the document.
 func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) error {
 	if cloud == "aws" {
 		return printAWS(p, cfg)

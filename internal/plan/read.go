@@ -42,12 +42,12 @@ type Input struct {
 
 	create  []Creation
 	missing []preflight.Lacking // in the order of the creations
-	lacks   []string            // permissions on the instance
+	lacks   []string            // missing permissions on the instance
 	cluster cost.Cluster
 	profile string // the cluster of the app profile that would be created; "" if it exists or is unknown
-	routed  string // the cluster to which the app profile routes; "" if it does not exist or is unknown
-	// notFound is the error of a ping that did not find the instance or the app profile; nil if it
-	// answers.
+	routed  string // the cluster to which the app profile routes; "" if unknown or without a profile
+	// notFound is the error of a ping that found no such instance or app profile; nil if the ping
+	// succeeded.
 	notFound error
 	left     bool // the application has left the source, so other checks do not apply
 }

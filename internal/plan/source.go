@@ -89,8 +89,8 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 	in.sources = append(in.sources, out)
 }
 
-// tryKey reads one of the items by its key, as `parked retry` does. A run does not read that way,
-// so it would not show a missing permission.
+// tryKey reads one of the items by its key, as `parked retry` does. A run does not read items by
+// key, so without this check a missing permission would remain unnoticed.
 func (in *Input) tryKey(ctx context.Context, out *sourceTable, items []attribute.Item) {
 	if len(items) == 0 {
 		return
@@ -106,8 +106,8 @@ func (in *Input) tryKey(ctx context.Context, out *sourceTable, items []attribute
 	}
 }
 
-// examineRecords lists the shards and reads a page of one, to check permissions that otherwise only
-// a run would use.
+// examineRecords lists the shards and reads a page of one. It checks permissions that otherwise
+// only a run would use.
 func (in *Input) examineRecords(ctx context.Context, out *sourceTable) (string, error) {
 	t := out.found
 	what := "cannot read the stream of table " + t.Config.From
@@ -148,8 +148,8 @@ func (out *sourceTable) warnReaders() {
 	out.warn(&diag.Error{Code: diag.StreamReaders, What: "a shard of the stream of table " + t.Config.From + " supports two readers; replicator is one of them", Cause: cause})
 }
 
-// expiry compares the attribute by which the source's items expire with the expiry of their cells.
-// A run does not need this, so a missing permission is not a failure.
+// expiry compares the attribute by which the source's items expire with the one by which the cells
+// expire. A run does not need this, so a missing permission is not a failure.
 func (in *Input) expiry(ctx context.Context, out *sourceTable) string {
 	t := out.found.Config
 	attr, err := in.from.Attribute(ctx, t.From)
@@ -190,7 +190,7 @@ func (in *Input) recovery(ctx context.Context, out *sourceTable) (string, error)
 
 func (out *sourceTable) addSample(s preflight.Sampled) {
 	out.Sampled, out.Unmappable = len(s.Items), s.Unmappable
-	// Spread over the sample, which is ordered by segment.
+	// Take keys from all over the sample, because it is ordered by segment.
 	for table, rows := range s.Rows {
 		of := ""
 		if len(s.Rows) > 1 {

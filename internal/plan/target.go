@@ -36,8 +36,8 @@ func (in *Input) examineInstance(ctx context.Context) bool {
 	return true
 }
 
-// cutOver reports whether the tables are cut over, and records that as the only failure. Nothing
-// must be created then: the target belongs to the application, and finalize may have removed what a
+// cutOver reports whether the tables are cut over, and records that as the only failure. Plan must
+// create nothing then: the target belongs to the application, and finalize may have removed what a
 // run needs.
 func (in *Input) cutOver(ctx context.Context) bool {
 	limited, cancel := task.WithTimeout(ctx, preflight.ProbeTime)
@@ -56,8 +56,8 @@ func (in *Input) cutOver(ctx context.Context) bool {
 	return true
 }
 
-// examineLoad reads the CPU load of the target's clusters as loads do. If it is unknown, loads are
-// not slowed down; the operator should know that before the first load.
+// examineLoad reads the CPU load of the target's clusters as loads do. If it is unknown, the
+// target's load does not slow loads down. The operator should know that before the first load.
 func (in *Input) examineLoad(ctx context.Context) (string, error) {
 	emulator, _ := in.env("BIGTABLE_EMULATOR_HOST")
 	monitor := targetload.Monitor{Project: in.Cfg.Target.Project, Instance: in.Cfg.Target.Instance, Emulator: emulator}
@@ -68,9 +68,9 @@ func (in *Input) examineLoad(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s; loads wait above %s", r, in.Cfg.Backfill.PauseAboveTargetCPU), nil
 }
 
-// examineEndpoint sends a ping. It reports at once why the service cannot be reached, while other
-// calls retry until their time is up. It is sent through the app profile, so "not found" may refer
-// to the profile: later checks decide, unless the answer names the instance.
+// examineEndpoint sends a ping. It reports immediately why the service cannot be reached, while
+// other calls retry until their time is up. The ping uses the app profile, so "not found" may refer
+// to the profile. Unless the answer names the instance, later checks decide.
 func (in *Input) examineEndpoint(ctx context.Context) (_ string, err error) {
 	if in.Target, err = preflight.Reach(ctx, in.Cfg); in.Target != nil {
 		in.to = toOf(in.Target)
@@ -81,8 +81,8 @@ func (in *Input) examineEndpoint(ctx context.Context) (_ string, err error) {
 	return "answers", err
 }
 
-// examineProfile checks the app profile, or says how it would be created. It records the cluster to
-// which the profile routes.
+// examineProfile checks the app profile, or describes how it would be created. It records the
+// cluster to which the profile routes.
 func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	name := in.Cfg.Target.AppProfile
 	profile, err := in.to.Profile(ctx)
@@ -115,8 +115,8 @@ func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	return "single cluster " + profile.Cluster + ", single-row transactions", nil
 }
 
-// planProfile plans the creation of a missing app profile. Only in an instance with a single
-// cluster is there no choice to make.
+// planProfile plans the creation of a missing app profile. That is possible only in an instance
+// with one cluster; otherwise the operator must choose.
 func (in *Input) planProfile(clusters []sink.Cluster, note string, err error) (string, error) {
 	name := in.Cfg.Target.AppProfile
 	if len(clusters) != 1 {
@@ -141,7 +141,7 @@ func (in *Input) planProfile(clusters []sink.Cluster, note string, err error) (s
 }
 
 // examinePermissions compares the identity's permissions on the instance with those that a run of
-// this configuration needs. Permissions that only --apply needs do not count.
+// this configuration needs. It ignores permissions that only --apply needs.
 func (in *Input) examinePermissions(ctx context.Context) (string, error) {
 	role := policy.GoogleWorker(in.Cfg)
 	if in.question.Apply {
@@ -206,7 +206,7 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 	}
 }
 
-// examineRows warns of target tables with rows, for which a run needs an operator's consent.
+// examineRows warns of target tables with rows, for which a run needs the operator's consent.
 func (in *Input) examineRows(ctx context.Context) {
 	if len(in.Failed) > 0 {
 		return // some tables or the ledger may be unknown

@@ -7,8 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// Addition is a permission that an identity may need in addition. The configuration does not show
-// whether it does, because that depends on keys and on flags of commands.
+// Addition is a permission that an identity may also need. The configuration does not show whether
+// it does, because that depends on encryption keys and on flags of commands.
 type Addition struct {
 	When    string
 	Actions []string

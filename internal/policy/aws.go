@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// Policy is a policy document of AWS IAM, in the form that `aws iam put-role-policy` takes.
+// Policy is a policy document of AWS IAM, in the form that `aws iam put-role-policy` accepts.
 // Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements.html
 type Policy struct {
 	Version   string
@@ -24,9 +24,9 @@ type Statement struct {
 	Resource []string
 }
 
-// AWS returns the policy of the identity that reads DynamoDB: a worker and a plan need the same.
-// Region is the source's; empty stands for any. The account is the account of source.role_arn, or
-// any: a table is in the account of the identity that reads it.
+// AWS returns the policy of the identity that reads DynamoDB. A worker and a plan need the same
+// policy. Region is the source's region; if empty, the policy allows any. The account is that of
+// source.role_arn, or any, because a table is in the account of the identity that reads it.
 func AWS(cfg *config.Config, region string) Policy {
 	var tables, streams, expiring []string
 	for _, t := range cfg.Tables {
@@ -42,8 +42,8 @@ func AWS(cfg *config.Config, region string) Policy {
 		{"ReadStreams", "Allow", permissions([]string{"dynamodbstreams"}, Always), streams},
 	}
 	if cfg.Cutover.Hooks.Given() {
-		// Canaries have keys that the ledger knows: they are never taken for data, and are removed
-		// again.
+		// Canaries have keys that the ledger knows. They are never mistaken for data, and are
+		// removed again.
 		statements = append(statements, Statement{"WriteCanaries", "Allow", permissions([]string{"dynamodb"}, CuttingOver), tables})
 	}
 	statements = append(statements, importing(cfg, region)...)
@@ -51,14 +51,14 @@ func AWS(cfg *config.Config, region string) Policy {
 		statements = append(statements, Statement{"ReadExpiry", "Allow", permissions([]string{"dynamodb"}, Expiring), expiring})
 	}
 	if cfg.HasPatterns() {
-		// The action has no resources: an identity that may list tables sees the names of all.
+		// The action has no resources: an identity that may list tables sees all their names.
 		statements = append(statements, Statement{"FindTables", "Allow", permissions([]string{"dynamodb"}, Finding), []string{"*"}})
 	}
 	return document(statements...)
 }
 
-// importing returns the statements for the exports that the configuration names: to read them, and
-// to prove that they are whole.
+// importing returns the statements for the exports that the configuration names. The permissions
+// allow to read the exports and to prove that they are complete.
 func importing(cfg *config.Config, region string) (statements []Statement) {
 	var objects, exports []string
 	for _, t := range cfg.Tables {
@@ -89,8 +89,8 @@ func bucketARN(table, name string) string {
 	return strings.Join([]string{"arn", strings.Split(table, ":")[1], "s3", "", "", name}, ":")
 }
 
-// AssumeRole returns the additional policy of the identity that assumes source.role_arn, which that
-// role must trust; false if no role is assumed.
+// AssumeRole returns the additional policy of the identity that assumes source.role_arn. That role
+// must trust the identity. AssumeRole returns false if no role is assumed.
 func AssumeRole(cfg *config.Config) (Policy, bool) {
 	if cfg.Source.RoleARN == "" {
 		return Policy{}, false

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// Predefined is a predefined role of Google Cloud, the permissions needed of it, and the
-// configuration keys that need it.
+// Predefined is a predefined role of Google Cloud, with the permissions that are needed from it,
+// and the configuration keys that need it.
 type Predefined struct {
 	Name        string
 	Permissions []string
@@ -35,10 +35,10 @@ const (
 )
 
 // processMember is the identity of the process. If one process publishes and another one applies,
-// their identities are relayMember and applierMember: a publisher of the topic is trusted like a
-// writer of the target, so appliers do not get that role. forwardingMember is the identity with which
-// Pub/Sub moves messages of a subscription to its dead-letter topic: the service agent of the
-// subscription's project. It needs to publish to that topic, and to acknowledge in the
+// their identities are relayMember and applierMember. A publisher of the topic is as trusted as a
+// writer of the target, so appliers do not get that role. forwardingMember is the identity with
+// which Pub/Sub moves messages of a subscription to its dead-letter topic: the service agent of the
+// subscription's project. It must be allowed to publish to that topic, and to acknowledge in the
 // subscription. Source:
 // https://cloud.google.com/pubsub/docs/handling-failures#grant_forwarding_permissions
 const (
@@ -65,7 +65,7 @@ func (p Predefined) granted(project string) string {
 	return command + " add-iam-policy-binding " + name + " --member=" + member + " --role=" + p.Name
 }
 
-// bindings are roles on resources, each once: if several keys need one, it names them together.
+// bindings are roles on resources, each once. If several keys need a binding, it names all of them.
 type bindings []Predefined
 
 func (b *bindings) add(p Predefined) {
@@ -83,8 +83,8 @@ func (b *bindings) add(p Predefined) {
 	*b = append(*b, p)
 }
 
-// topic and subscription add a role of Pub/Sub on the resource that a key names; nothing if it
-// names none.
+// topic and subscription add a role of Pub/Sub on the resource that a key names. They add nothing
+// if the key names none.
 func (b *bindings) topic(role, key, name, permission string) {
 	b.onResource(role, key, "", Resource{topicKind, name}, permission)
 }
@@ -100,7 +100,7 @@ func (b *bindings) onResource(role, key, member string, on Resource, permission 
 }
 
 // looking returns the roles, in addition to the role on the instance, that `plan` and a worker need
-// to read what the configuration names: time series, topics and buckets do not belong to an
+// to read the resources of the configuration. Time series, topics and buckets do not belong to an
 // instance.
 func looking(cfg *config.Config) bindings {
 	var out bindings
@@ -126,8 +126,8 @@ func looking(cfg *config.Config) bindings {
 	return out
 }
 
-// besides returns the roles of a worker in addition to the role on the instance, and the roles that
-// Pub/Sub itself needs to fill a dead-letter topic.
+// besides returns the roles of a worker in addition to the role on the instance. It includes the
+// roles that Pub/Sub itself needs to fill a dead-letter topic.
 func besides(cfg *config.Config) []Predefined {
 	out := looking(cfg)
 	const publisher, subscriber = "roles/pubsub.publisher", "roles/pubsub.subscriber"

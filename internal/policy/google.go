@@ -9,16 +9,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// Role is a custom role of Google Cloud, in the form that `gcloud iam roles create --file` takes.
+// Role is a custom role of Google Cloud, in the form that `gcloud iam roles create --file` accepts.
 // Source: https://cloud.google.com/iam/docs/creating-custom-roles
 type Role struct {
-	ID                  string   `json:"-"` // roles are named when they are created
+	ID                  string   `json:"-"` // a role gets its name when it is created
 	Title               string   `json:"title"`
 	Description         string   `json:"description"`
 	Stage               string   `json:"stage"`
 	IncludedPermissions []string `json:"includedPermissions"`
-	// Besides are predefined roles that are granted in the project, if the role on the instance
-	// cannot include the permission.
+	// Besides are predefined roles to grant in the project, for permissions that the role on the
+	// instance cannot include.
 	Besides []Predefined `json:"-"`
 }
 
@@ -46,8 +46,8 @@ func GoogleWorker(cfg *config.Config) Role {
 		permissions([]string{"bigtable"}, runUses(cfg)...), besides(cfg)}
 }
 
-// GooglePlanner returns the role for `plan --apply`: the permissions of a worker, those that only
-// plan reads with, and the creation of everything that may be missing.
+// GooglePlanner returns the role for `plan --apply`. It has the permissions of a worker, those that
+// only plan needs for reading, and those to create everything that may be missing.
 func GooglePlanner(cfg *config.Config) Role {
 	uses := []Use{Always, Creating, Planning, Applying}
 	if cfg.Target.View != "" {
@@ -57,8 +57,8 @@ func GooglePlanner(cfg *config.Config) Role {
 		permissions([]string{"bigtable"}, uses...), looking(cfg)}
 }
 
-// GoogleFinalizer returns the role for `finalize`: the permissions of a worker, and the removal of
-// the view.
+// GoogleFinalizer returns the role for `finalize`: the permissions of a worker, and the permission
+// to remove the view.
 func GoogleFinalizer(cfg *config.Config) Role {
 	uses := []Use{Always}
 	if cfg.Target.View != "" {
@@ -67,8 +67,8 @@ func GoogleFinalizer(cfg *config.Config) Role {
 	return Role{"replicatorFinalize", "replicator finalize", "Removes replicator's metadata from Bigtable tables after a cutover.", "GA", permissions([]string{"bigtable"}, uses...), nil}
 }
 
-// GoogleFailover returns the role for `failover`: the permissions of a worker, and to read the
-// clusters and the progress of their replication.
+// GoogleFailover returns the role for `failover`: the permissions of a worker, and the permissions
+// to read the clusters and the progress of their replication.
 func GoogleFailover() Role {
 	return Role{"replicatorFailover", "replicator failover", "Continues a copy of DynamoDB tables to Bigtable in another cluster.", "GA",
 		append(permissions([]string{"bigtable"}, Always, FailingOver), "bigtable.clusters.list"), nil}

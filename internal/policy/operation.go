@@ -12,21 +12,21 @@ import (
 // Operation is a request that the program can send.
 type Operation struct {
 	// Service is "dynamodb", "dynamodbstreams", "s3", "sts", "kms", "bigtable", "pubsub", "storage"
-	// or "monitoring"; Name is the operation's name in the service's reference. DynamoDB and S3
-	// send the operations of kms in the caller's name.
+	// or "monitoring". Name is the operation's name in the service's reference. DynamoDB and S3
+	// send the operations of kms on behalf of the caller.
 	Service, Name string
-	// Permissions are the required permissions; none if it needs none.
+	// Permissions are the required permissions; empty if none is required.
 	Permissions []string
-	// Use says when the program sends it.
+	// Use is when the program sends it.
 	Use Use
 }
 
-// Use says when an operation is sent.
+// Use is when an operation is sent.
 type Use uint8
 
 // The uses.
 const (
-	Always      Use = iota // by `run`, with any configuration
+	Always      Use = iota // by `run`, with every configuration
 	Creating               // by `run`, with target.create_missing
 	Viewing                // by `run`, with target.view
 	MakeView               // by `run`, with target.view and target.create_missing
@@ -62,9 +62,9 @@ var useTexts = [...]string{
 	Planning:    "`plan`",
 	Applying:    "`plan --apply`",
 	Watching:    "`backfill.pause_above_target_cpu` and `throttle --pause-above-target-cpu 70%`, by `run` and `plan`, in the project",
-	Publishing:  "`relay`, to `relay.pubsub_topic`; `run --from pubsub`, to the dead-letter topic alone; with `errors.park_to` a topic, `run`",
-	Relaying:    "`relay`, and `run --from pubsub`; with `errors.park_to` a topic, `run`",
-	FromTopic:   "`run --from pubsub`, of `relay.subscription` and `relay.dead_letter`; `relay dead-letter`, of the latter",
+	Publishing:  "`relay`, to `relay.pubsub_topic`; `run --from pubsub`, only to the dead-letter topic; `run`, if `errors.park_to` is a topic",
+	Relaying:    "`relay`, and `run --from pubsub`; `run`, if `errors.park_to` is a topic",
+	FromTopic:   "`run --from pubsub`, on `relay.subscription` and `relay.dead_letter`; `relay dead-letter`, only on `relay.dead_letter`",
 	CuttingOver: "`cutover.hooks`, by the process that drives the cutover",
 	Finalizing:  "`finalize`",
 	Importing:   "`run` and `backfill start`, for exports",
@@ -76,12 +76,13 @@ var useTexts = [...]string{
 	Encrypting:  "`run`, for `backfill start --request-export` into a bucket that a customer managed key encrypts",
 }
 
-// operations lists every operation that the program can send. Sources: for AWS the service
+// operations lists every operation that the program can send. The source for AWS is the service
 // authorization reference
 // (docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html), in which
-// the operations of streams also have the prefix dynamodb; for Google the permissions of the
-// Bigtable roles (cloud.google.com/iam/docs/roles-permissions/bigtable, .../monitoring). That
-// page's roles imply that CheckAndMutateRow needs mutateRows; it names no permission of its own.
+// the operations of streams also have the prefix dynamodb. The source for Google is the list of
+// permissions of the Bigtable roles (cloud.google.com/iam/docs/roles-permissions/bigtable,
+// .../monitoring). The roles of that page imply that CheckAndMutateRow needs mutateRows; the page
+// names no permission of its own.
 var operations = []Operation{
 	{"dynamodb", "DescribeTable", []string{"dynamodb:DescribeTable"}, Always},
 	{"dynamodb", "ListTables", []string{"dynamodb:ListTables"}, Finding},
@@ -91,20 +92,21 @@ var operations = []Operation{
 	{"dynamodb", "DeleteItem", []string{"dynamodb:DeleteItem"}, CuttingOver},
 	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Expiring},
 	{"dynamodb", "DescribeContinuousBackups", []string{"dynamodb:DescribeContinuousBackups"}, Recovering},
-	// DynamoDB writes the objects with the caller's rights. Source:
+	// DynamoDB writes the objects with the caller's permissions. Source:
 	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport_Requesting.html
 	{"dynamodb", "ExportTableToPointInTime", []string{"dynamodb:ExportTableToPointInTime", "s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectAcl"}, Exporting},
 	{"dynamodb", "DescribeExport", []string{"dynamodb:DescribeExport"}, Importing},
-	// Without s3:ListBucket or storage.objects.list, the service answers for a missing object as
-	// for a denied one. Sources: https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
-	// and https://cloud.google.com/storage/docs/json_api/v1/status-codes
+	// Without s3:ListBucket or storage.objects.list, the service gives the same answer for a
+	// missing object as for a denied one. Sources:
+	// https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html and
+	// https://cloud.google.com/storage/docs/json_api/v1/status-codes
 	{"s3", "GetObject", []string{"s3:GetObject", "s3:ListBucket"}, Importing},
 	{"dynamodbstreams", "DescribeStream", []string{"dynamodb:DescribeStream"}, Always},
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
 	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},
 	{"sts", "AssumeRole", []string{"sts:AssumeRole"}, Assuming},
-	// DynamoDB and S3 decrypt with a customer managed key in the reader's name. The use of a key
-	// also needs the permission to describe it, as the AWS CDK grants it. A multipart upload needs
+	// DynamoDB and S3 decrypt with a customer managed key on behalf of the reader. Using a key also
+	// requires the permission to describe it, as the AWS CDK grants it. A multipart upload needs
 	// both permissions. Sources:
 	// https://docs.aws.amazon.com/kms/latest/developerguide/services-dynamodb.html and
 	// https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
@@ -122,7 +124,7 @@ var operations = []Operation{
 	{"bigtable", "GetAuthorizedView", []string{"bigtable.authorizedViews.get"}, Viewing},
 	{"bigtable", "CreateAuthorizedView", []string{"bigtable.authorizedViews.create"}, MakeView},
 	{"bigtable", "DeleteAuthorizedView", []string{"bigtable.authorizedViews.delete"}, Finalizing},
-	{"bigtable", "TestIamPermissions", nil, Planning}, // any identity may ask for its own permissions
+	{"bigtable", "TestIamPermissions", nil, Planning}, // any identity may read its own permissions
 	{"bigtable", "ListClusters", []string{"bigtable.clusters.list"}, Planning},
 	{"bigtable", "GenerateConsistencyToken", []string{"bigtable.tables.generateConsistencyToken"}, FailingOver},
 	{"bigtable", "CheckConsistency", []string{"bigtable.tables.checkConsistency"}, FailingOver},
@@ -140,7 +142,7 @@ var operations = []Operation{
 	{"monitoring", "ListTimeSeries", []string{"monitoring.timeSeries.list"}, Watching},
 }
 
-// FencePermission is the permission that the fence needs. Without it a run continues, and late
+// FencePermission is the permission that the fence needs. Without it a run continues, but late
 // writes are not rejected.
 const FencePermission = "bigtable.tables.update"
 

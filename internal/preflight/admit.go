@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// admit checks whether a run would refuse to start because of rows in the target tables, before
-// anything is created for it. A refused table of a pattern does not end the run: its coordinator
+// admit checks whether a run would be refused because of rows in the target tables, before it
+// creates anything. A refused table of a pattern does not end the run, because its coordinator
 // suspends it.
 func (p *Prober) admit(ctx context.Context, missing []Lacking) {
 	named := slices.DeleteFunc(slices.Clone(p.Found.Tables), func(t Table) bool { return t.Config.Pattern() != "" })
@@ -40,8 +40,8 @@ func (p *Prober) admit(ctx context.Context, missing []Lacking) {
 	})
 }
 
-// refusals returns why no first generation starts. Rows of another migration are refused without a
-// question to the operator.
+// refusals returns why no first generation may start. If the rows belong to another migration, the
+// operator is not asked.
 func refusals(taken []Taken, held []*engine.RowsError) (refused diag.List) {
 	add := func(err error) {
 		var e *diag.Error
@@ -62,8 +62,8 @@ func refusals(taken []Taken, held []*engine.RowsError) (refused diag.List) {
 	return refused
 }
 
-// Unanswered returns the first generations that need an operator's consent: tables that the ledger
-// does not follow yet, with target tables that exist and hold rows.
+// Unanswered returns the first generations that need an operator's consent. These are tables that
+// the ledger does not follow yet, with target tables that exist and hold rows.
 func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(target string) bool) ([]*engine.RowsError, error) {
 	var held []*engine.RowsError
 	holds := stream.Holds(p.Target.Data.HasRow)
@@ -84,7 +84,7 @@ func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(tar
 	if len(held) == 0 || absent(p.Cfg.State.Table) {
 		return held, nil
 	}
-	// Read after the rows: another worker records its table in the ledger before it writes rows.
+	// The ledger is read after the rows, because another worker records its table in the ledger before it writes rows.
 	ledger, err := checkpoint.Open(ctx, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
 	if errors.Is(err, checkpoint.ErrNoLedger) {
 		return held, nil

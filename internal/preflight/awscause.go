@@ -10,7 +10,7 @@ import (
 // awsRemedies are tried in order against the answer of AWS: its error code, a colon and its
 // message. The first match counts. Only the message shows which kind of policy denies a request, in
 // words that are the same for all services. Policies above the identity's own come first, because a
-// change of the identity's policy would not help. Sources:
+// change of the identity's policy would not help against them. Sources:
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html,
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html,
 // https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
@@ -27,7 +27,7 @@ var awsRemedies = []remedy{
 		"use an active access key: `aws sts get-caller-identity` shows whether it is one. A key that begins with ASIA needs its AWS_SESSION_TOKEN. " +
 			"AWS does not know keys of another partition (China, GovCloud), or keys used in a region that the account has not enabled", anywhere},
 	{"wrong secret", hasCode("InvalidSignature", "SignatureDoesNotMatch"), "",
-		"copy the secret access key again: it does not belong to the access key ID. If it does, a proxy changes requests", anywhere},
+		"copy the secret access key again, because it does not belong to the access key ID. If it does, a proxy changes requests", anywhere},
 	{"no signature", hasCode("IncompleteSignature", "MissingAuthenticationToken"), "",
 		"check the proxy of HTTPS_PROXY and AWS_ENDPOINT_URL…: the signature is lost on the way", anywhere},
 	{"account not ready", hasCode("OptInRequired", "SubscriptionRequired"), "",
@@ -85,7 +85,7 @@ func aboutKMS(_ error, said string) bool {
 	return strings.HasPrefix(said, "kms") || says("kms:", "kms key", "kms validation error", "inaccessibleencryptioncredentials", ".kms.", "customer master key")(nil, said)
 }
 
-// hasCode reports whether an answer has one of the error codes, with or without Exception at its
+// hasCode reports whether an answer has one of the error codes, with or without Exception at the
 // end.
 func hasCode(codes ...string) func(error, string) bool {
 	return func(_ error, said string) bool {

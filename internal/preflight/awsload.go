@@ -49,7 +49,7 @@ func bundleFix(where string) string {
 }
 
 // halfKey names the variable of an access key whose other half is missing; "" if there is none. The
-// SDK ignores half a key and looks elsewhere.
+// SDK ignores an incomplete key and tries other sources.
 func halfKey(env config.Lookup) string {
 	value := func(names ...string) string {
 		for _, name := range names {

@@ -19,27 +19,28 @@ var (
 	storageService  = service{"Cloud Storage", "storage.googleapis.com"}
 )
 
-// remedy is the fix for a cause that Google's services and libraries have in common.
+// remedy is the fix for a cause that several of Google's services and libraries can report.
 type remedy struct {
 	cause string // for readers of this table
 	met   func(err error, said string) bool
-	code  string // "": the code of the failure stays
-	fix   string // {apis} stands for the service's APIs
+	code  string // "" keeps the failure's own code
+	fix   string // {apis} is replaced by the service's APIs
 	where place
 }
 
-// place says where a cause can be.
+// place is the part of the environment in which a cause can occur.
 type place uint8
 
 const (
 	anywhere place = iota
 	inFile         // in the credentials file, which the error may not name
-	atFile         // the same, but only while a client is opened; later, other files are read
+	atFile         // the same, but only while a client is opened, because later other files are read
 )
 
 const credentialsVariable = config.GoogleCredentials
 
-// clockFix is the fix for a certificate or a token whose time does not match the clock.
+// clockFix is the fix for a certificate or a token whose validity does not include the clock's
+// time.
 const clockFix = "check the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate"
 
 // remedies are tried in order; the first match counts.
@@ -90,10 +91,11 @@ var remedies = []remedy{
 		"wait, then try again: the service answered with an internal error; https://status.cloud.google.com shows known ones", anywhere},
 }
 
-// remedied gives an error of a service the code and the fix of its cause, if the cause is known.
+// remedied adds the code and the fix of the cause to an error of a service, if the cause is known.
 func (s service) remedied(e *diag.Error) *diag.Error { return s.remedy(e, false) }
 
-// notOpened does the same for an error from opening a client, which reads the credentials file.
+// notOpened does the same for an error while opening a client, because that reads the credentials
+// file.
 func (s service) notOpened(e *diag.Error) *diag.Error { return s.remedy(e, true) }
 
 func (s service) remedy(e *diag.Error, opening bool) *diag.Error {
@@ -134,8 +136,8 @@ func says(words ...string) func(error, string) bool {
 	}
 }
 
-// isFile reports whether a file cannot be opened, by the reason or, if a library passes on only
-// text, by its words.
+// isFile reports whether a file cannot be opened. It recognizes the reason or, if a library passes
+// on only text, the words.
 func isFile(reason error, words string) func(error, string) bool {
 	return func(err error, said string) bool {
 		var path *fs.PathError

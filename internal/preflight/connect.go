@@ -46,12 +46,11 @@ type Source struct {
 	clock   *clock.Watch
 }
 
-// localRegion makes the SDK redirect the client of tables, and no other, to an emulator on this
-// machine.
+// localRegion makes the SDK redirect only the client of tables to an emulator on this machine.
 const localRegion = "local"
 
 // ConnectSource reads the AWS configuration and builds the clients, without a request to the
-// service. The SDK itself follows AWS_ENDPOINT_URL and its two more specific forms, AWS_PROFILE,
+// service. The SDK itself evaluates AWS_ENDPOINT_URL and its two more specific forms, AWS_PROFILE,
 // the web identity variables and so on.
 func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	ac, err := LoadAWS(ctx, cfg, FetchTime)
@@ -69,7 +68,7 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	watch := &clock.Watch{}
 	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
 	if ac.Region == localRegion && client.Options().BaseEndpoint == nil {
-		return nil, &diag.Error{Code: diag.OneEndpoint, What: "the AWS region is " + localRegion, Cause: "for it, the AWS SDK uses http://localhost:8000 for tables, and no endpoint for streams",
+		return nil, &diag.Error{Code: diag.OneEndpoint, What: "the AWS region is " + localRegion, Cause: "for this region, the AWS SDK uses http://localhost:8000 for tables, and no endpoint for streams",
 			Fix: "set AWS_ENDPOINT_URL to the emulator's address, or set an AWS region"}
 	}
 	streams := dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
@@ -102,12 +101,13 @@ func (s *Source) ClockOffset() (time.Duration, bool) {
 // connection to STS would block all later calls to the source.
 const FetchTime = 20 * time.Second
 
-// renewBefore is how long before their end credentials are renewed. DynamoDB accepts requests from
-// clocks that are five minutes behind, and such a host would keep sending expired credentials.
+// renewBefore is how long before their expiry credentials are renewed. DynamoDB accepts requests
+// from clocks that are up to five minutes behind, and such a host would keep sending expired
+// credentials.
 const renewBefore = 5 * time.Minute
 
 // LoadAWS reads the AWS configuration, and bounds each request for credentials by the given time.
-// It fails with a *diag.Error if the SDK could not use a variable.
+// It returns a *diag.Error if the SDK could not use a variable.
 func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
 	if err := config.CheckAWSVariables(os.LookupEnv); err != nil {
 		return aws.Config{}, err
@@ -168,8 +168,8 @@ func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	return &Target{data, data, admin}, nil
 }
 
-// notConnected explains why Bigtable's clients could not be opened. They send a first request with
-// the credentials that they find.
+// notConnected explains why Bigtable's clients could not be opened. While opening, they already
+// send a request with the credentials that they find.
 func notConnected(cfg *config.Config, err error) error {
 	what := "cannot connect to " + TargetName(cfg)
 	if answer := (*sink.Error)(nil); errors.As(err, &answer) {
@@ -179,8 +179,8 @@ func notConnected(cfg *config.Config, err error) error {
 }
 
 // Reach connects and checks that the instance answers. It retries temporary failures until ctx
-// ends. The connections outlive ctx. Even with an error it may return a target, which the caller
-// must close.
+// ends. The connections outlive ctx. Even together with an error it may return a target, and the
+// caller must close it.
 func Reach(ctx context.Context, cfg *config.Config) (t *Target, err error) {
 	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
 		if t == nil {
@@ -193,8 +193,8 @@ func Reach(ctx context.Context, cfg *config.Config) (t *Target, err error) {
 	return t, err
 }
 
-// connectWithin connects before ctx ends. It needs a second context, because Bigtable's client
-// waits for its first answer under the context of its connections.
+// connectWithin connects before ctx ends. It needs a second context, because Bigtable's client ties
+// its connections to the context under which it waits for the first answer.
 func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
 	outlives := context.WithoutCancel(ctx)
 	life, end := context.WithCancel(outlives)
@@ -212,8 +212,8 @@ func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
 	return nil, ExplainTarget("cannot connect to "+TargetName(cfg), err)
 }
 
-// SameCluster refuses another cluster than the ledger's, because rows written there would be
-// missing here. It reads the app profile again, because the profile may have changed.
+// SameCluster refuses a cluster other than the ledger's, because rows that were written there would
+// be missing here. It reads the app profile again, because the profile may have changed.
 func SameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(context.Context) (string, error)) error {
 	known, err := ledger.Cluster(ctx)
 	if err != nil || known == "" {
@@ -227,7 +227,8 @@ func SameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(contex
 }
 
 // ping returns nil if the instance answers. Bigtable's client retries reads of an unreachable
-// instance until the context ends, and then reports only that. A ping reports the cause at once.
+// instance until the context ends, and then reports only that. A ping reports the cause
+// immediately.
 func (t *Target) ping(ctx context.Context, cfg *config.Config) error {
 	if err := t.Data.Ping(ctx); err != nil {
 		return ExplainTarget("cannot reach "+TargetName(cfg), err)
@@ -251,13 +252,13 @@ func (t *Target) Profile(ctx context.Context) (sink.Profile, error) {
 	return askAgain(ctx, t.Admin.Profile)
 }
 
-// Lacks reads what a table lacks, and retries temporary failures.
+// Lacks reads the missing parts of a table, and retries temporary failures.
 func (t *Target) Lacks(ctx context.Context, spec sink.TableSpec) (sink.Lacks, error) {
 	return askAgain(ctx, func(ctx context.Context) (sink.Lacks, error) { return t.Admin.Lacks(ctx, spec) })
 }
 
-// Permissions returns which of the wanted permissions the identity has, or a note why that is
-// unknown. It retries temporary failures.
+// Permissions returns which of the wanted permissions the identity has, or a note with the reason
+// why that is unknown. It retries temporary failures.
 func (t *Target) Permissions(ctx context.Context, wanted []string) (has []string, note string, err error) {
 	has, err = askAgain(ctx, func(ctx context.Context) (has []string, err error) {
 		has, note, err = t.Admin.Permissions(ctx, wanted)
@@ -300,8 +301,8 @@ func TargetEnd(cfg *config.Config, env config.Lookup) (name string, emulator boo
 // emulatorAt names the emulator of a Google service.
 func emulatorAt(host string) string { return " EMULATOR at " + config.WithoutPassword(host) }
 
-// endpointName describes an endpoint to which a client is redirected. Every endpoint outside AWS is
-// called an emulator. A VPC endpoint belongs to AWS.
+// endpointName describes an endpoint to which a client is redirected. It calls every endpoint
+// outside AWS an emulator. A VPC endpoint belongs to AWS.
 func endpointName(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -341,7 +342,7 @@ func (t *Target) Exists(ctx context.Context, cluster string) (bool, error) {
 	return slices.ContainsFunc(clusters, func(c sink.Cluster) bool { return c.Name == cluster }), nil
 }
 
-// Replicate returns when all earlier writes to a table are in every cluster.
+// Replicate waits until all earlier writes to a table are in every cluster.
 func (t *Target) Replicate(ctx context.Context, table string) error {
 	return t.Admin.Replicate(ctx, table)
 }

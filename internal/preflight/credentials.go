@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials/processcreds"
 )
 
-// checkedCredentials returns the credentials of a provider, unless no request could carry them.
-// Each of its errors is a *credentialsError.
+// checkedCredentials returns the credentials of a provider. It refuses credentials that no request
+// could carry. Each of its errors is a *credentialsError.
 type checkedCredentials struct{ aws.CredentialsProvider }
 
 // Retrieve implements aws.CredentialsProvider.
@@ -63,9 +63,9 @@ func (e *strangeCredentials) fix() string {
 	return alone
 }
 
-// checkCredentials fails with an *strangeCredentials if a part contains a character that no key
-// has. With a newline in the access key or the token no request can be sent; in the secret it makes
-// every signature wrong.
+// checkCredentials returns a *strangeCredentials if a part contains a character that is not valid
+// in keys. With a newline in the access key or the token, no request can be sent. A newline in the
+// secret makes every signature wrong.
 func checkCredentials(c aws.Credentials) error {
 	for _, part := range []struct{ name, value string }{
 		{"access key ID", c.AccessKeyID}, {"secret access key", c.SecretAccessKey}, {"session token", c.SessionToken},

@@ -22,11 +22,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// The packages below return typed errors without codes, commands and documentation. The functions
-// here turn them into errors for the operator.
+// The packages below return typed errors without codes. The functions here turn them into errors
+// for the operator.
 
-// Explain turns an error of the pipeline into an error for the operator. What says what failed.
-// Errors that are already explained, and unexpected errors, stay as they are.
+// Explain turns an error of the pipeline into an error for the operator. What describes the failed
+// action. Explained and unexpected errors are returned unchanged.
 func Explain(what string, err error) error {
 	var known *diag.Error
 	if err == nil || errors.As(err, &known) {
@@ -102,7 +102,8 @@ func Explain(what string, err error) error {
 	return err
 }
 
-// ExplainStep is Explain for a step of a worker. The ledger's store passes on Bigtable's own words.
+// ExplainStep does the same as Explain, for a step of a worker. The ledger's store passes on
+// Bigtable's own words.
 func ExplainStep(what string, err error) error {
 	explained := Explain(what, err)
 	if _, answered := status.FromError(err); explained == err && answered {
@@ -153,12 +154,12 @@ func ExplainTarget(what string, err error) error {
 // statusWords matches the beginning of a gRPC status text.
 var statusWords = regexp.MustCompile(`rpc error: code = (\w+) desc = `)
 
-// ofRequest returns the code and the fix for a failed request; the fix is "" if the code's own
+// ofRequest returns the code and the fix for a failed request; the fix is "" if the code's own fix
 // applies.
 func ofRequest(failed *sink.Error) (code, fix string) {
 	switch {
 	case failed.Reason == sink.Denied && slices.Contains([]string{"CreateTable", "ModifyColumnFamilies", "CreateAuthorizedView"}, failed.Op):
-		return diag.TargetDenied, "grant the role that `replicator plan --print-iam gcp` prints; or create the tables yourself and set target.create_missing: false"
+		return diag.TargetDenied, "grant the role that `replicator plan --print-iam gcp` prints; or create the tables yourself, and set target.create_missing: false"
 	case failed.Reason == sink.Denied:
 		return diag.TargetDenied, ""
 	case failed.Reason == sink.Throttled:
@@ -221,7 +222,7 @@ func createFix(name string) string {
 }
 
 // ExplainLedger explains errors of the ledger, which come from the service or from the ledger
-// itself. An explained error stays as it is.
+// itself. It returns explained errors unchanged.
 func ExplainLedger(what string, err error) error {
 	if known := (*diag.Error)(nil); errors.As(err, &known) {
 		return err
@@ -248,7 +249,7 @@ var profileCodes = map[sink.ProfileProblem]string{
 	sink.NoTransactions: diag.ProfileNoTxn,
 }
 
-// ExplainExpiry warns of a table that shall keep expired items although other regions remove them;
+// ExplainExpiry warns of a table that should keep expired items although other regions remove them;
 // nil if there is no such conflict.
 func ExplainExpiry(t Table) *diag.Error {
 	if !t.Mapping.Outlives() || len(t.Description.Replicas) == 0 {
@@ -261,8 +262,8 @@ func ExplainExpiry(t Table) *diag.Error {
 		Fix: "write expire: follow_deletes"}
 }
 
-// ExplainShare warns of a limit that is a share of provisioned capacity if the table has none;
-// otherwise nil. Option is the name of the setting.
+// ExplainShare warns of a limit that is a share of provisioned capacity, for a table without
+// provisioned capacity; otherwise nil. Option is the name of the setting.
 func ExplainShare(option string, limit config.Capacity, table string, d backfill.Description) *diag.Error {
 	if !limit.IsShare() || d.ReadCapacity > 0 {
 		return nil
@@ -279,7 +280,7 @@ func ExplainAgeing(e *sink.SchemaError) *diag.Error {
 		Fix:   schemaFix(e) + "; or, if the age is intended, declare it in families"}
 }
 
-// AgeingText returns the same in a few words.
+// AgeingText returns the same warning in a few words.
 func AgeingText(e *sink.SchemaError) string {
 	return fmt.Sprintf("family %s:%s has %s, see %s", e.Table, e.Family, e.Have, diag.FamilyAges)
 }
@@ -307,8 +308,8 @@ func schemaFix(e *sink.SchemaError) string {
 	}
 }
 
-// shellWord quotes text as one word for a shell. The text has no quotes: it is a rule, or a family
-// and its rule.
+// shellWord quotes text as one word for a shell. The text contains no quotes, because it is a rule,
+// or a family and its rule.
 func shellWord(text string) string {
 	if strings.ContainsAny(text, " |&()") {
 		return "'" + text + "'"
@@ -320,7 +321,7 @@ func profileFix(e *sink.ProfileError) string {
 	another := fmt.Sprintf("gcloud bigtable app-profiles create replicator --instance=%s --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", e.Instance)
 	switch e.Problem {
 	case sink.MissingProfile:
-		if e.Profile == "default" { // it was deleted; plan creates only profiles that the configuration names
+		if e.Profile == "default" { // the profile was deleted; plan creates only profiles that the configuration names
 			return another
 		}
 		return "`replicator plan --apply` creates it in an instance of one cluster; or gcloud bigtable app-profiles create " + e.Profile +

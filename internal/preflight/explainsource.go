@@ -17,7 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// ExplainSource explains errors of DynamoDB. Table is the requested table, "" if the error concerns
+// ExplainSource explains errors of DynamoDB. Table is the requested table; "" if the error concerns
 // none or several.
 func ExplainSource(what, table string, err error) error {
 	var noKey *credentialsError
@@ -85,7 +85,7 @@ func explainCredentials(what string, err error) *diag.Error {
 	case halfKey(os.LookupEnv) != "" && lastPlace(err):
 		e.Cause, e.Fix = halfKey(os.LookupEnv), "set both or neither; with neither, the AWS SDK tries other sources"
 	case lastPlace(err):
-		// The SDK tries this place last, even if there is no such service: no other source was
+		// The SDK tries this place last, even if there is no such service. So no other source was
 		// configured.
 	case errors.As(err, &answer) && cdc.ReasonOf(answer.ErrorCode(), 0) == cdc.Throttled:
 		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, then start again: the service that issues the credentials throttles"
@@ -104,13 +104,13 @@ func explainCredentials(what string, err error) *diag.Error {
 	return e
 }
 
-// lastPlace reports whether the SDK finally looked for credentials on an EC2 instance, without
-// success.
+// lastPlace reports whether the SDK looked for credentials on an EC2 instance, as its last attempt,
+// and found none.
 func lastPlace(err error) bool {
 	return says("no EC2 IMDS role found", "access disabled to EC2 IMDS")(err, err.Error())
 }
 
-// remediedByAWS gives an error the code and the fix of its cause, if the cause is known.
+// remediedByAWS adds the code and the fix of the cause to an error, if the cause is known.
 func remediedByAWS(e *diag.Error) {
 	said, known := e.Err.Error(), awsFailures
 	var answer smithy.APIError
@@ -132,7 +132,7 @@ func remediedByAWS(e *diag.Error) {
 	}
 }
 
-// clockCause adds how wrong this host's clock is, if the answer has the time.
+// clockCause adds the error of this host's clock, if the answer has the time.
 func clockCause(err error, said string) string {
 	var response *smithyhttp.ResponseError
 	if !errors.As(err, &response) || response.Response == nil {

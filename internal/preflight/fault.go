@@ -35,7 +35,7 @@ func faultOfGoogle(err error) bool {
 	return code == codes.Internal.String() || code == codes.DataLoss.String()
 }
 
-const faultOfAWSFix = "wait, then try again: the service, or a proxy in its place, answered with an internal error; https://health.aws.amazon.com/health/status shows known ones"
+const faultOfAWSFix = "wait, then try again: the service, or a proxy in front of it, answered with an internal error; https://health.aws.amazon.com/health/status shows known ones"
 
 // faultOfAWS does the same for AWS, including a gateway or a proxy in between.
 func faultOfAWS(err error) bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// tablesOf returns the configuration's tables. It replaces each pattern by the matching tables of
+// tablesOf returns the configuration's tables, with each pattern replaced by the matching tables of
 // the source.
 func tablesOf(ctx context.Context, cfg *config.Config, tables *backfill.Tables) ([]config.Table, error) {
 	if !cfg.HasPatterns() {
@@ -24,8 +24,8 @@ func tablesOf(ctx context.Context, cfg *config.Config, tables *backfill.Tables) 
 	return cfg.Expand(names), nil
 }
 
-// LedgerTables returns the named table, or all tables of the configuration; for a pattern, the
-// tables that the ledger knows. Ledger is nil before the migration has begun.
+// LedgerTables returns the named table, or all tables of the configuration. For a pattern it
+// returns the tables that the ledger knows. Ledger is nil before the migration has begun.
 func LedgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, table string) ([]config.Table, error) {
 	if t, ok := cfg.Table(table); ok && table != "" {
 		return []config.Table{t}, nil
@@ -43,7 +43,7 @@ func LedgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Le
 	return cfg.Expand(sources), nil
 }
 
-// Find lists the tables that match patterns, and shows how many each pattern has.
+// Find lists the tables that match patterns, and shows how many match each pattern.
 func (p *Prober) Find(ctx context.Context) ([]config.Table, bool) {
 	if !p.Cfg.HasPatterns() {
 		return p.Cfg.Tables, true
@@ -74,5 +74,5 @@ func (p *Prober) Find(ctx context.Context) ([]config.Table, bool) {
 	return tables, ok
 }
 
-// findTime bounds the listing of all tables: a request for every hundred of at most a few thousand.
+// findTime bounds the listing of all tables, which takes one request for every hundred tables.
 const findTime = 30 * time.Second

@@ -46,7 +46,7 @@ func credentialsFile() (where, path string) {
 	return "the file of `gcloud auth application-default login`", path
 }
 
-// contentFault describes a file that is not a JSON object, and the fix; "" if it finds no fault. It
+// contentFault describes why a file is not a JSON object, and the fix; "" if it finds no fault. It
 // never shows the file's content.
 func contentFault(path string) (is, fix string) {
 	content, err := os.ReadFile(path)

@@ -15,11 +15,11 @@ import (
 )
 
 // KeyHelp describes the value of --key, the same for every command.
-const KeyHelp = "primary key as `JSON`, plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) or DynamoDB's own ({\"PK\":{\"S\":\"VIDEO#42\"},…}); binary is base64"
+const KeyHelp = "primary key as `JSON`: plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) or DynamoDB's own ({\"PK\":{\"S\":\"VIDEO#42\"},…}); binary is base64"
 
 // ParseKey parses the primary key of one item, typed by the key schema. A value may be plain JSON
-// or DynamoDB's. Errors are for the operator and contain no values, because they may be copied into
-// tickets.
+// or DynamoDB's JSON. Errors are for the operator. They contain no values, because they may be
+// copied into tickets.
 func ParseKey(text string, schema []transform.KeyAttribute) (attribute.Item, error) {
 	fail := func(what, fix string) (attribute.Item, error) {
 		if fix == "" {

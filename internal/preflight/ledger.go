@@ -19,9 +19,9 @@ func LedgerStore(t *Target, cfg *config.Config) checkpoint.Store {
 }
 
 // OpenLedger opens the ledger for a command that reads it and makes an operator's changes. It
-// returns nil without an error if no migration has begun. The id under which the command writes
-// begins with the command's name and is unique to this start of the program: by it the ledger
-// recognizes its own writes. Version is the program's version.
+// returns nil without an error if no migration has begun. The command writes under an id by which
+// the ledger recognizes the command's own writes. The id begins with the command's name and is
+// unique to this process. Version is the program's version.
 func OpenLedger(ctx context.Context, store checkpoint.Store, cfg *config.Config, command, version string) (*checkpoint.Ledger, error) {
 	id := make([]byte, 8)
 	_, _ = rand.Read(id) // it never fails, according to its documentation

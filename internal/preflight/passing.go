@@ -30,7 +30,7 @@ func again(question func(context.Context) (string, error)) func(context.Context)
 }
 
 // mayPass reports whether Bigtable or Pub/Sub throttles or has a temporary failure. A failed
-// connection is not an answer of the service, so it is reported at once.
+// connection is not an answer of the service, so it is reported immediately.
 func mayPass(err error) bool {
 	var target *sink.Error
 	if errors.As(err, &target) {
@@ -50,7 +50,7 @@ func mayPass(err error) bool {
 }
 
 // mayPassAtAWS does the same for AWS. Google's clients wait for a connection, but those of AWS try
-// once. So a probe retries everything.
+// only once, so a probe retries everything.
 func mayPassAtAWS(err error) bool {
 	var dialled *net.OpError
 	if errors.As(err, &dialled) && dialled.Op == "dial" {
@@ -68,7 +68,7 @@ func mayPassAtAWS(err error) bool {
 	return errors.As(err, &broken)
 }
 
-// neverSent recognizes the local error of gRPC if it cannot connect.
+// neverSent recognizes gRPC's local error for a failed connection.
 func neverSent(text string) bool {
 	return strings.Contains(text, "connection error: desc = ") || strings.Contains(text, "name resolver error: ")
 }

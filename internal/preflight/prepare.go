@@ -18,7 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// A run checks the whole target first: the sources, the app profile, the existing tables, and the
+// A run first checks the whole target: the sources, the app profile, the existing tables, and the
 // ledger's records of all of them. It changes the target only if every check passes. A refused run
 // or a dry run leaves the target unchanged (H99).
 
@@ -53,9 +53,9 @@ func (p *Prober) tables(ctx context.Context) {
 	}
 }
 
-// cutOver reports whether the application has left the source. Other checks then no longer apply: the
-// source may be switched off, and replicator's metadata removed from the target. A process that does
-// not idle fails with that alone.
+// cutOver reports whether the application has left the source. Other checks then no longer apply:
+// the source may be switched off, and replicator's metadata removed from the target. A process that
+// may not idle fails with only this error.
 func (p *Prober) cutOver(ctx context.Context) bool {
 	c, err := LeftSource(ctx, p.ledgerStore(), p.Cfg)
 	if err != nil || c == nil {
@@ -74,8 +74,8 @@ func (p *Prober) cutOver(ctx context.Context) bool {
 	return true
 }
 
-// LeftSource returns the cutover by which the application has left the source; nil if it has not, or there
-// is no ledger.
+// LeftSource returns the cutover by which the application has left the source. It returns nil if
+// the application has not left, or if there is no ledger.
 func LeftSource(ctx context.Context, store checkpoint.Store, cfg *config.Config) (*checkpoint.Cutover, error) {
 	ctx, cancel := context.WithTimeout(ctx, ProbeTime)
 	defer cancel()
@@ -93,14 +93,14 @@ func LeftSource(ctx context.Context, store checkpoint.Store, cfg *config.Config)
 	return &c, nil
 }
 
-// CutOver returns the refusal of a run, or a plan, of tables that the application has left; nil if
-// it has not.
+// CutOver returns the refusal of a run, or of a plan, for tables that the application has left; nil
+// if it has not left them.
 func (p *Prober) CutOver(c *checkpoint.Cutover) error {
 	return p.refused("the tables of "+p.Cfg.Name+" are cut over", c.Left())
 }
 
-// lacks returns what the target's tables lack. It fails if an existing part is unsuitable, or a
-// missing part must not be created.
+// lacks returns the missing parts of the target's tables. It returns an error if an existing part
+// is unsuitable, or if a missing part must not be created.
 func (p *Prober) lacks(ctx context.Context) ([]Lacking, error) {
 	var missing []Lacking
 	what := "the tables of " + TargetName(p.Cfg) + " have an unexpected schema"
@@ -127,7 +127,7 @@ func (p *Prober) lacks(ctx context.Context) ([]Lacking, error) {
 	return missing, nil
 }
 
-// noteLacks records other notes about a table.
+// noteLacks records further notes about a table.
 func (p *Prober) noteLacks(spec sink.TableSpec, l sink.Lacks) {
 	p.Found.Ageing = append(p.Found.Ageing, l.Ageing...)
 	if l.NoViews {
@@ -162,7 +162,7 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 			all.Tables, all.Families, all.Views = append(all.Tables, made.Tables...), append(all.Families, made.Families...), append(all.Views, made.Views...)
 		}
 		p.Found.Made = slices.DeleteFunc(slices.Clone(all.Tables), func(name string) bool { return name == p.Cfg.State.Table })
-		if created := slices.Concat(all.Tables, all.Families, all.Views); len(created) > 0 { // otherwise other processes created them first
+		if created := slices.Concat(all.Tables, all.Families, all.Views); len(created) > 0 { // empty if other processes created them first
 			text = "created " + strings.Join(created, ", ")
 		}
 	}
@@ -175,8 +175,8 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 	return strings.Join(append([]string{text}, notes...), "; "), nil
 }
 
-// writtenTargets returns the target tables that were written before, according to the ledger: their
-// source table has a generation, or they have a number of the fence.
+// writtenTargets returns the target tables that were written before, according to the ledger. Their
+// source table has a generation, or they have a fence number.
 func writtenTargets(cfg *config.Config, states []checkpoint.TableState, targets []checkpoint.Target) map[string]bool {
 	written, sources := map[string]bool{}, []string(nil)
 	for _, s := range states {
@@ -196,8 +196,8 @@ func writtenTargets(cfg *config.Config, states []checkpoint.TableState, targets 
 }
 
 // mayMake returns which missing parts a starting process may create. If a target was written
-// before, the process must not create the table or replicator's families: their loss is a gap,
-// which the table's coordinator declares before it recreates them (H108).
+// before, the process must not create the table or replicator's families, because their loss is a
+// gap. The table's coordinator declares the gap before it recreates them (H108).
 func (p *Prober) mayMake(missing []Lacking) (may []Lacking, left []string) {
 	for _, m := range missing {
 		if !p.written[m.Spec.Name] {
@@ -223,14 +223,14 @@ func (p *Prober) mayMake(missing []Lacking) (may []Lacking, left []string) {
 	return may, left
 }
 
-// creator creates what a target table lacks. *sink.Admin is one.
+// creator creates the missing parts of a target table. *sink.Admin implements it.
 type creator interface {
 	Prepare(ctx context.Context, specs []sink.TableSpec, create bool) (sink.Made, error)
 }
 
-// Create creates what a target table lacks, and retries temporary failures for ProbeTime. After an
-// attempt with unknown outcome, the next one finds the created parts and checks them. Even with an
-// error it returns what it created.
+// Create creates the missing parts of a target table, and retries temporary failures for ProbeTime.
+// After an attempt with unknown outcome, the next attempt finds the created parts and checks them.
+// Create returns the parts that it created, even together with an error.
 func (t *Target) Create(ctx context.Context, spec sink.TableSpec) (sink.Made, error) {
 	return create(ctx, t.Admin, spec)
 }
@@ -257,8 +257,8 @@ func PrepareTarget(ctx context.Context, admin *sink.Admin, cfg *config.Config, t
 	return len(made.Tables) > 0, err
 }
 
-// namesOf returns the names of missing parts; for a table that is missing as a whole, only the
-// table's name.
+// namesOf returns the names of missing parts. For a table that is missing as a whole, it is only
+// the table's name.
 func namesOf(missing []Lacking) []string {
 	var all []string
 	for _, m := range missing {
@@ -277,8 +277,8 @@ func namesOf(missing []Lacking) []string {
 }
 
 // split chooses split points for tables to be created, from a sample of the source's keys. It notes
-// the tables for which there are none: such a table begins as a single tablet, which is slower but
-// has no other effect.
+// the tables without split points. Such a table begins as a single tablet, which is slower but has
+// no other effect.
 func (p *Prober) split(ctx context.Context, missing []Lacking) (notes []string) {
 	all, asked := Samples{}, map[string]bool{}
 	for i := range missing {
@@ -303,7 +303,7 @@ func (p *Prober) split(ctx context.Context, missing []Lacking) (notes []string) 
 	return notes
 }
 
-// ledger checks whether an existing ledger would continue with what the other probes found.
+// ledger checks whether an existing ledger can be resumed with the results of the other probes.
 func (p *Prober) ledger(ctx context.Context) (string, error) {
 	what := "cannot read the ledger in table " + p.Cfg.State.Table
 	ledger, err := checkpoint.Open(ctx, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
@@ -353,7 +353,7 @@ func (p *Prober) ledger(ctx context.Context) (string, error) {
 	return "resuming the migration", refused.Err()
 }
 
-// refused explains a refusal by the ledger, whose cause may be a missing `name`.
+// refused explains a refusal by the ledger, which a missing `name` may have caused.
 func (p *Prober) refused(what string, err error) error {
 	err = Explain(what, err)
 	var e *diag.Error

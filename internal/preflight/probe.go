@@ -23,11 +23,11 @@ import (
 
 const (
 	// ProbeTime bounds one question to one dependency. Without it an unreachable endpoint would
-	// block a first run for minutes, and the Bigtable client would then say only "context deadline
-	// exceeded".
+	// block a first run for minutes, and the Bigtable client would then report only "context
+	// deadline exceeded".
 	ProbeTime = 5 * time.Second
-	// CreateTime bounds the creation of one target table, split at keys sampled from the source,
-	// which takes Bigtable seconds. Earlier probes have shown that the instance answers.
+	// CreateTime bounds the creation of one target table that is split at keys sampled from the
+	// source. That takes Bigtable seconds. Earlier probes have shown that the instance answers.
 	CreateTime = time.Minute
 )
 
@@ -42,7 +42,7 @@ type Found struct {
 	Made      []string    // target tables that were created
 	Suspended []string    // tables of patterns that cannot be followed
 	Shared    *diag.Error // the warning that the ledger belongs to another migration, or nil
-	// Left says that the application has left the source, so nothing was asked of the source.
+	// Left reports that the application has left the source, so the source was not probed.
 	Left bool
 }
 
@@ -57,9 +57,9 @@ type Table struct {
 type Prober struct {
 	Out     io.Writer
 	Colored bool
-	// Record gets each answer instead of a line on Out; nil: lines are written.
+	// Record gets each answer, instead of Out. If it is nil, answers are written to Out as lines.
 	Record func(line string, a Answer)
-	Hints  string // flags of the commands in remedies
+	Hints  string // flags for the commands in fixes
 	Cfg    *config.Config
 	Source *Source
 	// Unsourced is why there is no Source, or nil.
@@ -67,7 +67,7 @@ type Prober struct {
 	Target    *Target // set once reach has connected it
 	Worker    string
 	Dry       bool // change nothing, not even the target's tables
-	// Idles: if the tables are cut over, do not refuse them, because this process stays up idle.
+	// Idles: do not refuse tables that are cut over, because this process then idles.
 	Idles bool
 	// AcceptMapping: do not refuse a table because its mapping changed.
 	AcceptMapping bool
@@ -79,8 +79,8 @@ type Prober struct {
 	AcceptMode bool
 	// Topic is the client of relay.pubsub_topic, once it was checked.
 	Topic *relay.PubSub
-	// Subscription is the client of relay.subscription. Applies: this process applies its messages,
-	// and publishes nothing.
+	// Subscription is the client of relay.subscription. Applies: this process applies the
+	// subscription's messages, and publishes nothing.
 	Subscription *relay.PubSubscription
 	// DeadLetter is the client of relay.dead_letter, or nil. Retention is how long Subscription
 	// keeps messages.
@@ -96,8 +96,8 @@ type Prober struct {
 	noViews   []string        // <table>:<view>, which the service cannot create
 	Found     Found
 	Failed    []error
-	// Told has every answer, for commands that also show them in another form. With InFull, cause
-	// and fix of a failure are written at once and not at the end.
+	// Told has every answer, for commands that also show them in another form. InFull writes cause
+	// and fix of a failure immediately instead of at the end.
 	Told   []Answer
 	InFull bool
 }
@@ -110,8 +110,8 @@ type Answer struct {
 	Error  *diag.Error `json:"error,omitempty"`
 }
 
-// Run asks all questions, so that one run shows all problems. It asks the target first, and asks
-// nothing of a source that the application has left.
+// Run asks all questions, so that one run shows all problems. It asks the target first. It does not
+// probe a source that the application has left.
 func (p *Prober) Run(ctx context.Context) (Found, error) {
 	reached := p.Ask(ctx, ProbeTime, TargetName(p.Cfg), p.reach)
 	if !reached || p.Dry || !p.cutOver(ctx) {
@@ -125,8 +125,8 @@ func (p *Prober) Run(ctx context.Context) (Found, error) {
 	return p.Found, errors.Join(p.Failed...)
 }
 
-// examine asks for everything but the connection to the target. The error is one by which all that
-// was found is worth nothing.
+// examine probes everything except the connection to the target. It returns an error only if the
+// error makes all other findings worthless.
 func (p *Prober) examine(ctx context.Context, reached bool) error {
 	if p.Unsourced != nil {
 		return p.Unsourced
@@ -162,13 +162,13 @@ func (p *Prober) askProfile(ctx context.Context) {
 	p.Ask(ctx, ProbeTime, "app profile "+p.Cfg.Target.AppProfile, p.Profile)
 }
 
-// Untold is the answer of a probe that found out nothing: neither a failure nor a success.
+// Untold is the answer of a probe without a result: neither a failure nor a success.
 type Untold string
 
 func (u Untold) Error() string { return string(u) }
 
-// Ask runs one probe and writes its outcome. It writes only which dependency failed; cause and fix
-// follow at the end of the run, in the form of all errors.
+// Ask runs one probe and writes its outcome. For a failure it writes only the name of the
+// dependency. Cause and fix follow at the end of the run, in the form of all errors.
 func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, question func(ctx context.Context) (string, error)) bool {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -220,7 +220,7 @@ func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, ques
 	return err == nil
 }
 
-// InPlace formats an error that is written at once: its headline, and the lines below it.
+// InPlace formats an error that is written immediately: its headline, and the lines below it.
 func InPlace(e *diag.Error, hints string) (headline, remedy string) {
 	var text strings.Builder
 	_ = diag.List{e}.WithFlags(hints).Render(&text)
@@ -241,7 +241,7 @@ func (p *Prober) Credentials(ctx context.Context) (string, error) {
 }
 
 // table checks a table and its stream. An error of a table of a pattern is written in full but does
-// not prevent the start: the table is suspended, and the others continue.
+// not prevent the start. That table is suspended, and the others continue.
 func (p *Prober) table(ctx context.Context, t config.Table) {
 	if t.Pattern() != "" {
 		inFull, failed := p.InFull, p.Failed
@@ -256,7 +256,7 @@ func (p *Prober) table(ctx context.Context, t config.Table) {
 	}
 }
 
-// Describe checks only a table.
+// Describe checks only a table, not its stream.
 func (p *Prober) Describe(ctx context.Context, t config.Table) (Table, bool) {
 	var found Table
 	ok := p.Ask(ctx, ProbeTime, "table "+t.From, func(ctx context.Context) (string, error) {
@@ -313,10 +313,10 @@ func Specs(cfg *config.Config) []sink.TableSpec {
 		for _, target := range t.Targets() {
 			families := sink.DataFamilies(target.Families)
 			for i := range families {
-				// These need exactly the declared rule. The timestamps of expire: gc are computed
-				// from the rule's age. Elements of lists stay only under the rule that keeps
-				// everything. An age rule would remove valid values, and counters, whose cells have
-				// the timestamp 0.
+				// These families need exactly the declared rule. The timestamps of expire: gc are
+				// computed from the rule's age. Elements of lists survive only under the rule that
+				// keeps everything. An age rule would remove valid values, and also counters, whose
+				// cells have the timestamp 0.
 				if t.TTL.Expire == "gc" || t.KeepVersions || slices.Contains(lists, families[i].Name) {
 					families[i].Check = sink.Same
 				} else if slices.Contains(counters, families[i].Name) {
@@ -337,8 +337,8 @@ func Specs(cfg *config.Config) []sink.TableSpec {
 }
 
 // mergeFamilies adds the families of another source table with the same target. Both declare shared
-// families alike, because the configuration refuses differences. The stricter check of an existing
-// family applies to both.
+// families alike, because the configuration refuses differences. If one of the two requires a
+// strict check of an existing family, the check applies to both.
 func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 	for _, f := range more {
 		if n := slices.IndexFunc(have, func(o sink.FamilySpec) bool { return o.Name == f.Name }); n >= 0 {
@@ -351,8 +351,8 @@ func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 }
 
 // state tries the operations that the ledger needs: a conditional write, and a read of its result.
-// If the app profile could not be read, this also shows whether single-row transactions are
-// allowed. It continues from the row of an earlier attempt.
+// If the app profile could not be read, this also shows whether it allows single-row transactions.
+// It reuses the row of an earlier attempt.
 func (p *Prober) state(ctx context.Context) (string, error) {
 	if p.Dry {
 		return "not tried in a dry run", nil

@@ -43,8 +43,8 @@ func KnownTable(cfg *config.Config, table string) error {
 	return diag.BadUsage(fmt.Sprintf("the configuration has no source table %q", table), fix)
 }
 
-// readTime bounds a command's reads of Bigtable, because an unreachable endpoint would block it
-// indefinitely.
+// readTime bounds a command's reads of Bigtable. Without it, an unreachable endpoint would block
+// the command indefinitely.
 const readTime = 20 * time.Second
 
 var ErrReadTime = fmt.Errorf("no answer within %s", config.FormatDuration(readTime))
@@ -54,7 +54,7 @@ func Reading(ctx context.Context) (context.Context, context.CancelFunc) {
 	return task.WithTimeoutCause(ctx, readTime, ErrReadTime)
 }
 
-// ReadingFailed explains a read error, and says so if the time was up.
+// ReadingFailed explains a read error. If the time was up, the error says so.
 func ReadingFailed(ctx context.Context, what string, err error) error {
 	if errors.Is(context.Cause(ctx), ErrReadTime) {
 		return &diag.Error{Code: diag.TargetUnreachable, What: what, Err: ErrReadTime}

@@ -15,15 +15,15 @@ const (
 	longWait  = time.Second
 )
 
-// repeat asks until an answer is not a temporary failure according to helps, or until ctx ends: a
-// service that throttles or fails for a moment is no reason to refuse a start. It returns the last
-// answer. If the end of ctx cuts off an attempt, the answer before it counts, so "throttled" is
-// never reported as "no answer".
+// repeat asks until an answer is not a temporary failure according to helps, or until ctx ends. A
+// short failure or throttling is no reason to refuse a start. It returns the last answer. If the
+// end of ctx interrupts an attempt, the previous answer counts, so "throttled" is never reported as
+// "no answer".
 func repeat(ctx context.Context, helps func(error) bool, ask func(ctx context.Context) error) error {
 	policy := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstWait),
 		backoff.WithMaxInterval(longWait),
-		backoff.WithRandomizationFactor(0), // none of its own: task.Rand adds it
+		backoff.WithRandomizationFactor(0), // none, because task.Rand adds the jitter
 		backoff.WithMaxElapsedTime(0),      // ctx ends it
 	)
 	var last error
@@ -44,7 +44,7 @@ func repeat(ctx context.Context, helps func(error) bool, ask func(ctx context.Co
 }
 
 // AskSource sends a request to DynamoDB, and retries temporary failures for ProbeTime. Only ctx
-// bounds the time of an attempt.
+// bounds a single attempt.
 func AskSource[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	return askWithin(ctx, mayPassAtAWS, ask)
 }
@@ -54,8 +54,8 @@ func AskTarget[T any](ctx context.Context, ask func(context.Context) (T, error))
 	return askWithin(ctx, mayPass, ask)
 }
 
-// askWithin sends a request, and retries failures that are temporary according to helps, for
-// ProbeTime. An attempt that began in time may last until ctx ends.
+// askWithin sends a request. For ProbeTime it retries failures that are temporary according to
+// helps. An attempt that began in time may last until ctx ends.
 func askWithin[T any](ctx context.Context, helps func(error) bool, ask func(context.Context) (T, error)) (answer T, err error) {
 	began := task.Mono(ctx)
 	inTime := func(err error) bool { return helps(err) && task.Mono(ctx)-began < ProbeTime }

@@ -18,8 +18,8 @@ type Sampled struct {
 	Items      []attribute.Item
 	consumed   float64             // read units of 4 KB
 	Rows       map[string][]string // row keys by target table, in the order of the sample
-	Unmappable map[string]int      // items that would be parked, by reason
-	shared     map[string]int      // items by the row that they share with others: table and key
+	Unmappable map[string]int      // number of items that would be parked, by reason
+	shared     map[string]int      // number of items by shared row: table and key
 }
 
 // SampleTable reads up to n items of a table and maps them.
@@ -45,13 +45,14 @@ func SampleTable(ctx context.Context, tables *backfill.Tables, t Table, n int) (
 	return s, nil
 }
 
-// triesPerAttribute is in how many items an attribute must be missing from the target before it is
-// reported: a rule may map it in only some of them, and an empty list may give no cell.
+// triesPerAttribute is the number of items in which an attribute must be missing from the target
+// before it is reported. A rule may map the attribute in only some of them, and an empty list may
+// yield no cell.
 const triesPerAttribute = 5
 
-// Unmapped returns the attributes of sampled items that reach no cell, sorted: without one of them
-// the item gives the same rows. It skips attributes that the configuration drops, and items that it
-// ignores.
+// Unmapped returns the attributes of sampled items that reach no cell, sorted. Such an attribute
+// can be removed from the item without a change of its rows. Unmapped skips attributes that the
+// configuration drops, and items that it ignores.
 func (s Sampled) Unmapped(t Table) []string {
 	var (
 		at      = time.Unix(0, 0)
@@ -84,7 +85,7 @@ func (s Sampled) Unmapped(t Table) []string {
 }
 
 // Samples holds, for each target table, the row keys of a sample and the total size of its sources
-// in bytes; several sources may share a target.
+// in bytes. Several sources may share a target.
 type Samples map[string]*struct {
 	rows  []string
 	bytes int64

@@ -13,13 +13,13 @@ import (
 // Taken is a target table that another migration writes without sharing it.
 type Taken struct {
 	*engine.StrangerError
-	// Begun: the ledger already follows the source table. Then its changes are still applied, but
-	// its sweep waits.
+	// Begun: the ledger already follows the source table. In that case changes are still applied,
+	// but the sweep waits.
 	Begun bool
 }
 
-// Taken returns the target tables of the given source tables that another migration writes, at most
-// one for each. Work that removes rows must not begin there.
+// Taken returns the target tables that another migration writes, at most one for each of the given
+// source tables. Work that removes rows must not begin in them.
 func (p *Prober) Taken(ctx context.Context, tables []Table, absent func(target string) bool) ([]Taken, error) {
 	if p.Cfg.Target.Shared {
 		return nil, nil

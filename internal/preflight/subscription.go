@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// margin is how much longer tombstones are kept than messages.
+	// margin is how much longer tombstones must be kept than messages.
 	margin = 4 * 24 * time.Hour
-	// leastAttempts is how many deliveries a dead letter must allow, because each restart of an
-	// applier uses up one attempt of every message that it holds. The service allows at most 100;
-	// its default is 5.
+	// leastAttempts is the minimum number of delivery attempts before a message goes to the
+	// dead-letter topic. Each restart of an applier uses up one attempt of every message that it
+	// holds. The service allows at most 100; its default is 5.
 	leastAttempts = 20
-	// manyAttempts and backsOff are the advised flags.
+	// manyAttempts and backsOff are the recommended flags.
 	manyAttempts = "--max-delivery-attempts=100"
 	backsOff     = "--min-retry-delay=10s --max-retry-delay=600s"
 )
@@ -24,14 +24,14 @@ const (
 // fault is the reason why a subscription is unsuitable, and the fix.
 type fault struct{ cause, fix string }
 
-// setting is a possible fault of a subscription, and whether it has it.
+// setting is a possible fault of a subscription, and whether the subscription has it.
 type setting struct {
 	is bool
 	fault
 }
 
 // unfit returns the first reason why appliers cannot use a subscription, or nil. They need every
-// message of the topic as it was published.
+// message of the topic, as it was published.
 func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 	name := cfg.Relay.Subscription
 	kept, remembered := config.FormatDuration(f.Retention), config.FormatDuration(cfg.State.TombstoneAge)
@@ -68,7 +68,7 @@ func unwatchable(cfg *config.Config, deadTopic string, f relay.SubscriptionFacts
 // deletedTopic is the service's name for a deleted topic.
 const deletedTopic = "_deleted-topic_"
 
-// unpulled returns the settings under which a pull does not return every message.
+// unpulled returns the settings with which pulling does not return every message.
 func unpulled(name string, f relay.SubscriptionFacts) []setting {
 	return []setting{
 		{f.Topic == deletedTopic, fault{"its topic was deleted. It gets no messages, even if a topic with that name exists now",

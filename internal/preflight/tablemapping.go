@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// MapTable returns the mapping of a source table with the given primary key. Rules that do not fit
-// the key give a list of findings.
+// MapTable returns the mapping of a source table with the given primary key. If rules do not fit
+// the key, the error is a list of findings.
 func MapTable(t config.Table, primaryKey []transform.KeyAttribute) (*transform.Mapping, error) {
 	return t.Mapping(primaryKey)
 }

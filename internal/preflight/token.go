@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// tokenTime is how long a token may take after a connection was not made in time. A library
-	// that ignores this limit is abandoned after twice that time.
+	// tokenTime is how long a token may take after a connection has timed out. A library that
+	// ignores this limit is abandoned after twice that time.
 	tokenTime = time.Second
 	// dataScope is the scope of a token for Bigtable's data.
 	dataScope = "https://www.googleapis.com/auth/bigtable.data"
 )
 
-// noToken returns why no token is available, if a connection waits for one; otherwise nil. Google's
-// libraries request a token until their time is up, and then report only that.
+// noToken returns why no token is available, if a connection is waiting for one; otherwise nil.
+// Google's libraries request a token until their time is up, and then report only that.
 func noToken(ctx context.Context) error {
 	if os.Getenv("BIGTABLE_EMULATOR_HOST") != "" {
 		return nil
@@ -48,7 +48,7 @@ func noToken(ctx context.Context) error {
 	case <-time.After(2 * tokenTime):
 		err = context.DeadlineExceeded
 	}
-	if err != nil { // not wrapped: the cause is more than the deadline
+	if err != nil { // not wrapped, because the deadline is not the only cause
 		return fmt.Errorf("no token from %s: %v", issuer, err)
 	}
 	return nil

@@ -89,7 +89,7 @@ func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
 	return detail, nil
 }
 
-// OpenDeadTopic connects to the dead-letter topic, to which appliers publish what they refuse.
+// OpenDeadTopic connects to the dead-letter topic, to which appliers publish refused messages.
 func OpenDeadTopic(ctx context.Context, name string) (*relay.PubSub, error) {
 	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {
 		return nil, err
@@ -106,18 +106,18 @@ func OpenDeadLetter(ctx context.Context, cfg *config.Config) (*relay.PubSubscrip
 	name := cfg.Relay.DeadLetter
 	if name == "" {
 		return nil, &diag.Error{Code: diag.TopicUnset, What: "relay.dead_letter is not set", Pos: cfg.Where("relay"),
-			Cause: "messages are listed and dropped by this subscription of the dead-letter topic",
+			Cause: "messages are listed and dropped through this subscription of the dead-letter topic",
 			Fix:   "set relay.dead_letter: projects/PROJECT/subscriptions/SUBSCRIPTION"}
 	}
-	s, _, err := openSubscription(ctx, "cannot read the dead letter through "+name, name)
+	s, _, err := openSubscription(ctx, "cannot read the dead-letter topic through "+name, name)
 	if err != nil && s != nil {
 		_ = s.Close()
 	}
 	return s, err
 }
 
-// openSubscription connects, and reads the subscription. The client outlives the probe, so it does
-// not use the probe's context.
+// openSubscription connects, and reads the subscription's settings. The client outlives the probe,
+// so it does not use the probe's context.
 func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscription, relay.SubscriptionFacts, error) {
 	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {
 		return nil, relay.SubscriptionFacts{}, err
@@ -169,8 +169,8 @@ func (p *Prober) AskTopic(ctx context.Context) {
 	}
 }
 
-// appliedOnce checks that no application writes a target table too. A published change is applied
-// once, and no process asserts it again later.
+// appliedOnce checks that no application also writes a target table. A published change is applied
+// only once, and no process writes it a second time.
 func (p *Prober) appliedOnce() bool {
 	for _, t := range p.Cfg.Tables {
 		if p.Cfg.DualWritten(t) {
@@ -207,8 +207,8 @@ func (p *Prober) AskParkTopic(ctx context.Context) {
 	}
 }
 
-// openTopic connects, and reads the topic. The client outlives the probe, so it does not use the
-// probe's context.
+// openTopic connects, and reads the topic's settings. The client outlives the probe, so it does not
+// use the probe's context.
 func openTopic(ctx context.Context, name string) (*relay.PubSub, relay.TopicFacts, error) {
 	what := "cannot use topic " + name
 	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {

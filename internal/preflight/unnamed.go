@@ -10,14 +10,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Configurations without a name that use the same state table share the ledger of the default name.
-// To each of the two migrations, the records of the other look like changes of its own.
+// Two migrations without a name that use the same state table share the ledger with the default
+// name. To each of them, the other's records look like its own.
 
-// refusedByLedger are the codes of errors that this may cause.
+// refusedByLedger are the codes of errors that such sharing may cause.
 var refusedByLedger = []string{diag.MappingChanged, diag.SourceMoved, diag.CutOver}
 
-// SuggestName adds to an error of the ledger the advice to set a name, if the configuration has
-// none. Other errors stay as they are.
+// SuggestName adds the advice to set a name to an error of the ledger, if the configuration has no
+// name. It returns other errors unchanged.
 func SuggestName(cfg *config.Config, e *diag.Error) *diag.Error {
 	if e == nil || !cfg.Unnamed() || !slices.Contains(refusedByLedger, e.Code) {
 		return e
@@ -30,8 +30,8 @@ func SuggestName(cfg *config.Config, e *diag.Error) *diag.Error {
 
 const exampleName = "name: orders-2"
 
-// ExplainShared warns of a ledger that follows only tables outside this configuration; nil if it
-// follows one of its tables, or none. The usual cause is a copied configuration that kept its name.
+// ExplainShared warns of a ledger that follows tables, but none of this configuration; otherwise
+// nil. The usual cause is a copied configuration that kept its name.
 func ExplainShared(cfg *config.Config, states []checkpoint.TableState) *diag.Error {
 	if len(states) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // WayBack returns why the items of a table could not be restored from its rows after the cutover;
-// nil if they could. The mapping may be nil, if the source was not read.
+// nil if they could. The mapping may be nil if the source was not read.
 func WayBack(t config.Table, m *transform.Mapping) (lost []string) {
 	add := func(format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); !slices.Contains(lost, text) {

@@ -24,8 +24,8 @@ func (s *Sampled) Sharing() int {
 	return n
 }
 
-// Wide returns how many rows the items of a table share, and the average bytes of each, if that is
-// too large; otherwise 0 rows. Bytes is the table's size.
+// Wide returns how many rows the items of a table share, and the average size of a row in bytes. It
+// returns 0 rows unless that size is too large. Bytes is the table's size.
 func (s *Sampled) Wide(bytes int64) (rows int, each int64) {
 	rows = len(s.shared)
 	if rows == 0 || rows > fewRows || s.Sharing() < seenEach*rows {

@@ -15,7 +15,7 @@ type Document struct {
 	Schema string `json:"schema"` // replicator.init/v1
 	Config string `json:"config"` // the config file
 	// Tables are the facts found about each table: sampled items, their types, hot keys, the
-	// time-to-live attribute, and the pattern of a series.
+	// time-to-live attribute, and a pattern for tables that are split by time.
 	Tables []Recognised `json:"tables"`
 }
 

@@ -11,7 +11,7 @@ import (
 // Times as numbers: between 2001 and 2096.
 const (
 	firstSecond, lastSecond = 1_000_000_000, 4_000_000_000
-	// gaps is up to how sparse numbers may be and still count as a sequence, as a factor.
+	// gaps is how sparse numbers may be, as a factor, and still count as a sequence.
 	gaps = 100
 )
 

@@ -87,7 +87,7 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 }
 
 // streamProblem returns why the proposal cannot use a table's stream; nil if it can. The proposal's
-// row keys depend only on the primary key.
+// row keys depend only on the primary key, so every kind of stream is enough.
 func streamProblem(d backfill.Description) *diag.Error {
 	err := engine.CheckStream(d, true)
 	if err == nil {

@@ -1,7 +1,7 @@
 // Package starter writes a first configuration from existing tables. It is pure, except for the
 // code that reads the tables.
 //
-// Users are expected to read and change a proposal. The program accepts every proposal: rules that
+// Users are expected to read and change a proposal. The program accepts every proposal. Rules that
 // do not compile, or that do not map every sampled item, are left out.
 package starter
 
@@ -30,15 +30,15 @@ type Table struct {
 	Items  []attribute.Item // a sample
 }
 
-// Bounds of what counts as a type of items. If there are more types, prefixes are probably names of
+// Bounds for recognising types of items. If there are more types, prefixes are probably names of
 // customers or the like.
 const (
 	mostTypes   = 12
 	leastOfType = 3 // distinct keys
 )
 
-// typePrefix matches a prefix of keys that looks like the name of a type, and typeName a whole sort
-// key that does: only letters, so that no identifier matches.
+// typePrefix matches a prefix of keys that looks like the name of a type. typeName matches a whole
+// sort key that looks like one. Both match only letters, so that no identifier matches.
 var (
 	typePrefix = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{1,30}[#|:]`)
 	typeName   = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{1,30}$`)
@@ -64,8 +64,8 @@ type itemType struct {
 // alone reports whether each partition key has only one such item.
 func (t itemType) alone() bool { return t.role != sortPrefix }
 
-// single returns the types of a table that holds several, or none. Keys of only one form, such as
-// eu#17 and order#3, belong to an ordinary table.
+// single returns the types of a table with several types of items; none if all keys have one form.
+// Keys of only one form, such as eu#17 and order#3, belong to an ordinary table.
 func (t *Table) single() []itemType {
 	if len(t.PrimaryKey) != 2 {
 		return nil
@@ -99,7 +99,8 @@ func (t *Table) single() []itemType {
 	})
 }
 
-// typeOf returns the type of an item, and the part that distinguishes it from others of its type.
+// typeOf returns the type of an item, and the part of its keys that distinguishes it within the
+// type.
 func (t *Table) typeOf(item attribute.Item) (found itemType, different string, ok bool) {
 	p, _ := item.Get(t.PrimaryKey[0].Name)
 	s, _ := item.Get(t.PrimaryKey[1].Name)
@@ -129,15 +130,15 @@ func word(text string) string {
 // leastHot is how many distinct partition keys are needed to judge them.
 const leastHot = 10
 
-// Forms of text by which rows would be sorted by time.
+// Forms of text that would sort rows by time.
 var (
 	dateText  = regexp.MustCompile(`^(19|20)[0-9]{2}[-/.]?[01][0-9]([-/.T ]|[0-9]{2}|$)`)
 	ulidText  = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 	wholeText = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
 )
 
-// hot returns why new rows would all go to the end of the table, if the partition keys of the
-// sample suggest that; "" if not.
+// hot returns why new rows would all go to the end of the table; "" if the sampled partition keys
+// do not suggest it.
 func (t *Table) hot() string {
 	values := map[string]bool{}
 	for _, item := range t.Items {

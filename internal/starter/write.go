@@ -21,11 +21,11 @@ type Proposal struct {
 // Recognised holds the facts recognised about a table.
 type Recognised struct {
 	Table   string `json:"table"`
-	Sampled int    `json:"sampled"` // items
-	// Types are the types of items, if the table's keys show several; otherwise empty.
+	Sampled int    `json:"sampled"` // number of sampled items
+	// Types are the types of items that the table's keys show; empty if they do not show several.
 	Types      []string `json:"types"`
-	Hot        string   `json:"hot"`          // why new rows would go to one tablet; empty if they would not
-	TimeToLive string   `json:"time_to_live"` // the attribute, or empty
+	Hot        string   `json:"hot"`          // why new rows would all go to one tablet; empty if they would not
+	TimeToLive string   `json:"time_to_live"` // the time-to-live attribute; empty if there is none
 	Series     string   `json:"series"`       // a pattern of names, if the tables look like one table split by time
 }
 
@@ -65,9 +65,9 @@ func (w *writer) note(format string, args ...any) {
 }
 
 func (w *writer) head(region string, target Target) {
-	w.note("# A first config, made from a sample of each table. It shows no item data, except beginnings of keys that look like names of types.")
+	w.note("# A first config, made from a sample of each table. It contains no item data, except prefixes of keys that look like names of types.")
 	w.note("# Read it, then run: replicator lint, replicator plan, replicator preview --sample 20.")
-	w.note("# docs/reference/configuration.md explains every key, and so do editors with the schema of `replicator config schema`.")
+	w.note("# docs/reference/configuration.md explains every key. So do editors, with the schema from `replicator config schema`.")
 	w.line("version: 1")
 	w.note("# name: acme-2026              # of this migration: prefix of leases and checkpoints, label of metrics")
 	if region != "" {
@@ -95,7 +95,7 @@ func (w *writer) table(t *Table) Recognised {
 		}
 		found.Series = s.pattern
 		if s.names[0] == t.Name {
-			w.note("  # The names of %d tables differ only in a date. One entry with a pattern takes all of them, and new ones:", len(s.names))
+			w.note("  # The names of %d tables differ only in a date. One entry with a pattern matches all of them, and new ones:", len(s.names))
 			w.note("  #   from: %s", s.pattern)
 			w.note("  #   to: %s", quoted(strings.TrimRight(s.pattern[:strings.IndexByte(s.pattern, '{')], "_.-")))
 			w.note("  # with row keys that contain {$year} and {$month}, to keep the tables' rows apart.")
@@ -123,7 +123,7 @@ func (w *writer) table(t *Table) Recognised {
 		w.spread(t, found.Hot)
 	}
 	if t.TimeToLiveUnknown {
-		w.line("    # It could not be read whether its items expire. If they do: ttl: { attribute: NAME, expire: follow_deletes }")
+		w.line("    # It is unknown whether its items expire. If they do: ttl: { attribute: NAME, expire: follow_deletes }")
 	}
 	if t.TimeToLive != "" {
 		w.line("    # Items expire by this attribute. With gc instead, Bigtable collects cells at that time; every family then needs an age, such as")
@@ -185,17 +185,17 @@ func family(text string) string {
 	return dataFamily + "_items"
 }
 
-// Source of the row sizes in the text: https://cloud.google.com/bigtable/quotas (data size within
+// The row sizes in the text come from https://cloud.google.com/bigtable/quotas (data size within
 // tables).
 
 // lastRule is the name of the rule for items of no type.
 const lastRule = "other"
 
-// ruleText writes the rules of types. An item that is the only one of its type in a partition
-// becomes the row; others become cells of that row. An item whose sort key names another type with
-// rows links the two, and is written to both.
+// ruleText writes the rules of types. If an item is the only one of its type in a partition, it
+// becomes the row. Other items become cells of that row. An item whose sort key names another type
+// with rows links the two types, and is written to both rows.
 func (t *Table) ruleText(types []itemType) string {
-	rows := map[string]itemType{} // by prefix: the type that becomes the row
+	rows := map[string]itemType{} // the type that becomes the row, by prefix
 	for _, one := range types {
 		if _, taken := rows[one.prefix]; one.alone() && !taken {
 			rows[one.prefix] = one
@@ -225,7 +225,7 @@ func (t *Table) ruleText(types []itemType) string {
 			cell = fmt.Sprintf("%s:{%s | after('%s')}", family(one.text), sort, one.text)
 		}
 		free := name
-		for n := 2; names[free]; n++ { // prefixes may give the same name
+		for n := 2; names[free]; n++ { // different prefixes may yield the same name
 			free = fmt.Sprintf("%s_%d", name, n)
 		}
 		names[free] = true

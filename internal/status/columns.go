@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// Column is a figure of a table. Text, page and metrics show the figures of this list. A new figure
-// needs only a member in Table and an entry here.
+// Column is a figure of a table. Text, page and metrics all show the figures of this list. To add a
+// figure, add a member to Table and an entry here.
 type Column struct {
 	ID         string // ends the identifier of the cell on the page
 	Head, Unit string // with an empty head, only metrics show the figure

@@ -14,9 +14,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// condition is a statement about a migration or one of its tables, besides the states that package
-// standing judges. Everything that a status shows below its table of figures comes from these lists
-// of conditions, in their order.
+// condition is a statement about a migration or one of its tables, in addition to the states that
+// package standing judges. Everything that status shows below its table of figures comes from these
+// lists of conditions, in their order.
 type condition struct {
 	name  string
 	holds func(s subject) bool
@@ -52,7 +52,7 @@ var ofCutover = []condition{
 	{name: "frozen and undriven", holds: func(s subject) bool { return s.m.Cutover.FrozenSince != nil && s.m.Cutover.Driver == nil },
 		next: leads("run", says("writes are frozen, and no process drives the cutover: start a worker that can call the hooks"))},
 	{name: "waits for approval", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverRequested && !s.m.cutover.Approved },
-		next: leads("cutover approve", says("a requested cutover waits for approval"))},
+		next: leads("cutover approve", says("the requested cutover waits for approval"))},
 	{name: "switching", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverSwitching },
 		next: leads("cutover status", says("the application is being switched; the cutover can no longer be cancelled"))},
 	{name: "running", holds: func(s subject) bool { return s.m.cutover.Step.Active() },
@@ -99,9 +99,9 @@ var ofWorkers = []condition{
 	{name: "clocks", holds: always, next: clockSteps},
 }
 
-// ofNew is for named tables that no worker has registered, while others are followed. Nothing of
-// them is copied, and their streams keep changes for only a day. The workers started before the
-// table was in their configuration, or cannot reach it.
+// ofNew is for named tables that no worker has registered, although other tables are followed. Such
+// a table is not copied, and its stream keeps changes for only a day. Either the workers started
+// before the table was added to the configuration, or they cannot reach it.
 var ofNew = []condition{
 	{name: "new", holds: func(s subject) bool { return s.t.Generation == nil && s.t.group == "" },
 		next: leads("run", about(terminal.NotStarted+"; restart the workers with this configuration"))},
@@ -111,7 +111,7 @@ var ofNew = []condition{
 var ofTable = []condition{
 	{name: "state", holds: func(s subject) bool { return s.t.standsText() != "" }, lines: line(func(s subject) string { return s.t.standsText() })},
 	{name: "settling", holds: func(s subject) bool { return s.t.Settling > 0 }, lines: line(func(s subject) string {
-		return fmt.Sprintf("%s: %s applied once, to be written a second time after dual_writes.settle", s.t.Source, terminal.Plural(int(s.t.Settling), "change"))
+		return fmt.Sprintf("%s: %s applied once, and written again after dual_writes.settle", s.t.Source, terminal.Plural(int(s.t.Settling), "change"))
 	})},
 	{name: "paused", holds: func(s subject) bool { return s.t.Paused != nil }, lines: line(pausedLine), next: leads("resume --table TABLE", func(s subject) string {
 		return fmt.Sprintf("%s: paused for %s; the stream keeps changes for only 24 hours", s.t.Source, since(&s.t.Paused.Since, s.m.At))
@@ -124,7 +124,7 @@ var ofTable = []condition{
 		return fmt.Sprintf("Old: %s was last read %s ago; later changes are unknown", s.t.Source, since(s.t.OldestReadAt, s.m.At))
 	})},
 	{name: "not listed", holds: func(s subject) bool { return s.t.stands.Unlisted }, lines: line(func(s subject) string {
-		return fmt.Sprintf("Waiting: %s began %s ago; its shards are read after the first complete listing of its stream", s.t.Source, since(s.t.OldestReadAt, s.m.At))
+		return fmt.Sprintf("Waiting: %s began %s ago; workers read its shards after the first complete listing of its stream", s.t.Source, since(s.t.OldestReadAt, s.m.At))
 	})},
 	{name: "load", holds: always, lines: loadLines},
 	{name: "throttled", holds: always, lines: throttledLines},
@@ -160,7 +160,7 @@ const look = "status --shards --table TABLE"
 // always is for conditions that compute their own lines and steps, possibly none.
 func always(subject) bool { return true }
 
-// says returns a fixed text for any subject, and about a text with the name of the table.
+// says returns a function with a fixed text. About puts the table's name before the text.
 func says(text string) func(subject) string { return func(subject) string { return text } }
 func about(text string) func(subject) string {
 	return func(s subject) string { return s.t.Source + ": " + text }
@@ -187,7 +187,7 @@ func (s subject) named(step standing.NextStep) []standing.NextStep {
 	return []standing.NextStep{{Command: step.Command, Why: s.t.Source + ": " + step.Why}}
 }
 
-// firstOfEach returns, for each table, the steps of the first condition of a list that applies.
+// firstOfEach returns the first condition that applies to each table, as steps.
 func firstOfEach(list []condition) func(subject) []standing.NextStep {
 	return func(s subject) (steps []standing.NextStep) {
 		for i := range s.m.Tables {
@@ -264,8 +264,9 @@ func (m *Document) started() bool {
 	return slices.ContainsFunc(m.Tables, func(t Table) bool { return t.Generation != nil })
 }
 
-// unmanned reports whether changes may be left to read and no worker runs. A worker without leases
-// of shards may be the coordinator of a table whose shards have all ended or are not listed yet.
+// unmanned reports whether no worker runs although changes may be left to read. A worker that
+// leases no shard may still be a table's coordinator, while all shards have ended or are not listed
+// yet.
 func (m *Document) unmanned() bool {
 	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })
 	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t Table) bool { return !t.drained() && t.Paused == nil })
@@ -352,9 +353,9 @@ func parkedWhy(s subject) string {
 	return terminal.Plural(s.t.Parked, "item") + " " + verb + " a decision"
 }
 
-// clockSteps returns steps for workers whose ledger writes are in the future of this clock. Lag and
-// headroom compare workers' times with this clock. A worker whose clock is behind looks the same as
-// a silent one.
+// clockSteps returns steps for workers whose ledger writes are in the future by this machine's
+// clock. Lag and headroom compare workers' times with this clock. A worker whose clock is behind
+// looks the same as a silent one.
 func clockSteps(s subject) (steps []standing.NextStep) {
 	add := func(format string, args ...any) {
 		steps = append(steps, leads("status --shards", says(fmt.Sprintf(format, args...)))(s)...)

@@ -17,14 +17,14 @@ const (
 	copyDone       = "done"
 )
 
-// copyStatus is the progress of the copy of the items that existed at the start.
+// copyStatus is the progress of copying the items that existed at the start.
 type copyStatus struct {
-	State    string `json:"state"` // not_started, running, done
+	State    string `json:"state"` // not_started, running or done
 	Items    *int64 `json:"items"`
-	Estimate *int64 `json:"estimate"` // as DynamoDB counted them, hours old
-	// ItemsPerSecond and ETASeconds are null unless a worker reported them recently.
+	Estimate *int64 `json:"estimate"` // DynamoDB's count of items, which may be hours old
+	// ItemsPerSecond is null unless a worker reported it recently.
 	ItemsPerSecond *float64   `json:"items_per_second"`
-	ETASeconds     *float64   `json:"eta_seconds"`
+	ETASeconds     *float64   `json:"eta_seconds"` // null unless a worker reported it recently
 	Started        *time.Time `json:"started_at"`
 	Done           *time.Time `json:"done_at"`
 }
@@ -53,7 +53,7 @@ func (c copyStatus) String() string {
 	switch {
 	case c.State == copyDone:
 		took := c.Done.Sub(*c.Started)
-		if took < 0 { // the times are of two clocks, the service's and a worker's
+		if took < 0 { // the two times come from different clocks, the service's and a worker's
 			return "done"
 		}
 		return "done (" + backfill.FormatDuration(took) + ")"

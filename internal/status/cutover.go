@@ -16,18 +16,18 @@ import (
 type cutoverStatus struct {
 	Ready     bool         `json:"ready"`      // every gate is ready
 	OpenGates []string     `json:"open_gates"` // gates that are not ready, each once
-	Gates     []gateStatus `json:"gates"`      // of every table; empty once the application has switched
+	Gates     []gateStatus `json:"gates"`      // the gates of every table; empty once the application has switched
 	Step      string       `json:"step"`       // empty before the first attempt
 	Attempt   uint32       `json:"attempt"`
 	Rehearsal bool         `json:"rehearsal"`
 	// FrozenSeconds is how long the application has been, or was, without writes.
 	FrozenSeconds float64 `json:"frozen_seconds"`
-	// FrozenSince is when the application was asked to stop its writes; null unless they are
-	// stopped now. Driver is the process that drives the cutover; null if there is none.
+	// FrozenSince is when the application was asked to stop its writes; null unless writes are
+	// frozen now.
 	FrozenSince *time.Time `json:"frozen_since"`
-	Driver      *string    `json:"driver"`
-	Trouble     *string    `json:"trouble"` // what the step waits for, or its error
-	Strays      int        `json:"strays"`  // changes of the source after the freeze
+	Driver      *string    `json:"driver"`  // the process that drives the cutover; null if there is none
+	Trouble     *string    `json:"trouble"` // the condition that the step waits for, or its error
+	Strays      int        `json:"strays"`  // number of changes to the source after the freeze
 }
 
 // gateStatus is one gate of a cutover, for one table.
@@ -74,8 +74,9 @@ func (m *Document) cutOver(l *Input) {
 	m.Cutover.Ready = len(l.Tables) > 0 && len(m.Cutover.OpenGates) == 0 && c.Step.Over()
 }
 
-// CutoverFacts is what alerts need of the cutover. A change after the freeze of an attempt that was
-// cancelled is replicated like every other: only after a switch nobody writes it to the target.
+// CutoverFacts returns the cutover data that alerts need. If an attempt was cancelled, changes
+// after its freeze are replicated as usual. Only after a switch does no process write them to the
+// target.
 func (m *Document) CutoverFacts() admin.Cutover {
 	c := admin.Cutover{Ready: m.Cutover.Ready, Strays: m.Cutover.Strays, Driven: m.Cutover.Driver != nil}
 	if m.Cutover.FrozenSince != nil {
@@ -94,8 +95,9 @@ func (m *Document) CutoverFacts() admin.Cutover {
 	return c
 }
 
-// lookForDriver waits until the driver has renewed its lease, at most for half a lease: no reading
-// alone shows whether it lives. A watch that has met the lease before answers at once.
+// lookForDriver waits until the driver has renewed its lease, at most for half a lease, because a
+// single read cannot show whether the driver is alive. If the watch already knows the lease, it
+// answers immediately.
 func (l *Input) lookForDriver(ctx context.Context, watch *checkpoint.Watch) (err error) {
 	if l.Driver != "" {
 		l.Driver, err = cutover.Drives(ctx, l.Ledger, watch)

@@ -41,7 +41,7 @@ type Document struct {
 	Target    string              `json:"target"`
 	Emulator  bool                `json:"emulator"`
 	Workers   []workerStatus      `json:"workers"`  // workers that answer or hold a lease
-	Standbys  int                 `json:"standbys"` // workers that wait for leases: they hold none, coordinate no table, and are not idle
+	Standbys  int                 `json:"standbys"` // workers that hold no lease, coordinate no table and are not idle
 	Leases    int                 `json:"leases"`
 	Tables    []Table             `json:"tables"`
 	Shards    []Shard             `json:"shards,omitempty"`
@@ -60,17 +60,17 @@ type Document struct {
 
 // Standing is the state of a migration or of a table, the first of standing.States that applies.
 type Standing struct {
-	State  standing.State `json:"state"`  // the first of the list that applies
-	Reason *string        `json:"reason"` // in one word; null if the state needs no reason
+	State  standing.State `json:"state"`  // the first state of the list that applies
+	Reason *string        `json:"reason"` // one word; null if the state needs no reason
 	Since  *time.Time     `json:"since"`  // null if unknown
 }
 
-// standingOf returns the standing for the first condition that applies.
+// standingOf converts the first condition that applies.
 func standingOf(c standing.Condition) Standing {
 	return Standing{State: c.State, Reason: terminal.Known(string(c.Reason)), Since: terminal.KnownTime(c.Since)}
 }
 
-// workerStatus is one process, as its leases show it.
+// workerStatus is one process, as seen in the ledger.
 type workerStatus struct {
 	ID      string   `json:"id"`
 	Host    *string  `json:"host"`
@@ -79,10 +79,10 @@ type workerStatus struct {
 	Keeps   []string `json:"keeps"` // source tables of which it is the coordinator
 	// HeartbeatAt is when it last wrote to the ledger, by its own clock.
 	HeartbeatAt *time.Time `json:"heartbeat_at"`
-	// Silent: the last heartbeat is more than three leases old, so other workers acquire its
+	// Silent: the last heartbeat is more than three leases old, so other workers may acquire its
 	// shards.
 	Silent bool `json:"silent"`
-	// Idle: it stays up without work, because the tables are cut over.
+	// Idle: the worker runs without work, because the tables are cut over.
 	Idle bool `json:"idle"`
 	// ClockOffsetSeconds is how far its clock is ahead of DynamoDB's; null while that is less than
 	// a minute.
@@ -113,8 +113,8 @@ type TableInput struct {
 	Listings checkpoint.Listings
 }
 
-// CoordinatorInput is the part of a coordinator lease that status uses. The scan state in a lease
-// holds keys of items, so only its numbers are copied.
+// CoordinatorInput is the part of a coordinator's lease that status uses. The lease also holds the
+// scan state with keys of items, so only its numbers are copied.
 type CoordinatorInput struct {
 	Owner     string
 	Heartbeat checkpoint.Heartbeat
@@ -189,7 +189,7 @@ func (m *Document) add(c config.Table, in TableInput) {
 	m.Tables = append(m.Tables, t)
 }
 
-// leave clears the figures that need no attention once the application has left the source.
+// leave clears the figures that no longer matter once the application has left the source.
 func (t *Table) leave() {
 	t.Troubles, t.Throttled, t.Paused, t.FenceReason = []troubleStatus{}, []throttledStatus{}, nil, nil
 	t.load, t.noExport, t.copiedFrom, t.slowed = nil, "", "", nil
@@ -237,8 +237,8 @@ func (t *Table) drained() bool { return t.stands.Drained }
 // outlived reports whether some changes have waited longer than the stream keeps changes.
 func (t *Table) outlived() bool { return t.HeadroomSeconds != nil && *t.HeadroomSeconds <= 0 }
 
-// undeclared reports gaps that only the rows of their shards show: the worker that found them ended
-// before it updated the table's record. The next coordinator declares them.
+// undeclared reports gaps that are recorded only in the rows of their shards: the worker that found
+// them ended before it updated the table's record. The next coordinator declares them.
 func (t *Table) undeclared() {
 	for _, s := range t.stands.Undeclared {
 		t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: terminal.Known(s.ID), Reason: s.Reason}
@@ -246,8 +246,8 @@ func (t *Table) undeclared() {
 }
 
 // suspended reports a table that cannot be followed: a table of a pattern, for any reason, or a
-// named one that was dropped. A dropped table does not stay a failure permanently: after a day only
-// its line shows it, if its stream was read to the end in time.
+// named one that was dropped. A dropped table does not remain a failure. After a day only its line
+// in the status shows it, if its stream was read to the end in time.
 func (t *Table) suspended(in TableInput) {
 	a := in.State.Suspended
 	t.Suspended = a.Reason
@@ -344,7 +344,7 @@ func overall(tables []Table) *Table {
 	return nil
 }
 
-// stand returns the judged states of tables.
+// stand returns the judged states of the tables.
 func stand(tables []Table) []standing.Standing {
 	all := make([]standing.Standing, len(tables))
 	for i := range tables {
@@ -353,7 +353,7 @@ func stand(tables []Table) []standing.Standing {
 	return all
 }
 
-// text says what fails, for how long, and where.
+// text returns the failing step, how long it has been failing, and where.
 func (t troubleStatus) text(now time.Time) string {
 	where := ""
 	if t.Shards > 0 {
@@ -362,8 +362,8 @@ func (t troubleStatus) text(now time.Time) string {
 	return fmt.Sprintf("cannot %s (for %s%s): %s", t.Step, since(&t.Since, now), where, t.Cause)
 }
 
-// troubled adds a failure in a number of shards, 0 for a failure of the whole table. Failures of
-// one kind are reported once, since the first.
+// troubled adds a failure that affects a number of shards; 0 means the whole table. Failures of one
+// kind are reported once, with the earliest start.
 func (t *Table) troubled(trouble checkpoint.Trouble, shards int) {
 	for i := range t.Troubles {
 		if o := &t.Troubles[i]; o.Step == trouble.Step && o.Cause == trouble.Cause {

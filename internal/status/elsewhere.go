@@ -26,8 +26,8 @@ func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string
 	}
 }
 
-// elsewhere reports that the target is in another cluster than the ledger's: no worker writes it,
-// and its contents are unknown.
+// elsewhere reports that the target is in another cluster than the ledger's. No worker writes that
+// cluster, and its contents are unknown.
 func (m *Document) elsewhere(why string) {
 	if why == "" {
 		return

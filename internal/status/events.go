@@ -129,7 +129,7 @@ func orEmpty(text *string) string {
 }
 
 // Coalesced reports waits for limits at most once in throttleEvery for each table and limit,
-// because there are many short ones.
+// because short waits are frequent.
 type Coalesced struct {
 	mu    sync.Mutex
 	spent map[[2]string]wait // by table and reason

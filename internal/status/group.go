@@ -21,8 +21,8 @@ func (l *tableLine) lagText() string {
 	return lagText(l.LagSeconds, l.LagEstimated)
 }
 
-// collapsed returns one line for all tables of a pattern if there are several: with the highest lag
-// and the least headroom. Problems of a single table are shown below, with its name.
+// collapsed returns one line for each pattern with several tables, with the highest lag and the
+// least headroom. Problems of a single table appear below, with its name.
 func (m *Document) collapsed() []tableLine {
 	members := map[string][]*Table{}
 	for i := range m.Tables {

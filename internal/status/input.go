@@ -25,7 +25,7 @@ import (
 //go:embed status.schema.json
 var Schema []byte
 
-// Input is the ledger's data as read: a status is judged from it, at once or later.
+// Input is the ledger's data as read. A status can be judged from it now or later.
 type Input struct {
 	Cfg    *config.Config
 	Tables []config.Table
@@ -34,13 +34,13 @@ type Input struct {
 	Ledger *checkpoint.Ledger
 	// Cutover is the record of the cutover; zero if there was none.
 	Cutover checkpoint.Cutover
-	// Driver is the process that holds the lease to drive the cutover; "" if there is none, or if it
-	// does not renew the lease.
+	// Driver is the process that holds the lease to drive the cutover; "" if there is none, or if
+	// it no longer renews the lease.
 	Driver string
 	// Processes are the processes that held no lease at their last report.
 	Processes []checkpoint.Process
-	// Elsewhere says that the app profile routes to another cluster than the ledger's; "" if it
-	// does not, or if it was not read.
+	// Elsewhere reports that the app profile routes to another cluster than the ledger's. It is ""
+	// if the cluster is the same, or was not read.
 	Elsewhere string
 
 	lease  checkpoint.CoordinatorLease // of the driver, as read at mono
@@ -48,7 +48,7 @@ type Input struct {
 	readAt time.Time // zero: the time of the judgement
 }
 
-// Judge computes the status from the input. With is appended to the commands of next steps.
+// Judge computes the status from the input. It appends with to the commands of next steps.
 func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	m := NewDocument(l.Cfg, env, now)
 	m.with, m.begun, m.cutover, m.otherPlace, m.readAt = with, l.Begun, l.Cutover, l.Elsewhere, l.readAt
@@ -62,8 +62,8 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	return m
 }
 
-// TellMappings adds a failure to each table whose mapping in this configuration is not the
-// ledger's.
+// TellMappings adds a failure to each table whose mapping in this configuration differs from the
+// one in the ledger.
 func (l *Input) TellMappings(m *Document) {
 	for i := range m.Tables {
 		if l.MappingDiffers(i) && !l.left(i) {
@@ -101,7 +101,7 @@ func Gather(ctx context.Context, cfg *config.Config, t Target, env config.Lookup
 	return l.Judge(env, "", now), nil
 }
 
-// Read reads the ledger. Without a ledger the migration has not begun, which is also a status.
+// Read reads the ledger. If there is no ledger, the migration has not begun; that is also a status.
 func Read(ctx context.Context, cfg *config.Config, t Target, table string) (*Input, error) {
 	limited, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -156,12 +156,12 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 	return l, nil
 }
 
-// tablesAtOnce is how many tables are read at the same time. One after the other, a thousand would
+// tablesAtOnce is how many tables are read concurrently. A thousand tables, read one by one, would
 // take longer than readTime.
 const tablesAtOnce = 32
 
-// readTables reads the ledger's data about tables, in their order. The first failure ends the
-// others.
+// readTables reads the ledger's data about tables, in their order. The first failure cancels the
+// other reads.
 func readTables(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, tables []config.Table) ([]TableInput, error) {
 	inputs := make([]TableInput, len(tables))
 	g := task.NewGroup(ctx, tablesAtOnce)

@@ -80,7 +80,7 @@ func (m *Document) workersText() string {
 	return text
 }
 
-// standsText returns the table's state if no figure and no other note shows it.
+// standsText returns the table's state, if no figure and no other note shows it.
 func (t *Table) standsText() string {
 	switch t.State {
 	case standing.Stalled, standing.Sweeping, standing.Differs, standing.CatchingUp, standing.Unknown:

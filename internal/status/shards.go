@@ -14,19 +14,19 @@ import (
 // The codes of whyStatus: why a shard makes no progress.
 const (
 	whyListing  = "listing"  // the stream has no complete listing yet
-	WhyChildren = "children" // it is done, and its children are not listed
+	WhyChildren = "children" // it is done, but its children are not listed
 	WhyParent   = "parent"   // its parent must be finished first
 	WhyNobody   = "nobody"   // it could be read, but no worker has acquired it
 	WhySilent   = "silent"   // its worker has not written for longer than a lease
 	WhyTrouble  = "trouble"  // a step fails and is retried
-	whyGap      = "gap"      // it cannot be continued
+	whyGap      = "gap"      // changes were lost, so reading cannot resume
 	whyReplaced = "replaced" // its stream is no longer the table's stream
 )
 
 // Shard is one shard. Its position is a sequence number, which reveals nothing about items.
 type Shard struct {
 	Source string  `json:"source"`
-	Stream string  `json:"stream"` // label
+	Stream string  `json:"stream"` // label of the stream
 	ID     string  `json:"id"`
 	Parent *string `json:"parent"`
 	State  string  `json:"state"`
@@ -37,19 +37,19 @@ type Shard struct {
 	Owner            *string    `json:"owner"`
 	Host             *string    `json:"host"`
 	Position         *string    `json:"position"`
-	EventTime        *time.Time `json:"event_time"` // of the last applied change
+	EventTime        *time.Time `json:"event_time"` // time of the last applied change
 	ReadAt           *time.Time `json:"read_at"`
-	WrittenAt        *time.Time `json:"written_at"` // the row, including renewals of its lease; by its owner's clock
+	WrittenAt        *time.Time `json:"written_at"` // when the row was last written, lease renewals included; by its owner's clock
 	DoneAt           *time.Time `json:"done_at"`
 	LagSeconds       *float64   `json:"lag_seconds"`
 	LagEstimated     bool       `json:"lag_estimated"`
 	HeadroomSeconds  *float64   `json:"headroom_seconds"`
 	ChangesPerSecond *float64   `json:"changes_per_second"`
-	Changes          uint64     `json:"changes"`  // applied
-	Settling         uint64     `json:"settling"` // applied once, to be written a second time (dual_writes)
+	Changes          uint64     `json:"changes"`  // number of applied changes
+	Settling         uint64     `json:"settling"` // changes that were applied once and will be written a second time (dual_writes)
 	Old              bool       `json:"old"`      // it has an owner, and was last read more than three leases ago
-	Why              *whyStatus `json:"why"`      // why it makes no progress; null if it does, or is done and its children are known
-	Reason           *string    `json:"reason"`   // of a gap
+	Why              *whyStatus `json:"why"`      // why it makes no progress; null if it progresses, or is done and its children are known
+	Reason           *string    `json:"reason"`   // reason of a gap
 }
 
 // whyStatus is the reason why a shard makes no progress.

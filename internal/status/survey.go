@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 )
 
-// Survey compares each reading of a migration's ledger with the one before. The zero value has no
-// reading. Only one task may use it.
+// Survey compares each reading of a migration's ledger with the previous one. The zero value has no
+// reading. It is not safe for concurrent use.
 type Survey struct {
 	ledger *Input            // the last reading that succeeded; nil before the first
 	at     time.Time         // its time
@@ -17,8 +17,8 @@ type Survey struct {
 	watch  *checkpoint.Watch // of the driver's lease
 }
 
-// Take returns the status of a reading, and the events since the reading before. If the reading
-// failed, the last successful one is judged again at the present time, without events. The status
+// Take returns the status of a reading, and the events since the previous reading. If the reading
+// failed, Take judges the last successful one again at the present time, without events. The status
 // is nil before the first successful reading.
 func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now time.Time) (*Document, []admin.Event) {
 	if err == nil {
@@ -41,7 +41,7 @@ func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now 
 	return m, events
 }
 
-// lookForDriver forgets a driver that has not renewed its lease for as long as that lasts.
+// lookForDriver forgets a driver that has not renewed its lease for a whole lease duration.
 func (s *Survey) lookForDriver() {
 	l := s.ledger
 	if l.Driver == "" {

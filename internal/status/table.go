@@ -15,8 +15,8 @@ type Table struct {
 	Phase  string `json:"phase"`
 	Standing
 	NextSteps []standing.NextStep `json:"next_steps"` // steps of this table only
-	// Apply is the mode: direct; both if changes are also published; topic if changes are published
-	// and other processes write them.
+	// Apply is the mode. direct: changes are written to the target. both: changes are also
+	// published. topic: changes are published, and other processes write them.
 	Apply string `json:"apply"`
 	// Behind is how many published messages are not confirmed as applied; null unless changes are
 	// applied from a topic.
@@ -25,47 +25,46 @@ type Table struct {
 	Generation      *uint32 `json:"generation"`
 	LoadNeeded      bool    `json:"needs_load"`
 	NeedsLoadReason *string `json:"needs_load_reason"`
-	Fence           *string `json:"fence"`        // "kept", or "withheld": late writes are not rejected; null before the first number
-	FenceReason     *string `json:"fence_reason"` // why it is withheld
-	// LossKind is the widest kind of loss that needs repair. LostFrom is an event time before which
-	// the stream lost nothing.
+	Fence           *string `json:"fence"`        // kept: late writes are rejected; withheld: they are not; null before the first fence number
+	FenceReason     *string `json:"fence_reason"` // why the fence is withheld
+	// LossKind is the widest kind of loss that needs repair.
 	LossKind         *string    `json:"loss_kind"`
-	LostFrom         *time.Time `json:"lost_from"`
+	LostFrom         *time.Time `json:"lost_from"` // an event time before which the stream lost nothing
 	Gaps             int        `json:"gaps"`
 	LastGap          *gapStatus `json:"last_gap"`
 	Copy             copyStatus `json:"copy"`
 	LagSeconds       *float64   `json:"lag_seconds"`
-	LagEstimated     bool       `json:"lag_estimated"` // the time since the stream was last found empty
+	LagEstimated     bool       `json:"lag_estimated"` // the lag is the time since the stream was last found empty
 	HeadroomSeconds  *float64   `json:"headroom_seconds"`
-	HeadroomAtMost   bool       `json:"headroom_at_most"`   // it may be less, because it is unknown for some shards
-	ChangesPerSecond *float64   `json:"changes_per_second"` // null unless every shard that has an owner reported it recently
-	OldestReadAt     *time.Time `json:"oldest_read_at"`     // oldest last read of the shards that could be read
+	HeadroomAtMost   bool       `json:"headroom_at_most"`   // the headroom may be lower, because it is unknown for some shards
+	ChangesPerSecond *float64   `json:"changes_per_second"` // null unless every owned shard reported it recently
+	OldestReadAt     *time.Time `json:"oldest_read_at"`     // the earliest last read among the readable shards
 	Old              bool       `json:"old"`                // the last read is more than three leases ago
 	Parked           int        `json:"parked"`
-	// Settling is how many changes of all shards were applied once and will be written a second
-	// time (dual_writes). Until then their rows may have the application's values.
+	// Settling is how many changes were applied once and will be written a second time
+	// (dual_writes). Until then their rows may have the application's values.
 	Settling  uint64            `json:"settling"`
 	Paused    *pausedStatus     `json:"paused"` // null unless an operator paused it
-	Verify    *verifyStatus     `json:"verify"` // null before the first
+	Verify    *verifyStatus     `json:"verify"` // null before the first verify
 	Throttled []throttledStatus `json:"throttled"`
 	Troubles  []troubleStatus   `json:"troubles"`
 	Shards    map[string]int    `json:"shards"`
 
 	group string // the name of its pattern; "" for a named table
-	// TopicLag is the age, in seconds, that the oldest message not known to be applied has at most.
-	// It is nil unless changes are applied from a topic, or if it is unknown. DeadLetter is the
-	// least number of messages in the dead-letter topic.
+	// TopicLag is an upper bound of the age, in seconds, of the oldest message not known to be
+	// applied. It is nil if it is unknown, or if changes are not applied from a topic. DeadLetter
+	// is a lower bound of the number of messages in the dead-letter topic.
 	TopicLag   *float64 `json:"-"`
 	DeadLetter int      `json:"-"`
 
 	Suspended   string `json:"-"` // why it cannot be followed; "" if it can
 	stands      standing.Standing
-	Childless   time.Time          `json:"-"` // since when the children of an ended shard are not listed; zero if there is no such shard
+	Childless   time.Time          `json:"-"` // since when the children of an ended shard have been missing from listings; zero if none are
 	LongGone    bool               `json:"-"` // it was dropped, and its stream has ended too
 	slowed      []string           // why its load is not faster
 	copiedFrom  string             // the export that its load copies; "" if it scans
 	noExport    string             // why its load waits for the operator who requested an export; "" if it does not
-	load        *standing.NextStep // for which its load waits, without the first word of the command; nil if it waits for no command
+	load        *standing.NextStep // the command that its load waits for, without its first word; nil if it waits for none
 	coordinator string
 	waiting     int // shards that could be read and have no owner
 	silent      int // shards whose owner is silent

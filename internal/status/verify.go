@@ -11,14 +11,14 @@ import (
 // verifyStatus is the comparison of a table with its target: the running verify, and the result of
 // the last one.
 type verifyStatus struct {
-	State string `json:"state"` // never, running, paused, done, ended
-	// Verdict is the result in words; null if there is none, like the members after it.
+	State string `json:"state"` // never, running, paused, done or ended
+	// Verdict is the result in words. It and the members after it are null if there is no result.
 	Verdict   *string    `json:"verdict"`
 	Clean     *bool      `json:"clean"`
-	Stale     *bool      `json:"stale"`     // more than a day old
-	Differing *int64     `json:"differing"` // rows
-	Sample    *float64   `json:"sample"`    // the share of the items; null: all
-	Since     *time.Time `json:"since"`     // only changes since then; null: all
+	Stale     *bool      `json:"stale"`     // the result is more than a day old
+	Differing *int64     `json:"differing"` // number of rows that differ
+	Sample    *float64   `json:"sample"`    // the share of the items that was compared; null: all
+	Since     *time.Time `json:"since"`     // only changes since then were compared; null: all
 	EndedAt   *time.Time `json:"ended_at"`
 	// Sampled is the comparison of recently applied changes; null if there was none.
 	Sampled *sampledStatus `json:"sampled"`
@@ -26,8 +26,8 @@ type verifyStatus struct {
 
 // sampledStatus is the result of comparing samples of just applied items.
 type sampledStatus struct {
-	At        time.Time `json:"at"`        // of the last one
-	Compared  int64     `json:"compared"`  // rows, ever
+	At        time.Time `json:"at"`        // time of the last comparison
+	Compared  int64     `json:"compared"`  // rows since the beginning
 	Differing int       `json:"differing"` // rows known to differ, until a later comparison finds them equal
 }
 
@@ -78,8 +78,8 @@ func (v *verifyStatus) text() string {
 	return *v.Verdict
 }
 
-// worse returns the result of two that an operator must see first: rows that differ, then none or
-// an old result, then a running verify.
+// worse returns the result that an operator must see first: rows that differ, then a missing or old
+// result, then a running verify.
 func (v *verifyStatus) worse(o *verifyStatus) *verifyStatus {
 	rank := func(v *verifyStatus) int {
 		switch {

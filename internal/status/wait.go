@@ -23,7 +23,7 @@ func (m *Document) Reached(g standing.Goal) error {
 	return e
 }
 
-// stuck returns why the goal cannot be reached until an operator acts; nil if it can.
+// stuck returns why only an operator can make the goal reachable; nil if no operator is needed.
 func (m *Document) stuck(g standing.Goal) error {
 	i := g.Stuck(stand(m.Tables))
 	if i < 0 {
@@ -46,9 +46,9 @@ func goalText(g standing.Goal) string {
 	return string(g)
 }
 
-// Wait reads the status at every interval until the migration has reached a goal, or until it
-// cannot reach the goal without an operator, which is an error. It returns the last status that
-// could be read. If the first reading fails, Wait ends; later ones may fail for a while.
+// Wait reads the status at every interval until the migration has reached a goal. If it cannot
+// reach the goal without an operator, Wait returns an error. It returns the last status that could
+// be read. If the first reading fails, Wait ends; later readings may fail temporarily.
 func (r *Reader) Wait(ctx context.Context, g standing.Goal, interval time.Duration) (*Document, error) {
 	return await(ctx, r.Read, g, interval)
 }

@@ -73,8 +73,8 @@ func (m *Document) looked() {
 	}
 }
 
-// Watch shows the status now and at every interval, until ctx ends. Explain returns why a reading
-// failed after a successful one.
+// Watch shows the status now and at every interval, until ctx ends. Explain converts the error of a
+// reading that failed after a successful one.
 func (r *Reader) Watch(ctx context.Context, p *terminal.Console, interval time.Duration, explain func(error) error) error {
 	screen, err := onScreen(p)
 	if err != nil {
@@ -150,8 +150,8 @@ func painted(p *terminal.Console, text []byte) string {
 }
 
 // watch shows the status now and at every interval, until ctx ends. If the first reading fails,
-// watch ends, because the setup is wrong. Later readings may fail for a while; each failure is
-// shown.
+// watch ends, because the setup is wrong. Later readings may fail temporarily; watch shows each
+// failure.
 func watch(ctx context.Context, read func(ctx context.Context) (*Document, error), v view, interval time.Duration) error {
 	for seen := false; ; {
 		next := task.Mono(ctx) + interval

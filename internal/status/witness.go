@@ -25,10 +25,10 @@ type targetFinding struct {
 // stepWitness is the failing step if a target and the ledger do not belong together.
 const stepWitness = "read the witness in the target"
 
-// LookAtTargets reads the witnesses of tables that look in sync and have no coordinator, to check
-// that ledger and target still belong together. A running coordinator does so each minute. From the
-// ledger alone, a target that was lost or restored while no worker ran would still look in sync.
-// Open returns the store of a target table's witness.
+// LookAtTargets reads the witnesses of tables that look in sync and have no coordinator. It checks
+// that ledger and target still belong together. A running coordinator does so every minute. If a
+// target was lost or restored while no worker ran, the ledger alone would still look in sync. Open
+// returns the store of a target table's witness.
 func (l *Input) LookAtTargets(ctx context.Context, open func(table string) checkpoint.Store, now time.Time) {
 	if l.Ledger == nil {
 		return
@@ -91,8 +91,8 @@ func (t *Table) misplaced(in TableInput, now time.Time) {
 	}
 }
 
-// foundAt returns since when a finding applies: since the last heartbeat, because nothing has
-// checked the target after it.
+// foundAt returns since when a finding applies. It is the last heartbeat, because nothing has
+// checked the target since.
 func (in *TableInput) foundAt(f targetFinding, now time.Time) time.Time {
 	if since := in.Coordinator.Heartbeat.WrittenAt; !f.unknown && !since.IsZero() {
 		return since
@@ -100,8 +100,8 @@ func (in *TableInput) foundAt(f targetFinding, now time.Time) time.Time {
 	return now
 }
 
-// doubts returns what the witnesses leave uncertain about the targets. An identity that may not
-// read them gets a note, and the ledger's view.
+// doubts returns what the witnesses leave uncertain about the targets. If this identity may not
+// read them, the result is a note, and the status relies on the ledger.
 func (in *TableInput) doubts(now time.Time) (out []standing.Doubt) {
 	for _, f := range in.findings {
 		reason := standing.TargetLost
