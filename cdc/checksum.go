@@ -11,7 +11,7 @@ import (
 
 // ErrChecksum is returned for an answer that was changed on its way, by a proxy or by a hardware
 // fault.
-var ErrChecksum = errors.New("the answer's checksum is not that of its text")
+var ErrChecksum = errors.New("the answer's checksum does not match its text")
 
 // Checked returns the body of an answer of DynamoDB or of its streams. Reading it ends with an
 // error if the text does not match the service's checksum. The clients do not do this: the streams

@@ -85,7 +85,7 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 		return &NotAdmissible{"the stream has not been listed completely yet", true}
 	}
 	if late > 0 && table.GapCount > 0 && table.AdoptedAt.IsZero() {
-		return &NotAdmissible{"the start of this generation is unknown yet", true}
+		return &NotAdmissible{"the start of this generation is not known yet", true}
 	}
 	if start.Before(table.AdoptedAt.Add(late)) && late > 0 {
 		return &NotAdmissible{fmt.Sprintf("the application may still write rows for changes before the generation, until %s after its adoption", late), true}

@@ -95,7 +95,7 @@ func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late 
 	}
 	switch known := now.Add(Slack - kept - cdc.Retention); {
 	case now.IsZero():
-		return &NotAdmissible{"the service's time is unknown yet", true}
+		return &NotAdmissible{"the service's time is not known yet", true}
 	case at.After(now.Add(Slack)):
 		return never("the time is only " + stampOf(now))
 	case at.Before(table.Cut.Add(Slack)):
@@ -105,7 +105,7 @@ func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late 
 	case table.GapCount > 0 && at.Before(table.AdoptedAt.Add(Slack)):
 		return never("is too old for this generation, which began at " + stampOf(table.AdoptedAt))
 	case table.GapCount > 0 && table.AdoptedAt.IsZero():
-		return &NotAdmissible{"the start of this generation is unknown yet", true}
+		return &NotAdmissible{"the start of this generation is not known yet", true}
 	}
 	return nil
 }

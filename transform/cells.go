@@ -53,7 +53,7 @@ const (
 func (e *encoder) write(m *Mapping, a *address, item attribute.Item, at time.Time, micros int64) (_ []Cell, err error) {
 	attributes := item.Attributes()
 	if len(attributes) > MaxRowCells {
-		return nil, unmappable("the item has %d attributes; Bigtable allows %d changes of a row at once", len(attributes), MaxRowCells)
+		return nil, unmappable("the item has %d attributes; Bigtable allows %d changes of a row in a request", len(attributes), MaxRowCells)
 	}
 	if size := e.reserve(attributes); size > MaxRowBytes {
 		return nil, unmappable("the item takes %d bytes; at most %d can be written", size, MaxRowBytes)
@@ -82,7 +82,7 @@ func (e *encoder) write(m *Mapping, a *address, item attribute.Item, at time.Tim
 }
 
 // reserve makes room for an item's cells: the exact size for a single item, in chunks for the items
-// that follow. It returns about how many bytes the cells will take. It makes no room for more bytes
+// that follow. It returns about how many bytes the cells will take. It never reserves more bytes
 // than a row can hold.
 func (e *encoder) reserve(attributes []attribute.Attribute) int {
 	size := 0
@@ -221,7 +221,7 @@ func (c *cells) append(cell Cell, from int, attr string) error {
 		return unmappable("the item takes more than %d bytes, the maximum of a write", MaxRowBytes)
 	}
 	if len(c.slab)-c.start >= MaxRowCells {
-		return unmappable("the item needs more than %d cells; that is Bigtable's limit of changes of a row at once", MaxRowCells)
+		return unmappable("the item needs more than %d cells; that is Bigtable's limit of changes of a row in a request", MaxRowCells)
 	}
 	c.slab = append(c.slab, cell)
 	return nil

@@ -96,7 +96,7 @@ func TestCheckFinds(t *testing.T) {
 		"counter in a sketch":       {families("d=never:inthll"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "counts distinct values"},
 		"counter beside an age":     {families("d=maxversions=1 || maxage=2d"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "which is not an aggregate|or write d: never:intsum"},
 		"counter beside versions":   {families("d=maxversions=2"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "or write d: maxversions=2:intsum"},
-		"counter that ages":         {families("d=maxage=30d:intmax"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "which has an age rule|collects it at once|write d: never:intmax"},
+		"counter that ages":         {families("d=maxage=30d:intmax"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "which has an age rule|collects it immediately|write d: never:intmax"},
 		"counter that ages, nested": {families("d=maxversions=1 || (maxversions=2 && maxage=1d):intsum"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, []string{"counter"}, "which has an age rule"},
 		"counter of versions":       {families("d=maxversions=1:intsum"), []Rule{rule(nil, "{PK}#{SK}", column("n", "d:n", AsCounter))}, TTL{}, nil, ""},
 		"text in an aggregate":      {families("d=never:intsum"), []Rule{rule(nil, "{PK}#{SK}", star...)}, TTL{}, []string{"counter"}, "takes counters only"},

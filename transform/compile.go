@@ -416,7 +416,7 @@ func (c *compiler) declared(family string, as Encoding, where at, field, attr st
 		finding.Fix = "use intsum, intmin or intmax"
 	case as == AsCounter && f.GC.hasAge():
 		finding.What = fmt.Sprintf("a counter goes to family %s (%s), which has an age rule", family, f.GC)
-		finding.Cause = "the cell of a counter has the timestamp 0, so an age rule collects it at once"
+		finding.Cause = "the cell of a counter has the timestamp 0, so an age rule collects it immediately"
 		finding.Fix = fmt.Sprintf("write %s: never:%s, or give counters their own family", family, f.Aggregate)
 	case as != AsCounter && f.Aggregate != NoAggregate:
 		finding.What = fmt.Sprintf("family %s is an aggregate (%s), and takes counters only", family, f.Aggregate)

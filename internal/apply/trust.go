@@ -53,7 +53,7 @@ func admit(s checkpoint.TableState, c relay.Change, ledger, hash string) (verdic
 	case c.Generation < s.Load.Begun() || c.Generation < s.Generation && c.MappingHash != hash:
 		return drop, doubt{}
 	case c.MappingHash != hash:
-		return later, doubt{"the mapping's hash is not that of the generation", true, true}
+		return later, doubt{"the mapping's hash differs from the generation's", true, true}
 	case c.Omitted != "":
 		return settled, doubt{}
 	}
@@ -78,7 +78,7 @@ func bounded(s checkpoint.Shard, known bool, c relay.Change, now time.Time) (boo
 	case !known:
 		return false, doubt{"the ledger never had shard " + c.Shard, true, false}
 	case c.Hop != s.Hop:
-		return false, doubt{fmt.Sprintf("hop %d is not that of the shard, %d", c.Hop, s.Hop), true, false}
+		return false, doubt{fmt.Sprintf("hop %d differs from the shard's, %d", c.Hop, s.Hop), true, false}
 	case s.Generation > c.Generation: // raised since the record was read
 		return true, doubt{}
 	case s.Generation == c.Generation && (unread || published && reached):

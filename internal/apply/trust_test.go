@@ -32,8 +32,8 @@ func TestH131_AForgedMessageFreezesNothing(t *testing.T) {
 		forge func(c *relay.Change)
 		why   string
 	}{
-		"a hop that nothing outranks":         {func(c *relay.Change) { c.Hop, c.Sequence, c.Number = 999_999, nines(t), 1_000_000 }, "hop 999999 is not that of the shard"},
-		"a hop of loads":                      {func(c *relay.Change) { c.Hop = 0 }, "hop 0 is not that of the shard"},
+		"a hop that nothing outranks":         {func(c *relay.Change) { c.Hop, c.Sequence, c.Number = 999_999, nines(t), 1_000_000 }, "hop 999999 differs from the shard's"},
+		"a hop of loads":                      {func(c *relay.Change) { c.Hop = 0 }, "hop 0 differs from the shard's"},
 		"a sequence number to come":           {func(c *relay.Change) { c.Sequence = nines(t) }, "the sequence number is beyond what the relay has published"},
 		"a number to come":                    {func(c *relay.Change) { c.Number = 2_000_000 }, "number 2000000 is beyond what the relay has published, 1000000"},
 		"of the future":                       {func(c *relay.Change) { c.Sequence, c.Time = nines(t), c.Time.Add(24*time.Hour) }, "the sequence number is beyond"},
@@ -41,7 +41,7 @@ func TestH131_AForgedMessageFreezesNothing(t *testing.T) {
 		"the last generation":                 {func(c *relay.Change) { c.Generation = 99_999_999 }, "generation 99999999 is above"},
 		"a shard that never was":              {func(c *relay.Change) { c.Shard = "made up" }, "the ledger never had shard made up"},
 		"a stream that never was":             {func(c *relay.Change) { c.Label = "made up" }, "the ledger never had shard s"},
-		"another mapping":                     {func(c *relay.Change) { c.MappingHash = "made up" }, "the mapping's hash is not that of the generation"},
+		"another mapping":                     {func(c *relay.Change) { c.MappingHash = "made up" }, "the mapping's hash differs from the generation's"},
 		"without images, for the count alone": {func(c *relay.Change) { c.Omitted, c.Number = relay.TooLarge, 2_000_000 }, "number 2000000 is beyond"},
 	} {
 		playFleet(t, 1, func(f *fleet) {

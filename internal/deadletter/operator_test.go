@@ -106,7 +106,7 @@ func play(t *testing.T, output string) *played {
 		Open: func(context.Context) (Letter, error) { return p.letter, nil }}
 	p.stands("missing", "", func(c *relay.Change) { c.Number, c.Sequence = 4, cdc.SequenceOf(4) })
 	p.stands("applied", "", func(*relay.Change) {})
-	p.stands("refused", "hop 9 is not that of the shard", func(c *relay.Change) { c.Hop = 9 })
+	p.stands("refused", "hop 9 differs from the shard's", func(c *relay.Change) { c.Hop = 9 })
 	p.stands("elsewhere", "", func(c *relay.Change) { c.Ledger = "other" })
 	p.letter.waiting = append(p.letter.waiting, relay.Delivery{ID: "poison", Data: []byte("secret")})
 	p.stands("again", "", func(*relay.Change) {}) // of the applied one

@@ -104,8 +104,8 @@ func within[T any](ctx context.Context, d time.Duration, question func(context.C
 }
 
 // Run fails over from the cluster of the ledger to the one to which the app profile routes. It may
-// be repeated, and then skips what is done. The ledger moves last, so that no worker starts before
-// everything is ready.
+// be repeated, and then skips completed steps. The ledger moves last, so that no worker starts
+// before everything is ready.
 func Run(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters, p Plan) (Result, error) {
 	r, err := where(ctx, ledger, clusters)
 	if err != nil || r.Outcome == Nothing {
@@ -220,10 +220,10 @@ func (m *move) still(ctx context.Context) error {
 		return nil
 	}
 	if m.StoppedFirst {
-		return &RefusedError{"what " + strings.Join(late, ", ") + " wrote to the ledger arrived from cluster " + m.result.From + " only now, so nothing shows that every worker had stopped",
+		return &RefusedError{"writes of " + strings.Join(late, ", ") + " to the ledger arrived from cluster " + m.result.From + " only now, so nothing shows that every worker had stopped",
 			"if every worker is stopped, run the command again; if not, stop them, and remove --workers-stopped-first"}
 	}
-	m.tell("waiting %s more, because the copy brought what %s wrote last", m.Still, strings.Join(late, ", "))
+	m.tell("waiting %s more, because the copy brought new writes of %s", m.Still, strings.Join(late, ", "))
 	_, err = m.unchanged(ctx, after, true)
 	return err
 }

@@ -105,7 +105,7 @@ func (w *Worker) beat(ctx context.Context) {
 	defer cancel()
 	w.shown.Store(true)
 	if err := w.ledger.ShowProcess(limited, w.role()); err != nil {
-		w.Log.Debug("failed to show this process in the ledger", admin.KeyError, err.Error())
+		w.Log.Debug("failed to record this process in the ledger", admin.KeyError, err.Error())
 	}
 }
 
@@ -117,6 +117,6 @@ func (w *Worker) leave(ctx context.Context) {
 	limited, cancel := task.WithTimeout(context.WithoutCancel(ctx), w.Config.State.Lease)
 	defer cancel()
 	if err := w.ledger.RemoveProcess(limited); err != nil {
-		w.Log.Debug("failed to take this process out of the ledger", admin.KeyError, err.Error())
+		w.Log.Debug("failed to remove this process from the ledger", admin.KeyError, err.Error())
 	}
 }
