@@ -71,10 +71,10 @@ const (
 // errStranger is reported while the process holds messages of a table that it does not apply.
 var errStranger = errors.New("the table is not in this configuration, so its messages are held")
 
-// estrange sets aside a message of a table that this process does not apply. If the ledger does not
+// holdStranger sets aside a message of a table that this process does not apply. If the ledger does not
 // know the table either, the message is refused: the relay creates the table's record before it
 // publishes.
-func (a *appliers) estrange(life engine.Lifecycle, m *message) {
+func (a *appliers) holdStranger(life engine.Lifecycle, m *message) {
 	source := m.change.Table
 	a.mu.Lock()
 	s := a.strangers[source]

@@ -101,15 +101,15 @@ func TestWhoseTroubleItIs(t *testing.T) {
 				t.Errorf("%s: its own %t, since %s", name, l.own, l.failing)
 			}
 			for after, want := range map[time.Duration]bool{asideAfter - 1: false, asideAfter: c.own} {
-				if l.sheds(began+after) != want {
-					t.Errorf("%s: after %s it sheds %t", name, after, !want)
+				if l.keepsIDsOnly(began+after) != want {
+					t.Errorf("%s: after %s it keeps only ids: %t", name, after, !want)
 				}
 			}
-			if l.getsOn(second); l.probe != first {
+			if l.clearFailure(second); l.probe != first {
 				t.Errorf("%s: another message got on, and the table does", name)
 			}
-			if l.getsOn(first); l.sheds(began + time.Hour) {
-				t.Errorf("%s: it sheds though it gets on", name)
+			if l.clearFailure(first); l.keepsIDsOnly(began + time.Hour) {
+				t.Errorf("%s: it keeps only ids although it has recovered", name)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestWhenWhatIsSetAsideIsGivenBack(t *testing.T) {
 	}
 }
 
-// A table that sheds its messages keeps none of them: neither those that wait, nor those that are due
+// A table of which only ids are kept keeps no message: neither those that wait, nor those that are due
 // for the second time, nor those in doubt. One that merely fails starts no other message.
 func TestWhatALaneTakes(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -211,7 +211,7 @@ func TestUnknownTablesAreBounded(t *testing.T) {
 		}
 		for _, table := range []string{"last", "beyond", "last"} {
 			s.must(a.room.Acquire(s.ctx, 1))
-			a.estrange(engine.Until(s.ctx), &message{id: table, change: relay.Change{Origin: relay.Origin{Table: table}}})
+			a.holdStranger(engine.Until(s.ctx), &message{id: table, change: relay.Change{Origin: relay.Origin{Table: table}}})
 		}
 		if len(a.strangers) != maxStrangers || a.strangers["beyond"] != nil || len(a.strangers["last"].ids) != 2 || !slices.Equal(s.told, []string{"give back beyond"}) {
 			t.Errorf("%d tables, %q", len(a.strangers), s.told)
@@ -245,7 +245,7 @@ func TestDoubtsFillNoRoom(t *testing.T) {
 				s.must(a.data.Acquire(s.ctx, n))
 				l.doubts = append(l.doubts, &message{id: fmt.Sprint(i), change: change, bytes: n, since: task.Mono(s.ctx) - c.since})
 			}
-			s.must(l.lookAtDoubts(engine.Until(s.ctx)))
+			s.must(l.judgeDoubts(engine.Until(s.ctx)))
 			var kept []string
 			for _, m := range l.doubts {
 				kept = append(kept, m.id)

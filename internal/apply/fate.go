@@ -12,7 +12,7 @@ type Fate string
 
 // The fates.
 const (
-	Missing Fate = "missing" // the relay published it, and it may not be applied
+	Missing Fate = "missing" // the relay published it, and perhaps it is not applied
 	Applied Fate = "applied" // it was applied since, or a load covers it
 	Refused Fate = "refused" // the ledger does not have it
 	Foreign Fate = "foreign" // of no table of this ledger, or no message of a relay

@@ -88,8 +88,8 @@ func (l *lane) put(all ...*message) {
 	l.wake.Signal()
 }
 
-// sheds reports whether the table alone has failed for so long that only ids are kept.
-func (l *lane) sheds(now time.Duration) bool {
+// keepsIDsOnly reports whether the table alone has failed for so long that only ids are kept.
+func (l *lane) keepsIDsOnly(now time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.shedding(now)
@@ -116,7 +116,7 @@ func (l *lane) run(life engine.Lifecycle) error {
 			})
 		}
 		if look {
-			crew.Go("look", func(work context.Context) error { return l.a.end(l.lookAtDoubts(life.Within(work))) })
+			crew.Go("look", func(work context.Context) error { return l.a.end(l.judgeDoubts(life.Within(work))) })
 		}
 		if l.a.pulled.Load() && over < 0 {
 			over = now
@@ -198,7 +198,7 @@ func (l *lane) apply(life engine.Lifecycle, m *message) error {
 		}
 		return err
 	})
-	l.getsOn(m)
+	l.clearFailure(m)
 	if engine.Fatal(err) {
 		l.a.halt(err) // wakes the tasks that wait for room
 	}
@@ -239,8 +239,8 @@ func (l *lane) fails(ctx context.Context, m *message, err error) bool {
 	return l.probe == m
 }
 
-// getsOn records that a message no longer fails.
-func (l *lane) getsOn(m *message) {
+// clearFailure records that a message no longer fails.
+func (l *lane) clearFailure(m *message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.probe == m {
@@ -268,8 +268,8 @@ func (l *lane) doubt(m *message) {
 	l.wake.Signal()
 }
 
-// lookAtDoubts reads the ledger again and judges the messages in doubt by it.
-func (l *lane) lookAtDoubts(life engine.Lifecycle) error {
+// judgeDoubts reads the ledger again and judges the messages in doubt by it.
+func (l *lane) judgeDoubts(life engine.Lifecycle) error {
 	c, err := l.look(life.Work)
 	l.mu.Lock()
 	all := l.doubts

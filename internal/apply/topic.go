@@ -270,10 +270,10 @@ func (a *appliers) sort(life engine.Lifecycle, d relay.Delivery) error {
 	m := &message{id: d.ID, data: d.Data, change: c, since: task.Mono(life.Work)}
 	l := a.lane(c.Table)
 	if l == nil {
-		a.estrange(life, m)
+		a.holdStranger(life, m)
 		return nil
 	}
-	if l.sheds(m.since) {
+	if l.keepsIDsOnly(m.since) {
 		a.setAside(l, m)
 		return nil
 	}

@@ -155,7 +155,7 @@ func TestH75_ATableYoungerThanTheStart(t *testing.T) {
 	if _, err := d.ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error { s.Cut = start; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	// Which needs no load.
+	// A table that needs no load.
 	if _, err := d.ledger.UpdateTable(t.Context(), "Copied", func(*checkpoint.TableState) error { return nil }); err != nil {
 		t.Fatal(err)
 	}

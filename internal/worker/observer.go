@@ -74,14 +74,14 @@ func (o *observer) events() engine.Events {
 	return engine.Events{
 		Tick: o.health.Tick,
 		CoordinatorTaken: func(table string, epoch uint64) {
-			o.goes("became coordinator of table", admin.KeyTable, table, admin.KeyEpoch, epoch)
+			o.logStep("became coordinator of table", admin.KeyTable, table, admin.KeyEpoch, epoch)
 			o.feed.Publish(admin.Event{Kind: admin.EventCoordinator, Table: table, Worker: o.worker, Epoch: epoch})
 		},
 		CoordinatorLeft: func(table string, err error) {
 			o.left("stopped being coordinator of table", err, admin.KeyTable, table)
 		},
 		Waits: func(table string, of engine.Leases, leases int, wait time.Duration) {
-			o.goes("waiting as standby for leases of other workers",
+			o.logStep("waiting as standby for leases of other workers",
 				admin.KeyTable, table, admin.KeyReason, string(of), admin.KeyLeases, leases, admin.KeyWait, wait.String())
 		},
 		ShardTaken: func(table, shard string, epoch uint64) {
@@ -100,7 +100,7 @@ func (o *observer) events() engine.Events {
 			o.changes("released shard", err, admin.KeyTable, table, admin.KeyShard, shard)
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseLeft, Table: table, Shard: shard, Worker: o.worker, Reason: leftBecause(err)})
 		},
-		ShardDone:  func(table, shard string) { o.goes("finished shard", admin.KeyTable, table, admin.KeyShard, shard) },
+		ShardDone:  func(table, shard string) { o.logStep("finished shard", admin.KeyTable, table, admin.KeyShard, shard) },
 		Ledger:     o.ledger,
 		PageRead:   func(table string, n engine.Tally) { o.metrics.Read(table, counts(n)) },
 		PageDone:   o.health.Polled,
@@ -207,7 +207,7 @@ func counts(n engine.Tally) admin.EventCounts {
 func (o *observer) left(message string, err error, attributes ...any) {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
-		o.goes(message, attributes...)
+		o.logStep(message, attributes...)
 		return
 	case errors.Is(err, checkpoint.ErrLeaseLost) && !o.outages.first(o.mono(), outage{step: "leases are lost"}):
 		o.log.Debug(message, append(attributes, admin.KeyError, err.Error())...)
@@ -226,9 +226,9 @@ func (o *observer) changes(message string, err error, attributes ...any) {
 	o.left(message, err, attributes...)
 }
 
-// goes logs an ordinary step. During a stop it logs details only, because the operator expects the
+// logStep logs an ordinary step. During a stop it logs details only, because the operator expects the
 // worker to release everything.
-func (o *observer) goes(message string, attributes ...any) {
+func (o *observer) logStep(message string, attributes ...any) {
 	level := slog.LevelInfo
 	if o.stopped() {
 		level = slog.LevelDebug
@@ -296,7 +296,7 @@ func (o *observer) notReading(table string) {
 
 func (o *observer) copyStarted(table string, estimate, done int64) {
 	o.metrics.Estimated(table, estimate)
-	o.goes("started copy", admin.KeyTable, table, admin.KeyEstimate, estimate, admin.KeyItems, done)
+	o.logStep("started copy", admin.KeyTable, table, admin.KeyEstimate, estimate, admin.KeyItems, done)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if c := o.copies[table]; c != nil {

@@ -105,7 +105,7 @@ func (w *Worker) openFolder(ctx context.Context, address string) (store source.S
 // files.
 const manifestTime = 5 * time.Minute
 
-// named returns what the configuration names as the table's first load, if anything.
+// named returns the source that the configuration names for the table's first load, if any.
 func (w *Worker) named(t config.Table) source.Named {
 	address := w.Config.LoadsFrom(t)
 	if address == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// Names of logged records.
+// The names of logged events.
 const (
 	eventProbe    = "probe"
 	eventProgress = "progress"

@@ -84,8 +84,8 @@ const (
 	keyCPU  = "backfill.pause_above_target_cpu"
 )
 
-// heed reloads the limits at each request, until ctx ends.
-func (w *Worker) heed(ctx context.Context) {
+// rereadOnRequest reloads the limits at each request, until ctx ends.
+func (w *Worker) rereadOnRequest(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -268,7 +268,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	var side errgroup.Group // has no context of its own, so surveys continue if the endpoints fail
 	side.Go(func() error { o.draw(beside); return nil })
 	side.Go(func() error { w.survey(beside, o, parking); return nil })
-	side.Go(func() error { w.heed(beside); return nil })
+	side.Go(func() error { w.rereadOnRequest(beside); return nil })
 	if listener != nil {
 		w.announce(listener.Addr())
 		side.Go(func() error { return w.serve(beside, listener, o) })
