@@ -260,8 +260,8 @@ func (l *Ledger) lostFrom(ctx context.Context, table TableState, shards []Shard,
 // nothing. It is the earliest such time of the shard and of every other shard that is a gap now. It
 // includes every shard that was read to its end and whose children are unknown, because these may
 // be lost as well. If the gap names no shard, or a shard without a row, it may have begun in any
-// unfinished shard. With a topic, published messages that are not known to be applied end with the
-// generation, so they count too. The result is zero if one of these times is unknown.
+// unfinished shard. With a topic, published messages that are not known to be applied are dropped
+// with the generation, so they count too. The result is zero if one of these times is unknown.
 func LostFrom(table TableState, shards []Shard, listed Listings, merged []Applied, shard string) time.Time {
 	rows := map[string]*Shard{}
 	for i := range shards {

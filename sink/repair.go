@@ -23,7 +23,7 @@ import (
 // version. The image is written at the version read, with its count raised by one, if the row still
 // holds exactly that version. No version lies between the two, and a version never falls (S1), so
 // the guard at the raised count is this compare-and-set. A change of the stream that arrives in
-// between wins, in either order.
+// between wins, whichever write comes first.
 //
 // A row without a version gets the version of a load at the moment before the item was read, if it
 // still has no version then. The generation must admit such an image (checkpoint.Admissible).

@@ -271,8 +271,7 @@ func TestResolveGoesOnPastWhatFails(t *testing.T) {
 	}
 }
 
-// An unreadable record does not prove that an older one is obsolete, and a program that does not
-// know its own record's format removes nothing.
+// An unreadable record does not prove that an older one is obsolete, and is not removed itself.
 func TestUnreadableRecordSupersedesNothing(t *testing.T) {
 	ctx := context.Background()
 	s := newTenants(t)

@@ -20,7 +20,7 @@ type Spec struct {
 	Families []Family
 	// Drop names attributes that are not copied, unless a rule names them itself.
 	Drop []string
-	// Rules are tried in order: the first whose condition matches an item decides. No rules are
+	// Rules are tried in order: the first whose condition matches an item decides. An empty list is
 	// equivalent to one rule that matches all items.
 	Rules []Rule
 	TTL   TTL
