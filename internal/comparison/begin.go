@@ -20,7 +20,7 @@ type Beginning struct {
 	Source  engine.Database
 	Target  Target
 	Mapping *transform.Mapping
-	Hash    string // of the mapping
+	Hash    string // hash of the mapping
 	Sample  float64
 	Since   time.Time // only rows with cells since; zero: all
 	Items   int64     // about how many the source has

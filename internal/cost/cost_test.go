@@ -39,7 +39,7 @@ func TestCopying(t *testing.T) {
 	}{
 		{"nothing", func(*Table, *Cluster) {}, "one worker (assumed)", 10000, false},
 		{"configured", func(t *Table, _ *Cluster) { t.RowsPerSecond = 1000 }, "backfill.max_rows_per_second", 1000, true},
-		{"provisioned", func(t *Table, _ *Cluster) { t.ReadCapacity = 100 }, "the table's provisioned read capacity, all of it", 400, true},
+		{"provisioned", func(t *Table, _ *Cluster) { t.ReadCapacity = 100 }, "the table's whole provisioned read capacity", 400, true},
 		{"read units", func(t *Table, _ *Cluster) { t.ReadCapacity, t.ReadLimit = 100, 50 }, "backfill.max_read_capacity", 200, true},
 		{"large items", func(t *Table, _ *Cluster) { t.Bytes *= 8 }, "the guaranteed throughput of an on-demand table", 6000, false},
 		{"one node", func(_ *Table, c *Cluster) { c.Nodes = 1 }, "the nodes of the target's cluster", 7677, false},

@@ -77,7 +77,7 @@ func (p Prices) Copying(t Table, c Cluster) Copy {
 	if t.Items > 0 && t.Bytes > 0 && t.Files == 0 {
 		units := math.Max(float64(t.Bytes)/float64(t.Items)/readUnit, 1.0/readUnit)
 		if t.ReadCapacity > 0 {
-			slower(float64(t.ReadCapacity)/units, "the table's provisioned read capacity, all of it")
+			slower(float64(t.ReadCapacity)/units, "the table's whole provisioned read capacity")
 		} else {
 			slower(p.Rates["on_demand_reads"]/units, "the guaranteed throughput of an on-demand table")
 		}

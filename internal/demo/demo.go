@@ -432,7 +432,7 @@ const serveLife = 24 * time.Hour
 // serve keeps the services and a worker that follows the stream running for the user, until ctx
 // ends.
 func (d *demo) serve(ctx context.Context) error {
-	d.services.dynamo.ClearFaults() // users of the services want none
+	d.services.dynamo.ClearFaults() // users of the served services want no faults
 	for said := false; ; said = true {
 		w, err := d.follower(ctx)
 		if err != nil || ctx.Err() != nil {

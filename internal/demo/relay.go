@@ -26,7 +26,7 @@ func (s *services) startPubSub(ctx context.Context) error {
 	return err
 }
 
-// consumed is the knowledge of a consumer that has only the messages of the topic.
+// consumed is the copy of a consumer that reads only the messages of the topic.
 type consumed struct {
 	messages, repeated int
 	items              map[string]relay.Change // the last change of each, by ordering key

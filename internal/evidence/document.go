@@ -97,7 +97,7 @@ type Gap struct {
 // Verified is a comparison of source and target.
 type Verified struct {
 	Clean     bool      `json:"clean"`
-	Verdict   string    `json:"verdict"` // as of the end of the comparison
+	Verdict   string    `json:"verdict"` // verdict at the end of the comparison
 	Way       string    `json:"way"`
 	BegunAt   time.Time `json:"begun_at"`
 	EndedAt   time.Time `json:"ended_at"`

@@ -54,7 +54,7 @@ type Input struct {
 
 // sourceTable is one source table.
 type sourceTable struct {
-	Table    // without the estimates
+	Table    // its estimates are not set yet
 	found    preflight.Table
 	items    []attribute.Item // of the sample
 	refused  *diag.Error      // why the configured export would not be copied
