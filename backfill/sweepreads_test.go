@@ -39,7 +39,7 @@ func TestSweepReadsAndPaysForItems(t *testing.T) {
 			Source: getter(func(key attribute.Item) (attribute.Item, bool, error) {
 				asked++
 				inBatch++
-				// One after the other, as tasks of a virtual world run.
+				// The reads come one after the other, as tasks of a virtual world run.
 				_ = task.Sleep(ctx, time.Second)
 				if keyOf(key) == keyOf(large) {
 					return large, true, nil

@@ -144,7 +144,7 @@ func TestNoteOpen(t *testing.T) {
 		expect(label, "a1 b1 last 1")
 		note(label, 2*time.Minute, "a b", "b", "c")
 		expect(label, "a1 b2 c2 last 2")
-		// From a stalled coordinator; the row of a is removed.
+		// This note comes from a stalled coordinator; the row of a is removed.
 		note(label, time.Minute, "b c", "b", "c")
 		expect(label, "b2 c2 last 2")
 		expect("l2", "")

@@ -37,7 +37,7 @@ func TestH102_FormerMappingsAreKept(t *testing.T) {
 		return names
 	}
 	if _, err := f.ledger.UpdateTable(f.Context(), source, func(s *checkpoint.TableState) error {
-		// Written by a version that kept no text.
+		// The record was written by a version that kept no text.
 		s.MappingHash, s.Generation, s.Adopted, s.WitnessBeat = "a", 7, 7, 5
 		return nil
 	}); err != nil {

@@ -262,7 +262,7 @@ func TestIndexesAddedAndRemoved(t *testing.T) {
 	for i := range 5 {
 		f.put("Orders", attrs{"pk": str(fmt.Sprint(i)), "state": str("new")})
 	}
-	// Not in the index: its type differs.
+	// This item is not in the index, because its type differs.
 	f.put("Orders", attrs{"pk": str("other"), "state": num("1")})
 	update := func(definitions []types.AttributeDefinition, u types.GlobalSecondaryIndexUpdate) error {
 		_, err := f.db.UpdateTable(f.ctx, &dynamodb.UpdateTableInput{TableName: aws.String("Orders"), AttributeDefinitions: definitions, GlobalSecondaryIndexUpdates: []types.GlobalSecondaryIndexUpdate{u}})

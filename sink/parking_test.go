@@ -181,7 +181,7 @@ func TestH38_ARetryThatIsCutShortLeavesTheItemParked(t *testing.T) {
 			table, parking := &cutShort{Memory: memory()}, sink.NewParking(&sinktest.Records{}, "m")
 			table.Create("u", "d")
 			table.Create("w", "d")
-			// So that the whole item is parked.
+			// MaxImageAge makes the writer park the whole item.
 			w := sink.NewWriter(sink.Options{Table: table.Memory, Parking: parking, MaxImageAge: time.Hour})
 			page := transform.Fold(m, []cdc.Change{insert}, transform.Stamp{Generation: 1, Hop: 500_000})
 			if err := w.Write(ctx, sink.Unfenced(), &page); err != nil {

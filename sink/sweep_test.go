@@ -208,9 +208,9 @@ func TestH86_H101_Suspects(t *testing.T) {
 		"a merged table": {setting{m: sweepMapping(t, merged, "a#{id}"), owned: true}, func(table *sinktest.Memory) {
 			loaded(t, table, sweepMapping(t, merged, "a#{id}"), 1, "ours")
 			loaded(t, table, sweepMapping(t, otherSource, "b#{id}"), 1, "theirs")
-			// Identified by its origin.
+			// This row is identified by its origin.
 			loaded(t, table, sweepMapping(t, otherSource, "a#{id}"), 1, "confused")
-			// Not from this mapping.
+			// This row is not from this mapping.
 			loaded(t, table, sweepMapping(t, nil, "{id}"), 1, "a#unnamed")
 			foreign(t, table, "a#astray")
 			foreign(t, table, "b#theirs, too")

@@ -189,7 +189,7 @@ func TestRefusalsOfBuckets(t *testing.T) {
 			w.WriteHeader(c.status)
 			_, _ = io.WriteString(w, c.body)
 		}))
-		// Knows no names of buckets.
+		// This server knows no names of buckets.
 		_, err := NewS3(config(server.URL), Place{S3, "b", "root/", "x"}).Open(t.Context(), "here")
 		if err == nil || errors.Is(err, fs.ErrNotExist) != c.missing || errors.Is(err, fs.ErrPermission) != c.forbidden || asked != 1 {
 			t.Errorf("%d %s: %v after %d requests", c.status, c.body, err, asked)

@@ -70,7 +70,7 @@ func TestWaitsSideBySideAreOne(t *testing.T) {
 		return got[0].Seconds
 	}
 	var rows waits
-	// Recorded afterwards, by sixteen tasks that each wait for nine tenths of each second.
+	// Sixteen tasks each wait for nine tenths of each second, and record that afterwards.
 	for s := range 3600 {
 		for segment := range 16 {
 			from := begin.Add(time.Duration(s)*time.Second + time.Duration(segment)*time.Millisecond)

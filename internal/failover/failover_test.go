@@ -266,7 +266,7 @@ func TestH46_EachFailoverIsItsOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := w.ledger.UpdateTable(w.ctx, "Former", func(s *checkpoint.TableState) error {
-			// Without a gap in its record.
+			// The record has no gap.
 			s.Label, s.Generation, s.Adopted, s.Base, s.Listed, s.NeedsLoad = "L", 100, 100, 100, 100, true
 			return nil
 		}); err != nil {
