@@ -41,6 +41,17 @@ func (s CutoverStep) Over() bool {
 // Active reports whether the attempt needs a driver.
 func (s CutoverStep) Active() bool { return !s.Over() && s != CutoverDone }
 
+// AsksWriters reports whether processes that write must look at the cutover often.
+func (s CutoverStep) AsksWriters() bool {
+	return s == CutoverCancelling || s != CutoverRequested && s.Cancellable()
+}
+
+// HandsOver reports whether no process may send anything to the targets: the step ends with the
+// switch, or with a cancel.
+func (s CutoverStep) HandsOver() bool {
+	return s == CutoverFence || s == CutoverSwitching || s.Switched()
+}
+
 // Cancellable reports whether the attempt may still be cancelled.
 func (s CutoverStep) Cancellable() bool {
 	return slices.Contains([]CutoverStep{CutoverRequested, CutoverChecks, CutoverFreeze, CutoverDrain, CutoverVerify, CutoverFence}, s)
@@ -71,6 +82,9 @@ type CutoverPlan struct {
 	Overrides    []CutoverOverride `json:"overrides,omitempty"`
 	Deadlines    CutoverDeadlines  `json:"deadlines"`
 	WatchFor     time.Duration     `json:"watch_for"`
+	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without it every
+	// process says goodbye before the switch, and late writes are rejected after it.
+	FenceFirst bool `json:"fence_before_switch,omitempty"`
 	// WhenReady makes the attempt wait for its gates. Without it, a gate that is not ready ends the
 	// attempt.
 	WhenReady bool      `json:"when_ready,omitempty"`
@@ -128,7 +142,8 @@ type Cutover struct {
 	FreezeBegunAt time.Time `json:"freeze_begun_at,omitzero"`
 	FrozenAt      time.Time `json:"frozen_at,omitzero"`
 	UnfrozenAt    time.Time `json:"unfrozen_at,omitzero"`
-	FencedAt      time.Time `json:"fenced_at,omitzero"`
+	GoneAt        time.Time `json:"gone_at,omitzero"`   // when every process had said goodbye, and the streams were read to their ends
+	FencedAt      time.Time `json:"fenced_at,omitzero"` // when late writes were rejected; after the switch unless FenceFirst
 	SwitchedAt    time.Time `json:"switched_at,omitzero"`
 	EndedAt       time.Time `json:"ended_at,omitzero"`
 	FinalizedAt   time.Time `json:"finalized_at,omitzero"` // when replicator's metadata was removed from the targets
@@ -311,7 +326,7 @@ func (c *Cutover) Advance(now time.Time) error {
 		return c.refuse("continue", "see replicator cutover check")
 	case next == CutoverDrain && !c.Rehearse && c.FrozenAt.IsZero():
 		return &CutoverError{"continue", "nothing is frozen", "this is a defect: please report it"}
-	case next == CutoverSwitching && c.FencedAt.IsZero():
+	case next == CutoverSwitching && c.FencedAt.IsZero() && c.GoneAt.IsZero():
 		return &CutoverError{"continue", "nothing is fenced", "this is a defect: please report it"}
 	}
 	c.enter(next, now, stepText[next])
@@ -326,7 +341,7 @@ func (c *Cutover) Advance(now time.Time) error {
 
 var stepText = map[CutoverStep]string{
 	CutoverChecks: "checking the gates", CutoverFreeze: "stopping the application's writes", CutoverDrain: "applying the last changes",
-	CutoverVerify: "comparing source and target", CutoverFence: "in-flight writes are now rejected",
+	CutoverVerify: "comparing source and target", CutoverFence: "waiting until no process writes any more",
 	CutoverSwitching: "switching the application; no cancel from here on", CutoverRehearsed: "the rehearsal is complete",
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // Writer is the record of a process that may write rows of target tables. The process writes it
@@ -16,6 +19,11 @@ type Writer struct {
 	header
 	Worker  string `json:"worker"`
 	Process About  `json:"process,omitzero"`
+	// Goodbye is the attempt of a cutover for which the process has closed its gate, with an answer to
+	// each request or a note of its doubt below. It sends nothing more unless that attempt is cancelled.
+	Goodbye uint32 `json:"goodbye,omitempty"`
+	// At is when the record was last written, on the writer's clock.
+	At time.Time `json:"at,omitzero"`
 	// Targets are the target tables, by name.
 	Targets map[string]Writing `json:"targets"`
 }
@@ -66,6 +74,19 @@ func (l *Ledger) EnterWriter(ctx context.Context, targets map[string]Writing) (W
 		for table, more := range targets {
 			w.Targets[table] = w.Targets[table].with(more)
 		}
+	})
+}
+
+// NoteWriter adds doubts to this process's record, of targets that it names, and returns the record.
+// If attempt is not 0, it says goodbye to that attempt of a cutover.
+func (l *Ledger) NoteWriter(ctx context.Context, attempt uint32, doubts map[string]Writing) (Writer, error) {
+	return l.updateWriter(ctx, l.worker, func(w *Writer) {
+		for table, more := range doubts {
+			if was, known := w.Targets[table]; known {
+				w.Targets[table] = was.with(more)
+			}
+		}
+		w.Goodbye = max(w.Goodbye, attempt)
 	})
 }
 
@@ -131,6 +152,7 @@ func (l *Ledger) updateWriter(ctx context.Context, worker string, change func(*W
 		case len(w.Targets) == 0 && !found, found && len(w.Targets) > 0 && reflect.DeepEqual(before, w):
 			return w, nil
 		case len(w.Targets) > 0:
+			w.At = task.Now(ctx).UTC()
 			data = l.stamp(&w.header, &w)
 		}
 		done, err := l.swap(ctx, l.store, key, row.Counter, data)

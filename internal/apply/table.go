@@ -171,6 +171,9 @@ func (t *topicTable) attempt(ctx context.Context, m *message) (outcome, error) {
 		if engine.IsAny(err, sink.ErrRefenced, sink.ErrFenced) {
 			t.forget(claim)
 		}
+		if errors.Is(err, sink.ErrFenced) { // a cutover closed the gate: the message waits, as for a halted table
+			return undone, engine.ErrHalted
+		}
 		if sink.Is(err, sink.Permanent) {
 			t.formers.Lighten(ctx, claim.former, batch)
 		}

@@ -88,7 +88,10 @@ func Run(ctx context.Context, o Options) error {
 	}
 	finished := task.NewEvent(ctx)
 	all := task.NewGroup(work, 0)
+	heeding, unheeded := context.WithCancel(work)
+	all.Go("heed cutovers", func(context.Context) error { o.Register.Heed(heeding, o.Timing.Pass, o.Timing.Heed); return nil })
 	all.Go("apply", func(work context.Context) error {
+		defer unheeded()
 		defer finished.Set()
 		return a.run(engine.Lifecycle{Drain: drain, Work: work})
 	})

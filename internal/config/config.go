@@ -210,13 +210,14 @@ type Verify struct {
 
 // Cutover configures the move of the application from DynamoDB to Bigtable.
 type Cutover struct {
-	ReadyWhen      ReadyWhen        `key:"ready_when"`                                       // gates that must be ready before the application's writes are frozen
-	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"` // how long a requested cutover may wait for approval, for its hours and for its gates
-	Deadlines      CutoverDeadlines `key:"deadlines"`                                        // deadlines of the steps before the switch. If one passes, the cutover is cancelled and the application resumes
-	ListingsApart  time.Duration    `key:"listings_apart" default:"2m" min:"1s" max:"1h"`    // time between the two equal listings of a stream that prove a drain
-	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`     // how late the stream may list a child shard after its parent has ended
-	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`       // how long workers watch the stream for late writers after the switch
-	Hooks          CutoverHooks     `key:"hooks"`                                            // hooks that freeze, switch and unfreeze the application; give all three or none
+	ReadyWhen      ReadyWhen        `key:"ready_when"`                                                      // gates that must be ready before the application's writes are frozen
+	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                // how long a requested cutover may wait for approval, for its hours and for its gates
+	Deadlines      CutoverDeadlines `key:"deadlines"`                                                       // deadlines of the steps before the switch. If one passes, the cutover is cancelled and the application resumes
+	ListingsApart  time.Duration    `key:"listings_apart" default:"2m" min:"1s" max:"1h"`                   // time between the two equal listings of a stream that prove a drain
+	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                    // how late the stream may list a child shard after its parent has ended
+	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"` // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, and no process has to answer
+	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                      // how long workers watch the stream for late writers after the switch
+	Hooks          CutoverHooks     `key:"hooks"`                                                           // hooks that freeze, switch and unfreeze the application; give all three or none
 }
 
 // ReadyWhen are the gates of a cutover.

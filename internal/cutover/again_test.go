@@ -117,7 +117,9 @@ func TestTheOrderOfTheFence(t *testing.T) {
 			}
 			return nil
 		}
-		c := s.play(plan())
+		p := plan()
+		p.FenceFirst = true
+		c := s.play(p)
 		s.expect(c, checkpoint.CutoverWatching, "", FreezeWrites, Switch)
 		if creates != 2 || drops != 4 {
 			t.Errorf("%d families were created, and %d drops tried", creates, drops)

@@ -45,6 +45,9 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	if !raised(c) {
 		return v.raise(ctx, c) // which takes a while: the next pass judges the gates again
 	}
+	if doubted, err := v.forgetDoubts(ctx, c); err != nil || doubted {
+		return err
+	}
 	if waits, why, err := v.recheck(ctx, c, now); err != nil {
 		return err
 	} else if why != "" {

@@ -161,7 +161,7 @@ func TestTimesAreTheSources(t *testing.T) {
 			})
 			s.Must(done.Wait(s.Ctx))
 			c := s.Cutover()
-			for name, at := range map[string]time.Time{"begun": c.BegunAt, "freeze begun": c.FreezeBegunAt, "frozen": c.FrozenAt, "fenced": c.FencedAt, "switched": c.SwitchedAt, "step": c.StepAt} {
+			for name, at := range map[string]time.Time{"begun": c.BegunAt, "freeze begun": c.FreezeBegunAt, "frozen": c.FrozenAt, "gone": c.GoneAt, "switched": c.SwitchedAt, "step": c.StepAt} {
 				if at.Before(began) || at.After(s.Now()) {
 					t.Errorf("a driver whose clock is %s ahead: %s at %v, driven from %v to %v", skew, name, at, began, s.Now())
 				}

@@ -70,14 +70,16 @@ type Verifier interface {
 
 // Settings are what a configuration says of cutovers, and periods. A zero period is its default.
 type Settings struct {
-	Ready Ready
-	Pass  time.Duration // between two looks; 1 s
-	Idle  time.Duration // while there is no cutover; 5 s
-	Hook  time.Duration // a probe of a hook, and an answer of the source, may take; 30 s
-	Call  time.Duration // one call of a hook may take, within the deadline of its step; 10 min
-	Look  time.Duration // between two looks at the streams after the switch; 1 min
-	Quiet time.Duration // W: empty pages of a shard without a canary; 20 s
-	Lists time.Duration // between two listings that have to be equal; 2 min
+	Ready  Ready
+	Pass   time.Duration // between two looks; 1 s
+	Idle   time.Duration // while there is no cutover; 5 s
+	Hook   time.Duration // a probe of a hook, and an answer of the source, may take; 30 s
+	Call   time.Duration // one call of a hook may take, within the deadline of its step; 10 min
+	Look   time.Duration // between two looks at the streams after the switch; 1 min
+	Silent time.Duration // a process may take to say goodbye while the application is frozen; 2 s
+	Ask    time.Duration // between two looks for its answer; 200 ms
+	Quiet  time.Duration // W: empty pages of a shard without a canary; 20 s
+	Lists  time.Duration // between two listings that have to be equal; 2 min
 }
 
 func (s Settings) orDefault() Settings {
@@ -91,6 +93,8 @@ func (s Settings) orDefault() Settings {
 	or(&s.Hook, 30*time.Second)
 	or(&s.Call, 10*time.Minute)
 	or(&s.Look, time.Minute)
+	or(&s.Silent, 2*time.Second)
+	or(&s.Ask, 200*time.Millisecond)
 	or(&s.Quiet, 20*time.Second)
 	or(&s.Lists, 2*time.Minute)
 	or(&s.Ready.Lease, 20*time.Second)

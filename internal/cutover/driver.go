@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -74,7 +75,7 @@ func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Set
 	g.Go("renew the driver's lease", func(context.Context) error { return held.Keep() })
 	g.Go("drive", func(ctx context.Context) error {
 		defer held.Abandon()
-		v := &drive{Driver: d, settings: settings, held: held}
+		v := &drive{Driver: d, settings: settings, held: held, tasks: g}
 		for ctx.Err() == nil {
 			going, err := v.pass(ctx)
 			if err != nil && ctx.Err() == nil {
@@ -107,6 +108,8 @@ type drive struct {
 	*Driver
 	settings Settings
 	held     *checkpoint.Coordinator
+	tasks    *task.Group        // end with the lease
+	dropping atomic.Bool        // one of them drops the numbers of the fence
 	last     checkpoint.Cutover // as it was read last
 
 	stepped time.Duration // when this holder first saw the step of last

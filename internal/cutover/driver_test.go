@@ -48,23 +48,16 @@ func TestTheWholeWay(t *testing.T) {
 		if len(c.Proofs) != 2 || c.Proofs[0].How != "a canary" || c.Proofs[0].Position == "" || c.Proofs[0].Shard != kit.Shard || c.Proofs[1].Table != "Parts" || len(c.Gates) != 2*len(GateNames) || len(Open(c.Gates)) > 0 {
 			t.Errorf("proofs %+v, gates %+v", c.Proofs, c.Gates)
 		}
-		if c.FrozenAt.IsZero() || !c.FrozenAt.After(c.FreezeBegunAt) || c.FencedAt.Before(c.FrozenAt) || c.SwitchedAt.Before(c.FencedAt) {
-			t.Errorf("freeze begun %v, frozen %v, fenced %v, switched %v", c.FreezeBegunAt, c.FrozenAt, c.FencedAt, c.SwitchedAt)
+		if c.FrozenAt.IsZero() || !c.FrozenAt.After(c.FreezeBegunAt) || c.GoneAt.Before(c.FrozenAt) || c.SwitchedAt.Before(c.GoneAt) || !c.FencedAt.IsZero() && c.FencedAt.Before(c.SwitchedAt) {
+			t.Errorf("freeze begun %v, frozen %v, gone %v, switched %v, fenced %v", c.FreezeBegunAt, c.FrozenAt, c.GoneAt, c.SwitchedAt, c.FencedAt)
 		}
 		if len(c.Hooks) != 2 || c.Hooks[1].Name != Switch || c.Hooks[1].Token != "1.7.2" || c.Hooks[1].Outcome != string(HookDone) || c.Hooks[1].Output != "moved" ||
 			c.Hooks[1].Ended.Sub(c.Hooks[1].Began) != time.Second {
 			t.Errorf("hooks are %+v", c.Hooks)
 		}
 		for _, target := range plan().Targets {
-			n := c.Raised[target]
-			var left []string
-			for _, family := range s.Target.Families[target] {
-				if sink.IsFence(family) {
-					left = append(left, family)
-				}
-			}
-			if n <= 7 || c.Fences[target] != n+1 || len(left) > 0 {
-				t.Errorf("target %s is written under %d, fenced by %d, its families are %v", target, n, c.Fences[target], left)
+			if found, _, err := s.Ledger.Target(s.Ctx, target); err != nil || found.Fence <= 7 || c.Raised[target] != found.Fence {
+				t.Errorf("target %s is written under %d, the record says %v: %v", target, found.Fence, c.Raised, err)
 			}
 		}
 		if len(c.Verified) != 2 || !c.Verified["Orders"].Clean() || !slices.Equal(s.alone, []string{"Orders", "Parts"}) || s.begun != nil {
@@ -226,7 +219,9 @@ func TestDeadlines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			playScene(t, func(s *scene) {
 				c.stuck(s)
-				s.start(plan())
+				p := plan()
+				p.FenceFirst = true
+				s.start(p)
 				s.answers(UnfreezeWrites, func(Call) (string, Outcome) { s.Target.Refuse = nil; return "", HookDone })
 				got := s.drive(settled)
 				if !strings.HasPrefix(got.Reason, c.reason) {
@@ -306,7 +301,9 @@ func TestACancelGoesOn(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.silent(UnfreezeWrites)
 		s.refuseInFence(func(string) error { return errAway }) // so that the fence lasts
-		s.start(plan())
+		p := plan()
+		p.FenceFirst = true
+		s.start(p)
 		s.driveFor(3 * time.Minute)
 		if s.tablesGoOn() {
 			t.Errorf("at %s no table is halted", s.Cutover().Step)
@@ -340,6 +337,7 @@ func TestAFenceThatIsWithheld(t *testing.T) {
 	for _, overridden := range []bool{false, true} {
 		playScene(t, func(s *scene) {
 			p := plan()
+			p.FenceFirst = true
 			if overridden {
 				p.Overrides = []checkpoint.CutoverOverride{{Gate: GateFence, Reason: "known"}}
 			}

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// fence halts all tables, and refuses whatever they have under way.
+// fence halts all tables and makes sure that no process writes any more: each says goodbye, or its
+// requests are rejected before the switch.
 func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
 		if err == nil {
@@ -16,30 +18,14 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		}
 		return err
 	}
-	if !c.Rehearse {
-		for _, source := range c.Tables {
-			if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.HaltFor(c.Attempt) }); err != nil {
-				return err
-			}
-		}
-	}
 	if !raised(c) { // by a driver that did not raise before the freeze
 		return v.raise(ctx, c)
 	}
-	if !c.Rehearse { // in a rehearsal the tables are not halted, and their writers go on under the number
-		withheld, err := v.drop(ctx, c)
-		if err != nil {
-			return err
-		}
-		if withheld != "" && !overrides(c, GateFence) {
-			return v.cancel(ctx, c, now, "%s", withheld)
-		}
-	}
-	if c.Rehearse {
+	if c.Rehearse { // the tables are not halted, and their writers go on under the number
 		v.forgetCanaries(ctx, c)
-	} else if late, err := v.lastLook(ctx, c); err != nil || late != "" {
+	} else if why, err := v.handOver(ctx, c); err != nil || why != "" {
 		if err == nil {
-			err = v.cancel(ctx, c, now, "%s", late)
+			err = v.cancel(ctx, c, now, "%s", why)
 		}
 		return err
 	}
@@ -47,9 +33,115 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		return err
 	}
 	if now, known := v.now(ctx, c, false); known {
-		return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.FencedAt = now })
+		return v.advance(ctx, c, now, func(c *checkpoint.Cutover) {
+			c.GoneAt = now
+			if c.FenceFirst {
+				c.FencedAt = now
+			}
+		})
 	}
 	return errors.New("the source's answer has no time")
+}
+
+// handOver makes sure that no process writes any more, and that nothing was written to the sources.
+// Why says what ends the attempt.
+func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
+	// First the halt, then the list: a process that is not listed reads the halt before it writes.
+	for _, source := range c.Tables {
+		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.HaltFor(c.Attempt) }); err != nil {
+			return "", err
+		}
+	}
+	if c.FenceFirst {
+		why, err = v.drop(ctx, c)
+		if overrides(c, GateFence) {
+			why = ""
+		}
+	} else {
+		why, err = v.goodbyes(ctx, c)
+	}
+	if err != nil || why != "" {
+		return why, err
+	}
+	return v.lastLook(ctx, c)
+}
+
+// goodbyes waits until every process that can still write has said goodbye. Why says who has not, or
+// who has a request that may still be executed.
+func (v *drive) goodbyes(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
+	for began := task.Mono(ctx); ; {
+		all, err := v.Ledger.Writers(ctx)
+		if err != nil {
+			return "", err
+		}
+		silent, doubtful := judgeWriters(c, all, v.Ledger.ServiceTime(ctx))
+		switch {
+		case doubtful != "":
+			return "a request of process " + doubtful + " was never answered, so it may still be executed", nil
+		case silent == "":
+			return "", nil
+		case task.Mono(ctx)-began >= v.settings.Silent:
+			return "process " + silent + " may still write: it does not answer", nil
+		}
+		if err := task.Sleep(ctx, v.settings.Ask); err != nil {
+			return "", err
+		}
+	}
+}
+
+// forgottenAfter is the age of a record without an answer that no longer counts where the fence is
+// withheld. Only there no drop removes the records of processes that ended uncleanly.
+const forgottenAfter = 24 * time.Hour
+
+// judgeWriters returns a process that has not said goodbye, and one with a request in doubt. It looks
+// at the numbers that were raised before the freeze and later ones: the others are dropped. An answer
+// that does not come is never taken for a goodbye.
+func judgeWriters(c checkpoint.Cutover, all []checkpoint.Writer, now time.Time) (silent, doubtful string) {
+	for _, w := range all {
+		for _, target := range c.Targets {
+			t, known := w.Targets[target]
+			n := c.Raised[target]
+			fenced := n > 0 && t.Number >= n
+			switch {
+			case !known, !fenced && !t.Unfenced:
+			case fenced && t.Doubt >= n:
+				doubtful = w.Worker
+			case w.Goodbye == c.Attempt:
+			case !fenced && now.Sub(w.At) > forgottenAfter:
+			default:
+				silent = w.Worker
+			}
+		}
+	}
+	return silent, doubtful
+}
+
+// dropBehind rejects late writes after the switch, beside the watch. The watch does not end before
+// that is in force.
+func (v *drive) dropBehind(c checkpoint.Cutover, now time.Time) {
+	if !c.FencedAt.IsZero() || !raised(c) || v.dropping.Swap(true) {
+		return
+	}
+	v.tasks.Go("reject late writes", func(ctx context.Context) error {
+		defer v.dropping.Store(false)
+		withheld, err := v.drop(ctx, c)
+		if err == nil {
+			if at := v.Ledger.ServiceTime(ctx); !at.IsZero() {
+				now = at
+			}
+			_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
+				c.FencedAt = now
+				if withheld != "" {
+					c.Note(now, withheld)
+				}
+				return nil
+			})
+		}
+		if ignoreMoved(err) != nil && ctx.Err() == nil {
+			v.failed("reject late writes", err) // the next pass repeats it
+		}
+		return nil
+	})
 }
 
 // lastLook asks once more, now that nobody writes, what was asked before the freeze: late is what has

@@ -297,7 +297,7 @@ func TestWhenReadyWaitsOn(t *testing.T) {
 // Tables drain side by side: ten take no longer than one, and the default deadline holds.
 func TestTablesDrainSideBySide(t *testing.T) {
 	for tables, defect := range map[int]string{
-		4:  "4 tables: step watching, frozen for 8m27s",
+		4:  "4 tables: step watching, frozen for 8m7s",
 		10: "10 tables: step cancelled, frozen for 10m4s",
 	} {
 		stage(t, tables, 1, func(s *scene) {
@@ -312,7 +312,9 @@ func TestTablesDrainSideBySide(t *testing.T) {
 func TestFencesRiseSideBySide(t *testing.T) {
 	for _, targets := range []int{12, 40} {
 		stage(t, 1, targets, func(s *scene) {
-			c := s.cut(s.plan())
+			p := s.plan()
+			p.FenceFirst = true
+			c := s.cut(p)
 			var from, to time.Time
 			for _, e := range c.Timeline {
 				switch e.Step {

@@ -60,6 +60,24 @@ func (v *drive) raiseOne(ctx context.Context, c checkpoint.Cutover, target strin
 	return t.Fence, nil
 }
 
+// forgetDoubts reports whether a request under a raised number was never answered. Then the next pass
+// raises another number and drops this one, so that the request cannot be executed any more.
+func (v *drive) forgetDoubts(ctx context.Context, c checkpoint.Cutover) (doubted bool, err error) {
+	all, err := v.Ledger.Writers(ctx)
+	if err != nil {
+		return false, err
+	}
+	left := maps.Clone(c.Raised)
+	for _, w := range all {
+		maps.DeleteFunc(left, func(target string, n uint64) bool { return n > 0 && w.Targets[target].Doubt >= n })
+	}
+	if len(left) == len(c.Raised) {
+		return false, nil
+	}
+	_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Raised = left; return nil })
+	return true, err
+}
+
 // announce makes the witnesses in a target name the number that was raised, before the former ones
 // are dropped: they would refuse an application that writes under those.
 func (v *drive) announce(ctx context.Context, c checkpoint.Cutover, target string) error {

@@ -39,6 +39,7 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		}
 		v.marked = true
 	}
+	v.dropBehind(c, now)
 	left := c.WatchFor - now.Sub(c.SwitchedAt)
 	every := min(v.settings.Look, c.WatchFor/10) // a short watch looks some times as well
 	if left > 0 && v.looked > 0 && task.Mono(ctx)-v.looked < every {
@@ -49,7 +50,7 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if failed != nil {
 		v.looked -= every - min(every, lookAgain)
 	}
-	if left > 0 || failed != nil && left > -unreadable {
+	if left > 0 || failed != nil && left > -unreadable || c.FencedAt.IsZero() && raised(c) {
 		return failed // what was not read at the end may hold a change of before
 	}
 	if err := v.mark(ctx, c, func(h *checkpoint.Halt) { h.Done = true }); err != nil {

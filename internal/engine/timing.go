@@ -15,6 +15,7 @@ type Timing struct {
 	Grace     time.Duration // how long a clean stop may take to finish pages that were read; default 20 s
 	Idle      time.Duration // Once: for how long an open shard must return empty pages; default 10 s
 	IdlePages int           // Once: how many empty pages it must return; default 10
+	Heed      time.Duration // between two looks at a cutover that asks processes to stop writing; default 250 ms
 	Yield     time.Duration // how long the source may fail to answer before a lease is released to another worker; default four leases
 }
 
@@ -40,6 +41,7 @@ func (t Timing) OrDefault(lease time.Duration) Timing {
 	or(&t.Commit, time.Second)
 	or(&t.Grace, 20*time.Second)
 	or(&t.Idle, 10*time.Second)
+	or(&t.Heed, 250*time.Millisecond)
 	or(&t.Yield, 4*lease)
 	if t.IdlePages == 0 {
 		t.IdlePages = 10

@@ -20,6 +20,8 @@ type Register struct {
 
 	mu      sync.Mutex
 	entered map[string]checkpoint.Writing // what the record says, by target table
+	said    uint32                        // the attempt of a cutover that the record says goodbye to
+	closed  []string                      // target tables for which a cutover closed the gate
 }
 
 // NewRegister returns the register of a process that opened the ledger under a name of its own.
@@ -49,13 +51,17 @@ func (r *Register) enter(ctx context.Context, marks map[string]sink.Mark) error 
 		return nil
 	}
 	w, err := r.ledger.EnterWriter(ctx, missing)
-	if err != nil {
-		return err
+	if err == nil {
+		r.keep(w)
 	}
+	return err
+}
+
+// keep remembers the record.
+func (r *Register) keep(w checkpoint.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.entered = maps.Clone(w.Targets)
-	return nil
+	r.entered, r.said = maps.Clone(w.Targets), w.Goodbye
 }
 
 // missing returns what the record does not say yet of these marks.
@@ -73,6 +79,67 @@ func (r *Register) missing(marks map[string]sink.Mark) map[string]checkpoint.Wri
 		}
 	}
 	return missing
+}
+
+// Heed obeys cutovers until ctx ends. While one asks for it, Heed looks every active, otherwise every
+// idle.
+func (r *Register) Heed(ctx context.Context, idle, active time.Duration) {
+	for rest := idle; ctx.Err() == nil; _ = task.Sleep(ctx, rest) {
+		c, err := r.ledger.Cutover(ctx)
+		if err != nil {
+			continue // whoever does not answer has not said goodbye
+		}
+		rest = idle
+		if c.Step.AsksWriters() {
+			rest = active
+		}
+		_ = r.obey(ctx, c) // if it fails, the next look repeats it
+	}
+}
+
+// obey closes the gate if a cutover hands the targets over, and opens it again if the attempt was
+// cancelled. It says goodbye once no request is in flight, and notes doubts as soon as there are any.
+func (r *Register) obey(ctx context.Context, c checkpoint.Cutover) error {
+	handsOver := c.Step.HandsOver() && !c.Rehearse
+	r.mu.Lock()
+	entered, said, closed := r.entered, r.said, r.closed
+	r.closed = nil
+	if handsOver {
+		r.closed = c.Targets
+	}
+	r.mu.Unlock()
+	if handsOver {
+		r.gate.Close(c.Targets...)
+	} else {
+		r.gate.Open(closed...)
+	}
+	doubts, quiet, news := map[string]checkpoint.Writing{}, true, false
+	for _, table := range c.Targets {
+		w, known := entered[table]
+		if !known {
+			continue
+		}
+		t := r.gate.Traffic(table)
+		quiet = quiet && !t.InFlight
+		doubts[table] = checkpoint.Writing{Doubt: t.Doubt, UnfencedDoubt: t.Unfenced}
+		news = news || !w.Covers(doubts[table])
+	}
+	attempt := uint32(0)
+	if handsOver && quiet && said != c.Attempt {
+		attempt = c.Attempt
+	}
+	if len(doubts) == 0 || attempt == 0 && !(news && c.Step.AsksWriters()) {
+		return nil
+	}
+	if err := r.writing.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer r.writing.Release(1)
+	w, err := r.ledger.NoteWriter(ctx, attempt, doubts)
+	if err == nil {
+		r.keep(w)
+	}
+	return err
 }
 
 // leaveTime bounds the last write of a process to its record.

@@ -32,7 +32,10 @@ func Run(ctx context.Context, o engine.Options) error {
 		watch := &engine.ClusterWatch{Retrier: common.Retrier, Ledger: o.Ledger, Ask: o.Cluster, Every: o.Timing.List, End: common.End}
 		all.Go("watch the cluster", func(context.Context) error { return watch.Run(engine.Until(watching)) })
 	}
+	heeding, unheeded := context.WithCancel(work) // until nothing is written any more, also after a drain has begun
+	all.Go("heed cutovers", func(context.Context) error { o.Register.Heed(heeding, o.Timing.Pass, o.Timing.Heed); return nil })
 	all.Go("tables", func(work context.Context) error {
+		defer unheeded()
 		defer finished.Set()
 		defer watched()
 		return w.follow(engine.Lifecycle{Drain: drain, Work: work})

@@ -35,14 +35,24 @@ type Target interface {
 	Cluster(ctx context.Context) (string, error)
 }
 
+// The periods in which a repair looks whether a cutover asks it to stop.
+const (
+	heedEvery = 2 * time.Second
+	heedSoon  = 250 * time.Millisecond
+)
+
 // Repairer repairs items of a table.
 type Repairer struct {
 	*sink.Repairer
 	register *fence.Register
+	heeding  *task.Group
+	unheed   context.CancelFunc
 }
 
 // Leave ends the repairer, though ctx may have ended. Nothing is repaired afterwards.
 func (r *Repairer) Leave(ctx context.Context) {
+	r.unheed()
+	_ = r.heeding.Wait()      // it does not fail
 	_ = r.register.Leave(ctx) // if it fails, the record of this process stays, which is safe
 }
 
@@ -50,6 +60,7 @@ func (r *Repairer) Leave(ctx context.Context) {
 // the ledger must know the table with this mapping, and the app profile must route to the ledger's
 // cluster. What is the beginning of its errors. The caller ends it with Leave.
 func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, target Target, what string) (*Repairer, error) {
+	whole := ctx
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
 	name := fmt.Sprintf("repair-%013x", uint64(task.Rand(ctx)*(1<<52))) // unique to this repairer
@@ -74,7 +85,10 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 	}
 	ledger.Heard(ctx, found.Description.At)
 	now := generations{ledger: ledger, table: t.From, mapping: cfg.Hash(t), late: cfg.Late(t)}
-	return &Repairer{register: register, Repairer: &sink.Repairer{
+	heeding, unheed := context.WithCancel(whole)
+	g := task.NewGroup(heeding, 0)
+	g.Go("heed cutovers", func(ctx context.Context) error { register.Heed(ctx, heedEvery, heedSoon); return nil })
+	return &Repairer{register: register, heeding: g, unheed: unheed, Repairer: &sink.Repairer{
 		Mapping: found.Mapping, Rows: target, Table: target, Owned: t.Owned, Had: state.HadGeneration,
 		Item: itemReader(source, t.From), Prove: register.Prove, Current: now.current, Former: now.former, Generation: now.admissible,
 		Now: ledger.Now}}, nil

@@ -85,8 +85,12 @@ func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time)
 		expires = cfg.Cutover.RequestExpires
 	}
 	p.Expires = now.Add(expires).UTC()
+	p.FenceFirst = cfg.Cutover.Fence == "before_switch"
 	for _, t := range tables {
 		p.Tables = append(p.Tables, t.From)
+		if cfg.DualWritten(t) && cfg.Late(t) == 0 {
+			p.FenceFirst = true // the application's own library has no record, so it says no goodbye
+		}
 		for _, target := range t.Targets() {
 			if !slices.Contains(p.Targets, target.Table) {
 				p.Targets = append(p.Targets, target.Table)

@@ -107,6 +107,10 @@ func (k *cutoverChecks) enters(c checkpoint.Cutover) {
 	case checkpoint.CutoverSwitching:
 		k.switched = k.entered
 		k.switching(c)
+	case checkpoint.CutoverDone:
+		if c.FencedAt.IsZero() {
+			k.d.fail("H145: done, and late writes are not rejected yet")
+		}
 	case checkpoint.CutoverCancelled:
 		if k.d.app.frozen {
 			k.d.fail("H92: attempt %d is cancelled, and the application is frozen", c.Attempt)
@@ -178,8 +182,8 @@ func (k *cutoverChecks) switching(c checkpoint.Cutover) {
 			d.fail("I9: switching with gate %s overridden", g.Name)
 		}
 	}
-	if c.FrozenAt.IsZero() || c.FencedAt.IsZero() || !d.app.frozen {
-		d.fail("H93: switching without a freeze, or a fence")
+	if c.FrozenAt.IsZero() || c.GoneAt.IsZero() || c.FencedAt.IsZero() == c.FenceFirst || !d.app.frozen {
+		d.fail("H93: switching without a freeze, goodbyes, or a fence")
 	}
 	for _, t := range k.tablesOf(c) {
 		s, name := t.State(), t.Source.Name
@@ -196,7 +200,7 @@ func (k *cutoverChecks) switching(c checkpoint.Cutover) {
 		}
 		pipeline := recordOf[pipelineRecord](d.Target.Row(model.StateTable, "default/pipeline"))
 		for _, family := range d.Target.Families(t.Mapping.Table) {
-			if n, own, _ := sink.ParseFence(pipeline.Ledger, family); own && n < c.Fences[t.Mapping.Table] && d.fences.published[t.Mapping.Table+"/"+family] != nil {
+			if n, own, _ := sink.ParseFence(pipeline.Ledger, family); own && n < max(c.Raised[t.Mapping.Table], c.Fences[t.Mapping.Table]) && d.fences.published[t.Mapping.Table+"/"+family] != nil {
 				d.fail("H35: switching while family %s stands", family)
 			}
 		}

@@ -173,7 +173,8 @@ const verifyWithin = 15 * time.Minute
 
 func (d *cutoverRun) plan(p float64) checkpoint.CutoverPlan {
 	plan := checkpoint.CutoverPlan{
-		Hash: "h1", Rehearse: p > 0.9 && !d.o.Calm, WhenReady: p < 0.5, Approved: p < 0.3, WatchFor: d.watchFor,
+		FenceFirst: int(p*10000)%4 == 0,
+		Hash:       "h1", Rehearse: p > 0.9 && !d.o.Calm, WhenReady: p < 0.5, Approved: p < 0.3, WatchFor: d.watchFor,
 		Deadlines: checkpoint.CutoverDeadlines{Freeze: 3 * time.Minute, Drain: 12*time.Minute + 2*d.Late, Verify: verifyWithin, Fence: 6 * time.Minute},
 		Expires:   d.World.Now().Add(time.Hour),
 	}

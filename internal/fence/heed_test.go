@@ -1,0 +1,94 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
+)
+
+// slow is a target that answers when it is released.
+type slow struct{ released task.Event }
+
+func (s slow) Apply(ctx context.Context, _ *sink.Request) (bool, error) {
+	return true, s.released.Wait(ctx)
+}
+
+// D10: a process that sees the halt sends nothing more, and says goodbye once each request has its
+// answer. A cancel opens the gate again, and the next attempt needs another goodbye.
+func TestH145_GoodbyeComesAfterTheLastAnswer(t *testing.T) {
+	play(t, func(ctx context.Context, f fence.Fence, _ *families) {
+		if err := f.Open(ctx, "t"); err != nil {
+			t.Fatal(err)
+		}
+		r := fence.NewRegister(f.Ledger)
+		right := func(context.Context) error { return nil }
+		stamps, err := r.Prove(ctx, []string{"t"}, right)
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := func(attempt uint32, step checkpoint.CutoverStep) {
+			t.Helper()
+			_, err := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+				c.Attempt, c.Step, c.Targets = attempt, step, []string{"t"}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		wants := func(when string, goodbye uint32, doubt uint64, sends bool) {
+			t.Helper()
+			if err := task.Sleep(ctx, 3*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			all, err := f.Ledger.Writers(ctx)
+			if err != nil || len(all) != 1 || all[0].Goodbye != goodbye || all[0].Targets["t"].Doubt != doubt {
+				t.Errorf("%s: %+v, %v, want goodbye %d", when, all, err, goodbye)
+			}
+			done := task.NewEvent(ctx)
+			done.Set()
+			m := transform.RowMutation{Table: "t", Row: "k", Version: "1"}
+			if _, err := sink.Execute(ctx, stamps, slow{done}, nil, &m); errors.Is(err, sink.ErrFenced) == sends {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		heeding, stop := context.WithCancel(ctx)
+		g := task.NewGroup(ctx, 0)
+		g.Go("heed", func(context.Context) error { r.Heed(heeding, 2*time.Second, 250*time.Millisecond); return nil })
+		step(1, checkpoint.CutoverDrain)
+		wants("in the drain", 0, 0, true)
+		released := task.NewEvent(ctx)
+		g.Go("write", func(ctx context.Context) error {
+			m := transform.RowMutation{Table: "t", Row: "k", Version: "1"}
+			_, err := sink.Execute(ctx, stamps, slow{released}, nil, &m)
+			return err
+		})
+		if err := task.Sleep(ctx, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		step(1, checkpoint.CutoverFence)
+		wants("with a request in flight", 0, 0, false)
+		released.Set()
+		wants("without one", 1, 0, false)
+		step(1, checkpoint.CutoverCancelling)
+		wants("after a cancel", 1, 0, true)
+		_, _ = sink.Execute(ctx, stamps, unanswered{}, nil, &transform.RowMutation{Table: "t", Row: "k", Version: "1"})
+		step(2, checkpoint.CutoverChecks)
+		wants("in the next checks", 1, 1000, true)
+		step(2, checkpoint.CutoverFence)
+		wants("in the next attempt", 2, 1000, false)
+		step(2, checkpoint.CutoverWatching)
+		wants("after the switch", 2, 1000, false)
+		stop()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
