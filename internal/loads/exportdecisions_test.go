@@ -192,6 +192,23 @@ func TestTheOldestExportIsNamed(t *testing.T) {
 	}
 }
 
+// The adoption makes images young: an export that is older than the bound is taken with windows
+// up to after the adoption.
+func TestAnOldExportWithWindows(t *testing.T) {
+	for adopted, refused := range map[time.Duration]bool{time.Hour: false, 9 * 24 * time.Hour: true} {
+		play(t, "{}", func(ctx context.Context, s *scene) {
+			s.begin(ctx)
+			s.older(ctx, adopted)
+			begin := noon.Add(-ImageAge(s.cfg)/2 - time.Minute)
+			o := s.operator("Orders")
+			o.source.exports[at+"full"], o.source.exports[at+"w"] = full(begin), window(begin, noon)
+			if told := s.refusalOf(ctx, o, Request{From: []string{at + "full", at + "w"}}); (told != nil) != refused {
+				t.Errorf("adopted %s ago: %+v", adopted, told)
+			}
+		})
+	}
+}
+
 // The cost of a future export is shown, and no scan is estimated instead. If an export cannot be
 // made, the error names the table and the fix.
 func TestADryRunOfAnExportThatIsToBeMade(t *testing.T) {

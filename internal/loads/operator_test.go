@@ -362,15 +362,39 @@ func TestARedoIsAskedFirst(t *testing.T) {
 	})
 }
 
-// A start with --yes also approves the sweep after the copy.
+// A start with --yes also approves the sweep after the copy, whatever it copies.
 func TestAStartMayAllowTheSweep(t *testing.T) {
+	for name, r := range map[string]Request{"a scan": {}, "an export": {From: []string{at + "full"}}, "a requested export": {From: []string{"s3://bucket/p"}, Wish: true}} {
+		for _, yes := range []bool{true, false} {
+			play(t, "{}", func(ctx context.Context, s *scene) {
+				s.begin(ctx)
+				s.older(ctx, 48*time.Hour)
+				o := s.operator("Orders")
+				o.source.exports[at+"full"] = full(noon.Add(-time.Hour))
+				o.Yes, r.Action = yes, ActionStart
+				if s.check(o.Steer(ctx, r)); s.state(ctx).Load.Sweep.Approved != yes {
+					t.Errorf("%s, yes %v: %+v", name, yes, s.state(ctx).Load.Sweep)
+				}
+			})
+		}
+	}
+}
+
+// A cancel is asked about where a load runs, table by table, and an answer allows no sweep.
+func TestACancelIsAskedFirst(t *testing.T) {
 	play(t, "{}", func(ctx context.Context, s *scene) {
 		s.begin(ctx)
+		s.follow(ctx)
 		s.lose(ctx)
-		o := s.operator("Orders")
-		o.Yes = true
-		if s.check(o.Steer(ctx, Request{Action: ActionStart})); !s.state(ctx).Load.Sweep.Approved {
-			t.Errorf("%+v", s.state(ctx).Load.Sweep)
+		for _, running := range []bool{false, true} {
+			if running {
+				s.steer(ctx, Request{Action: ActionStart})
+			}
+			o := s.operator("")
+			s.check(o.Steer(ctx, Request{Action: ActionCancel}))
+			if asked := len(o.asked) == 1 && strings.HasPrefix(o.asked[0], "Cancel the load of table Orders?"); asked != running || !running && len(o.asked) > 0 || s.state(ctx).Load.Sweep.Approved {
+				t.Errorf("running %v: asked %q", running, o.asked)
+			}
 		}
 	})
 }
