@@ -2,12 +2,13 @@ package checkpoint
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
 
-// An application that writes the target may write late for changes of an earlier generation. Its writes
-// are waited for from the adoption on; before the first gap there is no earlier generation.
+// An application that writes the target may write late for changes of an earlier generation. Its
+// writes are waited for from the adoption on. Before the first gap there is no earlier generation.
 func TestALoadWaitsForLateWrites(t *testing.T) {
 	adopted := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	const late = 5 * time.Minute
@@ -38,8 +39,9 @@ func TestALoadWaitsForLateWrites(t *testing.T) {
 	}
 }
 
-// Images from before the first read of the stream must not be older than the stream. If the rows of all
-// roots are gone, that was checked when the load began, and only a load that runs may rely on it.
+// Images from before the first read of the stream must not be older than the stream. If the rows of
+// all roots are gone, that was checked when the load began, and only a load that runs may rely on
+// it.
 func TestALoadThatOutlivesTheRoots(t *testing.T) {
 	began := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	running := Load{Generation: 7, Parts: 1, StartedAt: began}
@@ -68,8 +70,8 @@ func TestAnExportThatIsDatedAhead(t *testing.T) {
 	}
 }
 
-// An attempt is the same only with the same number, generation and time. Another attempt, and a failure,
-// discard the export of the attempt before.
+// An attempt is the same only with the same number, generation and time. Another attempt, and a
+// failure, discard the export of the attempt before.
 func TestWhatAnAttemptDiscards(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	begun := func() TableState {
@@ -98,9 +100,9 @@ func TestWhatAnAttemptDiscards(t *testing.T) {
 	}
 }
 
-// What a gap lost is known from the first raise that counted it. A later one with more shards begins
-// earlier, or at an unknown time; one without shards changes nothing.
-func TestALossThatIsKnownAlready(t *testing.T) {
+// A loss during a load of windows that is not complete begins as early as those windows. A gap that
+// ended a generation before the base needs no load.
+func TestWhatALossNeeds(t *testing.T) {
 	lost := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	windows := Load{Generation: 7, Parts: 1, Export: Export{Address: "w", From: lost.Add(-3 * time.Hour), At: lost}}
 	for name, c := range map[string]struct {
@@ -135,5 +137,30 @@ func TestWidenedKinds(t *testing.T) {
 		if got := c.first.widen(c.second); got != c.want {
 			t.Errorf("%q and %q: %q, want %q", c.first, c.second, got, c.want)
 		}
+	}
+}
+
+// Rows of every generation between the loss of a ledger and the next raise may be of the lost
+// ledger, however many gaps ended the same generation. Generations of forgotten gaps are kept, each
+// once.
+func TestGenerationsOfALostLedger(t *testing.T) {
+	s := TableState{Generation: 9, Gaps: []DeclaredGap{{Kind: KindLedgerLost, Generation: 5}, {Kind: KindStream, Shard: "a", Generation: 5}}}
+	for generation, had := range map[uint32]bool{4: true, 5: true, 7: true, 8: true, 9: true, 10: false} {
+		if s.HadGeneration(generation) != had {
+			t.Errorf("generation %d: %v", generation, !had)
+		}
+	}
+	s = TableState{Generation: 3}
+	for n := range 3 * keptGaps {
+		noteGap(&s, DeclaredGap{Kind: KindTargetLost, Reason: fmt.Sprint(n), Generation: 3})
+	}
+	if len(s.Gaps) != keptGaps || len(s.Earlier) != 1 || s.GapCount != 3*keptGaps {
+		t.Errorf("%d gaps are listed, of %d; earlier generations %v", len(s.Gaps), s.GapCount, s.Earlier)
+	}
+	for n := range uint32(keptGenerations + 2*keptGaps) {
+		noteGap(&s, DeclaredGap{Kind: KindTargetLost, Generation: 4 + n})
+	}
+	if len(s.Earlier) != keptGenerations || s.HadGeneration(4) || !s.HadGeneration(keptGenerations) {
+		t.Errorf("%d earlier generations, from %d on", len(s.Earlier), s.Earlier[0])
 	}
 }

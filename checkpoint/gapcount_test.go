@@ -227,3 +227,38 @@ func TestWhichGenerationsALedgerHasHad(t *testing.T) {
 		})
 	}
 }
+
+// What a gap lost is known to its worker. Other shards that are gaps now may have lost more, or
+// nobody knows since when. Without such shards the known time stays.
+func TestALossBeginsWithTheEarliestShard(t *testing.T) {
+	known := begin.Add(3 * time.Hour)
+	for name, c := range map[string]struct {
+		second time.Duration // up to when the second shard was applied; 0: it was never read, -1: it is no gap
+		want   time.Time
+	}{
+		"the first alone":      {-1, known},
+		"the second is behind": {2 * time.Hour, begin.Add(2*time.Hour - checkpoint.Slack)},
+		"the second is ahead":  {10 * time.Hour, known},
+		"it was never read":    {0, time.Time{}},
+	} {
+		virtually(t, func(ctx context.Context, p *place) {
+			_, a := p.worker("a")
+			create(t, ctx, a, shard("a", ""), shard("b", ""))
+			_, err := a.UpdateTable(ctx, source, loadedOnce)
+			check(t, err)
+			gap := trimmedAt(t, ctx, a, "a", begin.Add(4*time.Hour))
+			switch {
+			case c.second > 0:
+				trimmedAt(t, ctx, a, "b", begin.Add(c.second))
+			case c.second == 0:
+				check(t, take(t, ctx, a, "b").Declare(ctx, checkpoint.Trimmed, "trimmed"))
+			}
+			gap.LostFrom = known
+			state, err := a.Raise(ctx, source, 1, gap, nil)
+			check(t, err)
+			if !state.LostFrom.Equal(c.want) || (state.Kind == checkpoint.KindStream) == c.want.IsZero() {
+				t.Errorf("%s: lost from %s, %s", name, state.LostFrom, state.Kind)
+			}
+		})
+	}
+}

@@ -87,8 +87,8 @@ func TestStepsOfAVerify(t *testing.T) {
 	}
 }
 
-// What a verify keeps of those before it: their results, and how far their rows are removed. Its sums
-// are those of all phases that are complete.
+// What a verify keeps of those before it: their results, and how far their rows are removed. Its
+// sums are those of all phases that are complete.
 func TestWhatAVerifyKeeps(t *testing.T) {
 	s := compared()
 	check(t, s.BeginVerify(5, comparing))
@@ -195,8 +195,8 @@ func TestTheVerdictOfAResult(t *testing.T) {
 	}
 }
 
-// The rows of verifies that are over are removed, but the findings of the last result are kept until
-// another verify has one. A verify that runs keeps everything.
+// The rows of verifies that are over are removed, but the findings of the last result are kept
+// until another verify has one. A verify that runs keeps everything.
 func TestRowsOfVerifies(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		a := openOn(t, ctx, p.store, "a", lease)

@@ -120,6 +120,9 @@ func TestFindingsThatCannotBeRead(t *testing.T) {
 		}
 		names = append(names, name)
 	}
+	if err := l.PutVerifyData(t.Context(), table, names[0]+"1", []byte(`["another cell, whose name begins alike"]`)); err != nil {
+		t.Fatal(err)
+	}
 	part.Kept = names
 	if err := Index(t.Context(), l, table, []checkpoint.Part{part}); err != nil {
 		t.Fatal(err)

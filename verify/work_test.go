@@ -400,7 +400,7 @@ func TestRoomOfAPart(t *testing.T) {
 	c := w.comparison()
 	c.Bounds = Bounds{Findings: 20, Candidates: 4}
 	c.Applied = func(context.Context, time.Time) (bool, error) { asked++; return true, nil }
-	for before, want := range map[Counts]struct{ found, asked int }{{}: {20, 5}, {Missing: 18}: {2, 1}, {Missing: 15, Extra: 10, LeftOut: 10}: {5, 2}, {Missing: 20}: {0, 0}} {
+	for before, want := range map[Counts]struct{ found, asked int }{{}: {20, 5}, {Missing: 18}: {2, 1}, {Missing: 15, Extra: 10, LeftOut: 10}: {5, 2}, {Missing: 20}: {0, 0}, {InFlight: 18}: {2, 1}} {
 		asked = 0
 		end, found, err := (&Work{Comparison: c, Look: true}).source(t.Context(), 0, 1, Progress{Counts: before})
 		if err != nil || len(found) != want.found || end.Missing != before.Missing+30 || end.LeftOut != before.LeftOut+30-int64(want.found) || asked != want.asked {

@@ -29,8 +29,8 @@ func (s *scene) witnessed(source string) *checkpointtest.Memory {
 }
 
 // A repair removes an extra row that this migration wrote. It removes other rows only where that is
-// allowed, and says how many. Beside another migration no extra row is removed, because it may be that
-// one's; other rows are repaired.
+// allowed, and says how many. Beside another migration no extra row is removed, because it may be
+// that one's; other rows are repaired.
 func TestWhichExtraRowsARepairRemoves(t *testing.T) {
 	written := func(s *scene) { delete(s.Source.Items["Orders"], "c") }
 	bare := func(s *scene) {
@@ -80,8 +80,8 @@ func TestWhichExtraRowsARepairRemoves(t *testing.T) {
 	}
 }
 
-// A repair fixes what its own comparison found. If that comparison ends without a result, the findings of
-// an earlier one are left as they are.
+// A repair fixes what its own comparison found. If that comparison ends without a result, the
+// findings of an earlier one are left as they are.
 func TestARepairNeedsItsOwnComparison(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Damage("orders", "c", "d", "total", "x")
@@ -122,8 +122,8 @@ func TestARepairLeavesRowsInFlight(t *testing.T) {
 	})
 }
 
-// What follows differences depends on who writes the rows. In mode topic the appliers do, so no row is
-// repaired by itself. After the application has left the source nothing follows.
+// What follows differences depends on who writes the rows. In mode topic the appliers do, so no row
+// is repaired by itself. After the application has left the source nothing follows.
 func TestWhatFollowsDifferences(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Damage("orders", "c", "d", "total", "x")
@@ -142,8 +142,8 @@ func TestWhatFollowsDifferences(t *testing.T) {
 	})
 }
 
-// A verdict is about the last verify: an older result says nothing of one that was cancelled. Findings
-// that cannot be read are not repaired, and count as left.
+// A verdict is about the last verify: an older result says nothing of one that was cancelled.
+// Findings that cannot be read are not repaired, and count as left.
 func TestWhatAVerdictIsAbout(t *testing.T) {
 	dirty := ended(func(r *checkpoint.VerifyResult) { r.Missing = 1 })
 	for name, c := range map[string]struct {

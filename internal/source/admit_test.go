@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// A requested load waits, or may begin, or never may. A scan always waits. Windows alone must also repair
-// the gap.
+// A requested load waits, or may begin, or never may. A scan always waits. Windows alone must also
+// repair the gap.
 func TestWhenARequestedLoadMayBegin(t *testing.T) {
 	full := checkpoint.Load{Export: checkpoint.Export{Address: "/e", At: noon}}
 	windows := checkpoint.Load{Export: checkpoint.Export{Address: "/w", From: noon.Add(-2 * time.Hour), At: noon}}
@@ -54,8 +54,8 @@ func TestHowOldImagesMayBe(t *testing.T) {
 	}
 }
 
-// The command that requests the next window covers whole minutes up to the wanted time. It names the time
-// from which the service accepts it.
+// The command that requests the next window covers whole minutes up to the wanted time. It names
+// the time from which the service accepts it.
 func TestTheNextWindow(t *testing.T) {
 	d := backfill.Description{ARN: ordersARN, At: noon}
 	for name, c := range map[string]struct {
@@ -104,8 +104,8 @@ func TestWhereAnExportIs(t *testing.T) {
 	}
 }
 
-// A plan takes images that the adoption makes young, by the time of the first export. It takes windows
-// alone only for a gap.
+// A plan takes images that the adoption makes young, by the time of the first export. It takes
+// windows alone only for a gap.
 func TestPlansOfOldImages(t *testing.T) {
 	full := checkpoint.Export{Address: "/e/full", ARN: ordersARN + "/export/full", At: noon}
 	window := checkpoint.Export{Address: "/e/window", ARN: ordersARN + "/export/window", From: noon, At: noon.Add(time.Hour)}
