@@ -75,8 +75,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// The command joins a verify in progress. It refuses a table that no worker follows. Without
-// waiting it leaves the verify to the workers.
+// The command joins a verify in progress, and leaves a paused one as it is. It refuses a table that
+// no worker follows. Without waiting it leaves the verify to the workers.
 func TestBeginning(t *testing.T) {
 	playScene(t, func(s *scene) {
 		d, code := s.begin(func(o *Operator) { o.Waits = false })
@@ -84,6 +84,14 @@ func TestBeginning(t *testing.T) {
 		if code != "" || d.Tables[0].State != StateRunning || p == nil || p.Parts.Total == 0 || p.Parts.Done != 0 || p.Estimate == nil || *p.Estimate != 1000 || p.Way == "" {
 			t.Errorf("%s: %+v", code, p)
 		}
+		_, err := s.Ledger.PauseVerify(s.Ctx, "Orders")
+		s.Must(err)
+		d, code = s.begin(func(o *Operator) { o.Waits = false })
+		if v := s.Table("Orders").Verify; code != "" || d.Tables[0].State != StatePaused || v.Number != 2 || v.Paused == "" {
+			t.Errorf("a verify that is paused: %s: %+v", code, v)
+		}
+		_, err = s.Ledger.ResumeVerify(s.Ctx, "Orders")
+		s.Must(err)
 		d, code = s.begin(nil)
 		if code != "" || d.Tables[0].State != StateDone || s.Table("Orders").Verify.Number != 2 || s.stderr.String() != "Orders: resumed the running verify\n" {
 			t.Errorf("%s: %s, %s", code, d.Tables[0].State, &s.stderr)

@@ -80,7 +80,7 @@ func (a *archive) Report(ctx context.Context, arn string) (backfill.ExportReport
 func (a *archive) open(_ context.Context, address string) (exports.Store, string, error) {
 	id, ok := strings.CutPrefix(address, "s3://bucket/deep//er/AWSDynamoDB/")
 	if !ok {
-		return nil, "", errors.New("another address")
+		return nil, "", &exports.Error{Place: address, What: "no manifest", Fix: "f"}
 	}
 	if a.opens != nil {
 		return nil, "", a.opens

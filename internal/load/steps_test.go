@@ -149,13 +149,20 @@ func (a absent) ReadMarks(ctx context.Context, table string, r sink.Range, unmar
 }
 
 // A former table that is deleted during its sweep has no rows left. A missing target table is a
-// failure, and so is a part without a range in the plan.
+// failure, and so are a part without a range in the plan and progress that cannot be saved.
 func TestAPartOfASweepWithoutItsTable(t *testing.T) {
 	for name, c := range map[string]struct {
 		gone  string
 		index int
+		ended bool
 		fails bool
-	}{"nothing is gone": {"", 0, false}, "a former table is gone": {"former", 1, false}, "a target table is gone": {"orders", 0, true}, "no range": {"", 2, true}} {
+	}{
+		"nothing is gone":        {},
+		"a former table is gone": {gone: "former", index: 1},
+		"a target table is gone": {gone: "orders", fails: true},
+		"no range":               {index: 2, fails: true},
+		"its lease has ended":    {ended: true, fails: true},
+	} {
 		loads(t, func(ctx context.Context, s *loadScene) {
 			s.sealed(ctx, 1)
 			s.change(ctx, func(state *checkpoint.TableState) {
@@ -167,7 +174,11 @@ func TestAPartOfASweepWithoutItsTable(t *testing.T) {
 			l.target = absent{s.target, c.gone}
 			drain, cancel := task.WithTimeout(ctx, time.Minute)
 			defer cancel()
-			if _, err := l.sweep(engine.Lifecycle{Drain: drain, Work: ctx}, s.state(ctx), s.part(ctx, c.index), &engine.Right{}); (err != nil) != c.fails {
+			lease := s.part(ctx, c.index)
+			if c.ended {
+				s.check(lease.Finish(ctx, checkpoint.PartProgress{}))
+			}
+			if _, err := l.sweep(engine.Lifecycle{Drain: drain, Work: ctx}, s.state(ctx), lease, &engine.Right{}); (err != nil) != c.fails {
 				t.Errorf("%s: %v", name, err)
 			}
 		})

@@ -226,12 +226,12 @@ func TestOf(t *testing.T) {
 				t.Error(err)
 			}
 			note(func(s *checkpoint.TableState) {
-				s.Generation, s.Adopted, s.AdoptedAt, s.Former = 9, 9, time.Now(), []checkpoint.Former{{Text: r.Mapping.Describe()}, {Text: "unreadable"}}
+				s.Generation, s.Adopted, s.AdoptedAt, s.Former = 9, 9, time.Now(), []checkpoint.Former{{Text: r.Mapping.Describe()}, {Text: "unreadable"}, {Text: r.Mapping.Describe()}}
 			})
 			if n, err := r.Current(t.Context()); n != 9 || err != nil {
 				t.Errorf("generation %d, %v", n, err)
 			}
-			if former, err := r.Former(t.Context()); err != nil || len(former) != 1 || former[0].Mapping.Source != "Orders" {
+			if former, err := r.Former(t.Context()); err != nil || len(former) != 2 || former[0].Mapping.Source != "Orders" {
 				t.Errorf("%+v, %v", former, err)
 			}
 			var unready *checkpoint.NotAdmissible
