@@ -219,6 +219,27 @@ func TestH110_HaltIsForOneAttempt(t *testing.T) {
 	}
 }
 
+// The shards of a table are read often for an attempt that is about to freeze the application, until
+// it is over. A driver that slept does not begin that again.
+func TestAFreezeIsNear(t *testing.T) {
+	s := checkpoint.TableState{}
+	check(t, s.Approach(2))
+	if !s.FreezeNear() {
+		t.Error("the attempt is not known")
+	}
+	check(t, s.Unhalt(2))
+	if s.FreezeNear() {
+		t.Error("the attempt is over")
+	}
+	if err := s.Approach(2); !errors.Is(err, checkpoint.ErrCutover) || s.FreezeNear() {
+		t.Errorf("an attempt that is over: %v", err)
+	}
+	check(t, s.Approach(3))
+	if check(t, s.Approach(0)); s.FreezeNear() {
+		t.Error("no attempt is near")
+	}
+}
+
 // H78, H113: nothing is leased of a table that is halted, but parts of a verify.
 func TestH78_H113_NothingIsLeasedOfAHaltedTable(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {

@@ -16,6 +16,9 @@ type Halt struct {
 	// Over is the last cancelled attempt. A delayed driver of that attempt can no longer halt the
 	// table.
 	Over uint32 `json:"over,omitempty"`
+	// Near is the attempt that is about to freeze the application, or has frozen it: every shard is
+	// read more often.
+	Near uint32 `json:"near,omitempty"`
 	// Switched reports that the application no longer uses the source. It is never reset.
 	Switched bool `json:"switched,omitempty"`
 	// Done reports that the watch for stragglers is over. No worker starts again.
@@ -24,6 +27,19 @@ type Halt struct {
 
 // Halted reports whether replicator must not write rows of the table.
 func (s *TableState) Halted() bool { return s.Halt.On || s.Halt.Switched || s.Halt.Done }
+
+// FreezeNear reports whether an attempt is about to freeze the application, or has frozen it.
+func (s *TableState) FreezeNear() bool { return s.Halt.Near > s.Halt.Over }
+
+// Approach records which attempt is about to freeze the application; 0: none is. It fails if that
+// attempt was cancelled.
+func (s *TableState) Approach(attempt uint32) error {
+	if attempt > 0 && attempt <= s.Halt.Over {
+		return &CutoverError{"begin the freeze of", "the attempt was cancelled", "see replicator cutover check"}
+	}
+	s.Halt.Near = attempt
+	return nil
+}
 
 // HaltFor halts the table for an attempt. It fails if that attempt was cancelled or a later one has
 // halted the table.

@@ -49,6 +49,11 @@ func (s *Sighted) seen(attempt uint32) *big.Int {
 	return seen
 }
 
+// Since reports whether more canaries were read than before.
+func (s Sighted) Since(before Sighted) bool {
+	return s.Canary != before.Canary || s.Canaries != before.Canaries
+}
+
 // Unseen returns how many of an attempt's first n canaries were read in no shard of a stream.
 func Unseen(shards []Shard, label string, attempt uint32, n int) int {
 	all := new(big.Int)

@@ -64,7 +64,7 @@ func TestOneOfTwoRowsIsNotNone(t *testing.T) {
 // TestARehearsalHindersNoDualWrites: a rehearsal neither stops nor switches the application. The
 // fence's family that writers use is dropped only after the witness names the next one.
 func TestARehearsalHindersNoDualWrites(t *testing.T) {
-	s := start(t, ranked+"cutover: { listings_apart: 1s, ready_when: { lag_held_for: 0s } }\n")
+	s := start(t, ranked+"cutover: { ready_when: { lag_held_for: 0s } }\n")
 	s.replicate(t) // the copy, and the witness that writers read
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -213,7 +213,7 @@ type Cutover struct {
 	ReadyWhen      ReadyWhen        `key:"ready_when"`                                                      // gates that must be ready before the application's writes are frozen
 	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                // how long a requested cutover may wait for approval, for its hours and for its gates
 	Deadlines      CutoverDeadlines `key:"deadlines"`                                                       // deadlines of the steps before the switch. If one passes, the cutover is cancelled and the application resumes
-	ListingsApart  time.Duration    `key:"listings_apart" default:"2m" min:"1s" max:"1h"`                   // time between the two equal listings of a stream that prove a drain
+	ListingsApart  time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`  // has no effect; see listing_bound
 	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                    // how late the stream may list a child shard after its parent has ended
 	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"` // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, and no process has to answer
 	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                      // how long workers watch the stream for late writers after the switch
@@ -237,8 +237,7 @@ type CutoverDeadlines struct {
 	Fence  time.Duration `key:"fence" default:"2m" min:"1s" max:"1d"`   // until replicator's in-flight writes are rejected
 }
 
-// CutoverHooks are the hooks: commands, with paths relative to the configuration's folder, or
-// https:// addresses.
+// CutoverHooks are https:// addresses, or commands with paths relative to the configuration's folder.
 type CutoverHooks struct {
 	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and succeeds when none is in flight
 	Switch         string `key:"switch" check:"hook" unset:"no cutover can be started"`          // moves the application to the target

@@ -3,6 +3,7 @@ package config
 import (
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
@@ -54,15 +55,16 @@ func (d *decoder) checkHooks(c *Config) {
 	}
 }
 
-// shortListings is the interval in seconds below which two equal listings prove little.
-const shortListings = 60
-
 func warnOfCutover(c *Config) (found diag.List) {
-	if c.Cutover.Hooks.Given() && c.Cutover.ListingsApart.Seconds() < shortListings {
-		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listings_apart"),
-			What:  "two listings of a stream only " + FormatDuration(c.Cutover.ListingsApart) + " apart do not prove a drain",
-			Cause: "DynamoDB lists a new shard some time after it begins. A shard that both listings miss is not drained",
-			Fix:   "write listings_apart: 2m, or remove it; use less only in tests on emulators"})
+	if bound := c.Cutover.ListingBound; c.Cutover.Hooks.Given() && bound < time.Minute {
+		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listing_bound"),
+			What:  "a child shard may be listed later than " + FormatDuration(bound) + " after its parent's end",
+			Cause: "DynamoDB lists a new shard some time after it begins. A shard that is listed too late is not drained",
+			Fix:   "write listing_bound: 2m, or remove it; use less only in tests on emulators"})
+	}
+	if c.Cutover.ListingsApart > 0 {
+		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listings_apart"), What: "cutover.listings_apart has no effect",
+			Cause: "a cutover lists no shards while writes are frozen", Fix: "remove it; see cutover.listing_bound"})
 	}
 	return found
 }

@@ -200,6 +200,7 @@ func TestADriverGivesItsLeaseBack(t *testing.T) {
 			s.Must(err)
 			return l
 		}
+		s.Source.Blind = true // so that the drain lasts
 		s.start(plan())
 		if s.drive(at(checkpoint.CutoverFreeze)); lease().Owner() != "" {
 			t.Errorf("%s holds the lease after its last pass", lease().Owner())

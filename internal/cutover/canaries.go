@@ -25,6 +25,9 @@ func (v *drive) removeCanaries(ctx context.Context, c checkpoint.Cutover) error 
 			return fmt.Errorf("remove canaries of table %s: %w", source, err)
 		}
 	}
+	if err := v.approach(ctx, c, 0); err != nil {
+		return err
+	}
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Canaries = false; return nil })
 	return err
 }

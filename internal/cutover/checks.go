@@ -39,7 +39,13 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		if !c.WhenReady {
 			return v.cancel(ctx, c, now, "%s", why)
 		}
+		if err := v.approach(ctx, c, 0); err != nil {
+			return err
+		}
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Await(now, why) })
+		return err
+	}
+	if err := v.near(ctx, c); err != nil {
 		return err
 	}
 	if !raised(c) {
@@ -68,6 +74,25 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) {
 		c.Gates, c.Verified, c.Parked, c.Unmapped = gates, known.verified, known.parked, known.unmapped
 	})
+}
+
+// near lets workers read the shards often from now on. That ends as the canaries are removed, which
+// this records.
+func (v *drive) near(ctx context.Context, c checkpoint.Cutover) error {
+	if err := v.noteCanaries(ctx, c); err != nil {
+		return err
+	}
+	return v.approach(ctx, c, c.Attempt)
+}
+
+// approach records in all tables which attempt is about to freeze the application; 0: none is.
+func (v *drive) approach(ctx context.Context, c checkpoint.Cutover, attempt uint32) error {
+	for _, source := range c.Tables {
+		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.Approach(attempt) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mostParked bounds the items, by their hashes, that a record names as left behind.

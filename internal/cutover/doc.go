@@ -79,7 +79,7 @@ type Settings struct {
 	Silent time.Duration // a process may take to say goodbye while the application is frozen; 2 s
 	Ask    time.Duration // between two looks for its answer; 200 ms
 	Quiet  time.Duration // W: empty pages of a shard without a canary; 20 s
-	Lists  time.Duration // between two listings that have to be equal; 2 min
+	Brisk  time.Duration // between two looks while the application is frozen; 200 ms
 }
 
 func (s Settings) orDefault() Settings {
@@ -96,7 +96,7 @@ func (s Settings) orDefault() Settings {
 	or(&s.Silent, 2*time.Second)
 	or(&s.Ask, 200*time.Millisecond)
 	or(&s.Quiet, 20*time.Second)
-	or(&s.Lists, 2*time.Minute)
+	or(&s.Brisk, 200*time.Millisecond)
 	or(&s.Ready.Lease, 20*time.Second)
 	return s
 }

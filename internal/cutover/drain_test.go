@@ -1,38 +1,54 @@
 package cutover
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
-// A shard proves itself by a canary of this attempt alone, read by somebody who holds its lease, and
-// with nothing that settles.
+// shardOf is a shard that is read, and read to its tip.
+func shardOf(id, parent string) checkpoint.Shard {
+	sh := ready().Shards[0]
+	sh.ID, sh.Parent, sh.CaughtUp, sh.Position, sh.Applied = id, parent, true, cdc.SequenceOf(100), 7
+	return sh
+}
+
+// doneShard was read to its end.
+func doneShard(id, parent string, complete bool) checkpoint.Shard {
+	sh := shardOf(id, parent)
+	sh.State, sh.Owner, sh.Complete = checkpoint.Done, "", complete
+	return sh
+}
+
+// seen is a shard that gave the canary of an attempt.
+func seen(sh checkpoint.Shard, attempt uint32, canary int) checkpoint.Shard {
+	sh.Sighted.See(attempt, canary)
+	return sh
+}
+
+// A canary of this attempt alone proves a shard: it is committed once everything before it is
+// applied and settled. So it does not matter who reads the shard, or whether it has ended since.
 func TestHowAShardIsProved(t *testing.T) {
 	s := Settings{}.orDefault()
 	for name, c := range map[string]struct {
 		change func(sh *checkpoint.Shard)
 		how    string
 	}{
-		"canary":          {func(sh *checkpoint.Shard) {}, "a canary"},
-		"of another":      {func(sh *checkpoint.Shard) { sh.Sighted.Canary = 2 }, ""},
-		"nobody reads":    {func(sh *checkpoint.Shard) { sh.Owner = "" }, ""},
-		"it settles":      {func(sh *checkpoint.Shard) { sh.Settling.Changes = 1 }, ""},
-		"its end settles": {func(sh *checkpoint.Shard) { sh.EndedAt = noon }, ""},
-		"waiting":         {func(sh *checkpoint.Shard) { sh.State = checkpoint.Waiting }, ""},
-		"a gap":           {func(sh *checkpoint.Shard) { sh.State, sh.Generation = checkpoint.Gap, 5 }, ""},
-		"a filled gap":    {func(sh *checkpoint.Shard) { sh.State, sh.Generation = checkpoint.Gap, 4 }, "a gap that the load of generation 5 filled"},
-		"done too late":   {func(sh *checkpoint.Shard) { sh.State = checkpoint.Done }, ""},
+		"canary":              {func(sh *checkpoint.Shard) {}, "a canary"},
+		"of another":          {func(sh *checkpoint.Shard) { sh.Sighted.Canary = 2 }, ""},
+		"nobody reads":        {func(sh *checkpoint.Shard) { sh.Owner = "" }, "a canary"},
+		"later ones settle":   {func(sh *checkpoint.Shard) { sh.Settling.Changes = 1 }, "a canary"},
+		"it ended":            {func(sh *checkpoint.Shard) { sh.State, sh.Owner = checkpoint.Done, "" }, "a canary"},
+		"waiting":             {func(sh *checkpoint.Shard) { sh.State = checkpoint.Waiting }, ""},
+		"a gap":               {func(sh *checkpoint.Shard) { sh.State = checkpoint.Gap }, ""},
+		"done without canary": {func(sh *checkpoint.Shard) { sh.State, sh.Sighted = checkpoint.Done, checkpoint.Sighted{} }, ""},
 	} {
-		d := &drainedTable{quiet: map[string]*quietShard{}, ended: map[string]bool{}}
-		sh := ready().Shards[0]
-		sh.Sighted.See(3, 0)
+		p := &proof{quiet: map[string]*quietShard{}}
+		sh := seen(ready().Shards[0], 3, 0)
 		c.change(&sh)
-		if got := d.how(checkpoint.Cutover{Attempt: 3}, 5, &sh, s); got != c.how {
+		if got := p.how(checkpoint.Cutover{Attempt: 3}, ready(), &sh, s); got != c.how {
 			t.Errorf("%s: %q, want %q", name, got, c.how)
 		}
 	}
@@ -40,7 +56,7 @@ func TestHowAShardIsProved(t *testing.T) {
 
 // Empty pages of a shard count from the second read on that is known to be later than the last
 // canary, by one reader, and at the tip; a rehearsal, in which the application writes, does not ask
-// for the tip.
+// for the tip. What is not settled, or has ended, is not quiet.
 func TestEmptyPagesOfAShard(t *testing.T) {
 	s := Settings{Quiet: 10 * time.Second}.orDefault()
 	for name, c := range map[string]struct {
@@ -50,19 +66,22 @@ func TestEmptyPagesOfAShard(t *testing.T) {
 	}{
 		"idle":           {func(int, *checkpoint.Shard) {}, false, 12},
 		"another reader": {func(i int, sh *checkpoint.Shard) { sh.Owner = []string{"a", "b"}[min(i/6, 1)] }, false, 0},
+		"nobody":         {func(_ int, sh *checkpoint.Shard) { sh.Owner = "" }, false, 0},
+		"it settles":     {func(_ int, sh *checkpoint.Shard) { sh.Settling.Changes = 1 }, false, 0},
+		"it ended":       {func(_ int, sh *checkpoint.Shard) { sh.EndedAt = noon }, false, 0},
+		"done":           {func(_ int, sh *checkpoint.Shard) { sh.State = checkpoint.Done }, false, 0},
 		"behind":         {func(_ int, sh *checkpoint.Shard) { sh.CaughtUp = false }, false, 0},
 		"rehearsed":      {func(_ int, sh *checkpoint.Shard) { sh.CaughtUp = false }, true, 12},
 		"read seldom":    {func(i int, sh *checkpoint.Shard) { sh.ReadAt = noon.Add(time.Duration(i/2*4) * time.Second) }, false, 10},
 		"not read":       {func(i int, sh *checkpoint.Shard) { sh.ReadAt = noon }, false, 0},
 		"it moves":       {func(i int, sh *checkpoint.Shard) { sh.Position = cdc.SequenceOf(uint64(i)) }, false, 0},
 	} {
-		d, proved := &drainedTable{quiet: map[string]*quietShard{}}, 0
+		p, proved := &proof{quiet: map[string]*quietShard{}}, 0
 		for i := range 15 {
-			sh := ready().Shards[0]
-			sh.CaughtUp, sh.ReadAt = true, noon.Add(time.Duration(i)*time.Second)
-			sh.Position, sh.Applied = cdc.SequenceOf(100), 7
+			sh := shardOf("s", "")
+			sh.ReadAt = noon.Add(time.Duration(i) * time.Second)
 			c.change(i, &sh)
-			if how := d.how(checkpoint.Cutover{Attempt: 3, CutoverPlan: checkpoint.CutoverPlan{Rehearse: c.rehearse}}, 5, &sh, s); how != "" && proved == 0 {
+			if how := p.how(checkpoint.Cutover{Attempt: 3, CutoverPlan: checkpoint.CutoverPlan{Rehearse: c.rehearse}}, ready(), &sh, s); how != "" && proved == 0 {
 				proved = i
 				if how != "empty pages for 10s after the last canary" {
 					t.Errorf("%s: %s", name, how)
@@ -75,105 +94,130 @@ func TestEmptyPagesOfAShard(t *testing.T) {
 	}
 }
 
-// Empty pages count from the last canary on, whichever shard gave it.
+// Empty pages count from the last canary on, whichever shard gave it. What is proved so stays proved
+// when the shard ends.
 func TestEmptyPagesCountFromTheLastCanary(t *testing.T) {
-	d := &drainedTable{quiet: map[string]*quietShard{}, all: 2, listed: map[string]bool{}, ended: map[string]bool{}, equal: true}
+	p := &proof{all: 2, unseen: 2}
 	f := ready()
-	f.Shards = append(f.Shards, f.Shards[0])
-	f.Shards[1].ID = "idle"
-	f.Shards[1].CaughtUp = true
-	f.Shards[0].Sighted.See(3, 0)
+	f.Shards = []checkpoint.Shard{seen(shardOf("s", ""), 3, 0), shardOf("idle", "")}
 	proved := 0
+	look := func() string {
+		_, waits := p.prove(checkpoint.Cutover{Attempt: 3}, f, Settings{Quiet: 10 * time.Second}.orDefault())
+		return waits
+	}
 	for i := range 40 {
-		if i == 11 {
+		if i == 20 {
 			f.Shards[0].Sighted.See(3, 1)
 		}
 		f.Shards[1].ReadAt = noon.Add(time.Duration(i) * time.Second)
-		if _, waits := d.prove(checkpoint.Cutover{Attempt: 3}, f, Settings{Quiet: 10 * time.Second}.orDefault()); waits == "" && proved == 0 {
+		if look() == "" && proved == 0 {
 			proved = i
 		}
 	}
-	if proved != 11+12 {
+	if proved != 20+12 {
 		t.Errorf("proved at look %d", proved)
 	}
+	f.Shards[1] = doneShard("idle", "", false)
+	if waits := look(); waits != "" {
+		t.Errorf("it ended since, and %s", waits)
+	}
 }
 
-// What the drain waits for, in the order in which it is said.
-func TestWhatADrainWaitsFor(t *testing.T) {
-	for want, change := range map[string]func(f *Figures, d *drainedTable){
-		"":                                 func(*Figures, *drainedTable) {},
-		"1 of 2 canaries are not read yet": func(_ *Figures, d *drainedTable) { d.all = 2 },
-		"1 of its shards are not proved to be applied; the first is s": func(f *Figures, _ *drainedTable) { f.Shards[0].Owner = "" },
-		"1 of its shards are not proved to be applied; the first is t": func(_ *Figures, d *drainedTable) { d.listed["t"] = true },
-		"messages that wait in the topic, not applied yet: 7": func(f *Figures, _ *drainedTable) {
-			f.State.Apply = checkpoint.Topic
-			f.Shards[0].Apply, f.Shards[0].Applied, f.Shards[0].Generation = checkpoint.Topic, 7, 5
-		},
-		"#all messages are applied": func(f *Figures, _ *drainedTable) {
-			f.State.Apply = checkpoint.Topic
-			f.Shards[0].Apply, f.Shards[0].Applied, f.Shards[0].Generation = checkpoint.Topic, 7, 5
-			track := checkpoint.Track{Generation: 5, Label: "l", Shard: "s"}
-			f.Merged = []checkpoint.Applied{{Track: track, Runs: checkpoint.Runs{{From: 1, To: 7}}}}
-		},
-		"#the topic is left": func(f *Figures, _ *drainedTable) {
-			f.Shards[0].Apply, f.Shards[0].Applied, f.Shards[0].Generation = checkpoint.Topic, 7, 5
-		},
-		"the children of a shard that ended are not listed yet": func(f *Figures, d *drainedTable) {
-			f.Shards = append(f.Shards, checkpoint.Shard{ID: "parent", Label: "l", State: checkpoint.Done})
-			d.ended["parent"] = true
-		},
-		"two equal listings of the stream, 2m apart, are needed": func(_ *Figures, d *drainedTable) { d.equal = false },
+// A lineage is closed from its roots on. A canary closes a shard with all that came of it. Of one
+// that ended without a canary all children must be known, and closed. Nothing else closes a shard.
+func TestH115_ALineageIsClosedFromItsRoots(t *testing.T) {
+	canary := func(id, parent string) checkpoint.Shard { return seen(shardOf(id, parent), 3, 0) }
+	gap := func(id, parent string, generation uint32) checkpoint.Shard {
+		sh := doneShard(id, parent, false)
+		sh.State, sh.Generation = checkpoint.Gap, generation
+		return sh
+	}
+	waiting := func(id, parent string) checkpoint.Shard {
+		sh := doneShard(id, parent, false)
+		sh.State, sh.Position = checkpoint.Waiting, cdc.SequenceNumber{}
+		return sh
+	}
+	for name, c := range map[string]struct {
+		shards []checkpoint.Shard
+		waits  string
+		proofs int
+	}{
+		"one leaf":                              {[]checkpoint.Shard{canary("a", "")}, "", 1},
+		"it ended after its canary":             {[]checkpoint.Shard{seen(doneShard("a", "", false), 3, 0), waiting("b", "a")}, "", 1},
+		"canaries in the children":              {[]checkpoint.Shard{doneShard("a", "", true), canary("b", "a"), canary("c", "a")}, "", 3},
+		"a child may be listed late":            {[]checkpoint.Shard{doneShard("a", "", false), canary("b", "a")}, "shard a has ended, and its children may be listed late", 0},
+		"no canary in one child":                {[]checkpoint.Shard{doneShard("a", "", true), canary("b", "a"), shardOf("c", "a")}, "1 of its shards are not proved to be applied; the first is c", 0},
+		"a child is not read":                   {[]checkpoint.Shard{canary("x", ""), doneShard("a", "", true), waiting("b", "a")}, "1 of its shards are not proved to be applied; the first is b", 0},
+		"a grandchild may be listed late":       {[]checkpoint.Shard{doneShard("a", "", true), canary("b", "a"), doneShard("c", "a", false)}, "shard c has ended, and its children may be listed late", 0},
+		"a former gap":                          {[]checkpoint.Shard{gap("a", "", 4), canary("b", "")}, "", 1},
+		"what follows a former gap":             {[]checkpoint.Shard{gap("a", "", 4), shardOf("b", "a"), canary("c", "")}, "1 of its shards are not proved to be applied; the first is b", 0},
+		"a former gap among children":           {[]checkpoint.Shard{doneShard("a", "", true), gap("b", "a", 4), canary("c", "a")}, "", 2},
+		"a gap":                                 {[]checkpoint.Shard{canary("x", ""), gap("a", "", 5)}, "1 of its shards are not proved to be applied; the first is a", 0},
+		"a whole lineage that ended":            {[]checkpoint.Shard{canary("x", ""), doneShard("a", "", true), doneShard("b", "a", true)}, "", 3},
+		"the parent's row is removed":           {[]checkpoint.Shard{canary("b", "removed")}, "", 1},
+		"a shard of another stream":             {[]checkpoint.Shard{canary("a", ""), {ID: "former", Label: "former", State: checkpoint.Reading}}, "", 1},
+		"its children are read, it is not":      {[]checkpoint.Shard{shardOf("a", ""), canary("b", "a")}, "1 of its shards are not proved to be applied; the first is a", 0},
+		"canaries of an earlier attempt":        {[]checkpoint.Shard{seen(shardOf("a", ""), 2, 0)}, "1 of 1 canaries are not read yet", 0},
+		"a canary is in no shard that is known": {[]checkpoint.Shard{seen(shardOf("a", ""), 3, 1)}, "1 of 1 canaries are not read yet", 0},
 	} {
 		f := ready()
-		f.Shards[0].Sighted.See(3, 0)
-		f.Shards = append(f.Shards, checkpoint.Shard{ID: "former", Label: "another stream", State: checkpoint.Reading})
-		d := &drainedTable{quiet: map[string]*quietShard{}, all: 1, listed: map[string]bool{"s": true}, ended: map[string]bool{}, equal: true}
-		change(&f, d)
-		proofs, waits := d.prove(checkpoint.Cutover{Attempt: 3}, f, Settings{}.orDefault())
-		want, _, _ = strings.Cut(want, "#")
-		if waits != want || (len(proofs) == 1) != (want == "") {
-			t.Errorf("it waits for %q with proofs %v, want %q", waits, proofs, want)
+		f.Shards = c.shards
+		p := &proof{all: 1, unseen: 1}
+		proofs, waits := p.prove(checkpoint.Cutover{Attempt: 3}, f, Settings{}.orDefault())
+		if waits != c.waits || len(proofs) != c.proofs {
+			t.Errorf("%s: it waits for %q with %d proofs %+v, want %q with %d", name, waits, len(proofs), proofs, c.waits, c.proofs)
 		}
 	}
 }
 
-// Two listings count that are equal and far enough apart; a shard that ends in between begins them
-// anew.
-func TestTwoEqualListings(t *testing.T) {
-	playScene(t, func(s *scene) {
-		v := &drive{Driver: s.driver, settings: Settings{Lists: time.Minute}.orDefault()}
-		f := Figures{State: s.Table("Orders")}
-		d := &drainedTable{quiet: map[string]*quietShard{}, all: 26}
-		look := func(after time.Duration, equal bool) {
-			t.Helper()
-			s.Sleep(after)
-			s.Must(v.list(s.Ctx, f, d))
-			if d.equal != equal {
-				t.Errorf("equal: %t, want %t", d.equal, equal)
+// Through a topic a shard is closed when what it had published by then is applied without a hole,
+// however much is published since.
+func TestATopicIsAppliedUpToTheCanary(t *testing.T) {
+	f := ready()
+	f.State.Apply = checkpoint.Topic
+	f.Shards = []checkpoint.Shard{seen(shardOf("s", ""), 3, 0)}
+	sh := &f.Shards[0]
+	sh.Apply, sh.Applied, sh.Generation = checkpoint.Topic, 7, 5
+	p := &proof{all: 1, unseen: 1}
+	for _, look := range []struct {
+		published, applied uint64
+		proved             bool
+	}{{7, 0, false}, {9, 6, false}, {12, 7, true}} {
+		sh.Applied = look.published
+		f.Merged = []checkpoint.Applied{{Track: checkpoint.Track{Generation: 5, Label: "l", Shard: "s"}, Runs: checkpoint.Runs{{From: 1, To: look.applied}}}}
+		if _, waits := p.prove(checkpoint.Cutover{Attempt: 3}, f, Settings{}.orDefault()); (waits == "") != look.proved {
+			t.Errorf("%+v: %q", look, waits)
+		}
+	}
+	f.State.Apply = checkpoint.Direct
+	f.Merged = nil
+	if _, waits := (&proof{all: 1}).prove(checkpoint.Cutover{Attempt: 3}, f, Settings{}.orDefault()); waits != "" {
+		t.Errorf("the table has left the topic, and %s", waits)
+	}
+}
+
+// Workers read the shards often from the checks on, until the attempt is over, whatever its end.
+func TestShardsAreReadOftenFromTheChecksOn(t *testing.T) {
+	for _, rehearse := range []bool{false, true} {
+		playScene(t, func(s *scene) {
+			near := func(want bool) {
+				t.Helper()
+				for _, source := range plan().Tables {
+					if state := s.Table(source); state.FreezeNear() != want {
+						t.Errorf("table %s is near a freeze: %v, %+v", source, !want, state.Halt)
+					}
+				}
 			}
-		}
-		look(time.Minute, false)
-		if d.listed != nil {
-			t.Error("it is listed before the canaries are written")
-		}
-		d.written = 26
-		look(0, false)
-		look(59*time.Second, false)
-		look(time.Second, true)
-		s.Source.Listed = []cdc.Shard{{ID: kit.Shard}, {ID: "shardId-2"}}
-		look(59*time.Second, true)
-		look(time.Second, false)
-		look(time.Minute, true)
-		f.Shards = []checkpoint.Shard{{ID: kit.Shard, Label: "L", State: checkpoint.Done}}
-		look(time.Minute, false)
-		look(time.Minute, true)
-		if !d.ended[kit.Shard] {
-			t.Error("the shard that ended is not known")
-		}
-		f.Shards = append(f.Shards, checkpoint.Shard{ID: "shardId-2", Label: "L", State: checkpoint.Reading}, checkpoint.Shard{ID: "former", Label: "former", State: checkpoint.Done})
-		look(time.Minute, true) // neither is a shard of the stream that ended
-		s.Source.Listed, d = []cdc.Shard{}, &drainedTable{}
-		look(0, false) // nothing was listed before
-		look(time.Minute, true)
-	})
+			s.Source.Blind = true
+			p := plan()
+			p.Rehearse = rehearse
+			s.start(p)
+			near(false)
+			s.drive(at(checkpoint.CutoverDrain))
+			near(true)
+			s.Must(s.Update(func(c *checkpoint.Cutover) error { return c.Cancel("why", s.Now()) }))
+			s.driveFor(2 * time.Minute)
+			near(false)
+		})
+	}
 }

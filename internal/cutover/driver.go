@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -84,7 +85,7 @@ func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Set
 			if !going || over != nil && err == nil && over(v.last) {
 				break
 			}
-			_ = task.Sleep(ctx, settings.Pass)
+			_ = task.Sleep(ctx, v.rest(err))
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -95,6 +96,17 @@ func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Set
 		return err
 	}
 	return nil
+}
+
+// rest is how long the driver rests after a pass that ended with err. While the application is frozen
+// each second counts.
+func (v *drive) rest(err error) time.Duration {
+	switch {
+	case err != nil:
+	case v.advanced, slices.Contains([]checkpoint.CutoverStep{checkpoint.CutoverDrain, checkpoint.CutoverVerify, checkpoint.CutoverFence}, v.last.Step):
+		return min(v.settings.Brisk, v.settings.Pass)
+	}
+	return v.settings.Pass
 }
 
 func (d *Driver) failed(step string, err error) {
@@ -111,6 +123,8 @@ type drive struct {
 	tasks    *task.Group        // end with the lease
 	dropping atomic.Bool        // one of them drops the numbers of the fence
 	last     checkpoint.Cutover // as it was read last
+
+	advanced bool // the last pass has completed a step
 
 	stepped time.Duration // when this holder first saw the step of last
 	heard   time.Duration // when the source was last asked for its time
@@ -150,6 +164,7 @@ func (v *drive) now(ctx context.Context, c checkpoint.Cutover, fresh bool) (now 
 
 // pass makes one look, and what it calls for. Going is false when there is nothing left to drive.
 func (v *drive) pass(ctx context.Context) (going bool, err error) {
+	v.advanced = false
 	c, err := v.Ledger.Cutover(ctx)
 	if err != nil {
 		return true, err
@@ -260,5 +275,6 @@ func (v *drive) advance(ctx context.Context, c checkpoint.Cutover, now time.Time
 		}
 		return c.Advance(now)
 	})
+	v.advanced = err == nil
 	return err
 }

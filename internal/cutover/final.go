@@ -13,12 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-const (
-	// finalsAtOnce bounds the tables that are compared at the same time.
-	finalsAtOnce = 16
-	// smallItems is the default of Ready.Small.
-	smallItems = 20_000
-)
+// smallItems is the default of Ready.Small.
+const smallItems = 20_000
 
 // small reports whether the driver itself compares the whole table while writes are frozen, by what
 // the last full verify read: fewer items than most, and not many more rows. It takes a second or two.
@@ -57,7 +53,7 @@ func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	found := make([]final, len(c.Tables))
 	limited, cancel := task.WithTimeout(ctx, v.mayTake(c, now))
 	defer cancel()
-	g := task.NewGroup(limited, finalsAtOnce)
+	g := task.NewGroup(limited, tablesAtOnce)
 	for i, source := range c.Tables {
 		g.Go("compare "+source, func(ctx context.Context) error {
 			found[i], found[i].failed = v.final(ctx, c, source, now)

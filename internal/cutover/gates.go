@@ -58,17 +58,23 @@ type Figures struct {
 	Outdated string
 }
 
-// figures reads what gates of a table are judged by.
-func (d *Driver) figures(ctx context.Context, source string, targets []string) (f Figures, err error) {
+// rows reads the rows of a table, of its shards, and of what appliers have done.
+func (d *Driver) rows(ctx context.Context, source string) (f Figures, err error) {
 	if f.State, f.Found, err = d.Ledger.Table(ctx, source); err != nil {
 		return f, err
 	}
-	if f.State.Apply == checkpoint.Topic {
+	if f.State.Apply == checkpoint.Topic { // before the shards: what is published later is not applied yet
 		if f.Merged, err = d.Ledger.Merged(ctx, source); err != nil {
 			return f, err
 		}
 	}
-	if f.Shards, err = d.Ledger.Shards(ctx, source); err != nil {
+	f.Shards, err = d.Ledger.Shards(ctx, source)
+	return f, err
+}
+
+// figures reads what gates of a table are judged by.
+func (d *Driver) figures(ctx context.Context, source string, targets []string) (f Figures, err error) {
+	if f, err = d.rows(ctx, source); err != nil {
 		return f, err
 	}
 	items, err := d.Parked(ctx, source)

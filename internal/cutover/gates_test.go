@@ -149,52 +149,6 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// H115: a done shard counts after two equal listings which both began after its end; what is listed
-// and has no row does not count at all, and a shard without a canary only after empty pages.
-func TestH115_TwoListingsBeginAfterTheEnd(t *testing.T) {
-	s := Settings{}.orDefault()
-	c := checkpoint.Cutover{Attempt: 2}
-	f := ready()
-	f.Shards[0].Sighted.Canary = 2
-	f.Shards[0].Parent = "done"
-	f.Shards = append(f.Shards, checkpoint.Shard{ID: "done", Label: "l", State: checkpoint.Done})
-	d := &drainedTable{quiet: map[string]*quietShard{}, listed: map[string]bool{"s": true, "done": true}, ended: map[string]bool{}, equal: true}
-	waits := func(want bool) {
-		t.Helper()
-		if _, why := d.prove(c, f, s); (why != "") != want {
-			t.Errorf("waits for %q", why)
-		}
-	}
-	waits(true) // it ended after the first listing began
-	d.ended["done"] = true
-	waits(false)
-	d.equal = false
-	waits(true)
-	d.equal, d.listed["late"] = true, true
-	waits(true)
-	delete(d.listed, "late")
-	// A canary that nobody read may be in a shard that no listing has: one that was read counts once.
-	d.all = 2
-	f.Shards[0].Sighted.See(2, 0)
-	f.Shards[1].Sighted.See(2, 0)
-	f.Shards[1].Sighted.See(1, 1)
-	waits(true)
-	f.Shards[1].Sighted.See(2, 1)
-	waits(false)
-	f.Shards[0].Sighted.Canary = 1 // of another attempt
-	f.Shards[1].Sighted.See(2, 0)
-	f.Shards[0].CaughtUp = true
-	for i := range 40 {
-		f.Shards[0].ReadAt = noon.Add(time.Duration(i) * time.Second)
-		_, why := d.prove(c, f, s)
-		if quiet := i >= 2+20; (why == "") != quiet {
-			t.Errorf("after %d empty pages: %q", i, why)
-		}
-	}
-	f.Shards[0].Applied++ // something came after all
-	waits(true)
-}
-
 // A bound may allow some parked items, and verifies of any age.
 func TestBoundsOfGates(t *testing.T) {
 	f := ready()

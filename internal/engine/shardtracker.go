@@ -40,6 +40,7 @@ type ShardTracker struct {
 	shards    map[string]*reading
 	others    map[string]*seen // shards that other workers read, for --once
 	suspended bool             // this worker's coordinator found that the table cannot be followed
+	near      bool             // a cutover is about to freeze the application, or has frozen it
 	over      bool             // it found that the table was dropped and all its shards are known
 }
 
@@ -51,6 +52,20 @@ type seen struct {
 	since    time.Time     // time of the first empty read, on its reader's clock
 	readAt   time.Time     // time of the last one
 	at       time.Duration // when this worker last saw readAt move
+}
+
+// SetNear records whether a cutover is about to freeze the application, or has frozen it.
+func (b *ShardTracker) SetNear(near bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.near = near
+}
+
+// Near reports whether the shards are to be read often, because a cutover waits for them.
+func (b *ShardTracker) Near() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.near
 }
 
 func (b *ShardTracker) SetSuspended(suspended bool) {

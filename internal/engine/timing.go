@@ -8,6 +8,7 @@ import (
 type Timing struct {
 	Poll      time.Duration // wait after an empty page of an idle shard; default 1 s
 	Soon      time.Duration // wait after the first empty pages, from where it grows to Poll; default Poll
+	Active    time.Duration // wait between two reads of a shard while a cutover needs them soon; default 250 ms
 	Pass      time.Duration // between two passes over the ledger; default a third of the lease, at most 2 s
 	List      time.Duration // between two complete listings, witness beats and descriptions; default 1 min
 	Listed    time.Duration // how late a child shard may be listed; default 2 min
@@ -35,6 +36,7 @@ func (t Timing) OrDefault(lease time.Duration) Timing {
 	}
 	or(&t.Poll, time.Second)
 	or(&t.Soon, t.Poll)
+	or(&t.Active, 250*time.Millisecond)
 	or(&t.Pass, min(2*time.Second, lease/3))
 	or(&t.List, listEvery)
 	or(&t.Listed, 2*time.Minute)

@@ -9,14 +9,14 @@ import (
 // lease could expire before it is checked.
 func TestDefaultsOfTiming(t *testing.T) {
 	for lease, want := range map[time.Duration]Timing{
-		15 * time.Second: {Poll: time.Second, Soon: time.Second, Pass: 2 * time.Second, List: time.Minute, Listed: 2 * time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Heed: 250 * time.Millisecond, Yield: time.Minute},
-		3 * time.Second:  {Poll: time.Second, Soon: time.Second, Pass: time.Second, List: time.Minute, Listed: 2 * time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Heed: 250 * time.Millisecond, Yield: 12 * time.Second},
+		15 * time.Second: {Poll: time.Second, Soon: time.Second, Active: 250 * time.Millisecond, Pass: 2 * time.Second, List: time.Minute, Listed: 2 * time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Heed: 250 * time.Millisecond, Yield: time.Minute},
+		3 * time.Second:  {Poll: time.Second, Soon: time.Second, Active: 250 * time.Millisecond, Pass: time.Second, List: time.Minute, Listed: 2 * time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Heed: 250 * time.Millisecond, Yield: 12 * time.Second},
 	} {
 		if got := (Timing{}).OrDefault(lease); got != want {
 			t.Errorf("a lease of %s: %+v", lease, got)
 		}
 	}
-	given := Timing{Poll: 9, Soon: 1, Pass: 2, List: 3, Listed: 9, Commit: 4, Grace: 5, Idle: 6, IdlePages: 7, Heed: 6, Yield: 8}
+	given := Timing{Poll: 9, Soon: 1, Active: 10, Pass: 2, List: 3, Listed: 9, Commit: 4, Grace: 5, Idle: 6, IdlePages: 7, Heed: 6, Yield: 8}
 	if got := given.OrDefault(time.Second); got != given {
 		t.Errorf("given %+v, it is %+v", given, got)
 	}

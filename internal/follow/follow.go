@@ -136,7 +136,7 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 			if !settles { // what a renewal may commit
 				lease.Offer(at)
 			}
-			_ = task.Sleep(life.Drain, f.Timing.Wait(empty)) // a stop ends the wait, and then the loop
+			_ = task.Sleep(life.Drain, f.rest(empty)) // a stop ends the wait, and then the loop
 			if err := context.Cause(ctx); err != nil {
 				return err // the lease is lost, and no commit says so
 			}
@@ -212,7 +212,19 @@ func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool
 	if f.Mode.Publishes() && before.Position.AtHorizon() && !at.Position.AtHorizon() {
 		return true // what follows needs no announcement
 	}
+	if at.Cutover.Since(before.Cutover) {
+		return true // a cutover waits for it
+	}
 	return since >= min(f.Timing.Commit, f.Ledger.Lease()/3) && !at.CaughtUp
+}
+
+// rest is how long to wait after so many empty pages.
+func (f *follower) rest(empty int) time.Duration {
+	rest := f.Timing.Wait(empty)
+	if f.tracker.Near() {
+		rest = min(rest, f.Timing.Active)
+	}
+	return rest
 }
 
 // hold works under a lease until the shard is done, lost, or no longer held. It returns only

@@ -149,7 +149,7 @@ func (s *settler) add(ctx context.Context, b *transform.Batch, changes int, from
 	if begins {
 		s.settled = from // nothing waits, so all that was read before is settled
 	}
-	s.urgent = s.urgent || end || s.read.FirstRead.IsZero() && !to.FirstRead.IsZero()
+	s.urgent = s.urgent || end || s.read.FirstRead.IsZero() && !to.FirstRead.IsZero() || to.Cutover.Since(s.read.Cutover)
 	s.read, s.ended = to, end
 	if changes > 0 {
 		s.hold(b, changes, from, to, task.Mono(ctx)+s.late)

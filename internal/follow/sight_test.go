@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -27,6 +28,32 @@ func TestH100_CanariesAreNoted(t *testing.T) {
 	if progress.Cutover.Canary != 3 || progress.CaughtUp || !progress.Cutover.BehindAt.Equal(page.At) || !progress.Cutover.WrittenAt.Equal(at) || progress.Cutover.Written == "" {
 		t.Errorf("of the page is noted %+v", progress)
 	}
+}
+
+// A cutover that waits for a canary finds it at once: the page is committed with no delay, and the next
+// one asked for soon. Without a canary the checkpoint has its time.
+func TestACanaryIsCommittedAtOnce(t *testing.T) {
+	enginetest.Listed(t, &enginetest.PagedStream{}, func(_ context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
+		k.Timing = engine.Timing{Poll: 3 * time.Second}.OrDefault(k.Ledger.Lease())
+		f := assignerOf(k).follower
+		before := checkpoint.Progress{}
+		before.Cutover.See(3, 0)
+		for _, c := range []struct {
+			attempt uint32
+			i       int
+			want    bool
+		}{{3, 0, false}, {3, 1, true}, {4, 0, true}} {
+			at := before
+			if at.Cutover.See(c.attempt, c.i); f.due(before, at, 0) != c.want {
+				t.Errorf("canary %d of attempt %d is committed at once: %v", c.i, c.attempt, !c.want)
+			}
+		}
+		for near, want := range map[bool]time.Duration{false: 3 * time.Second, true: 250 * time.Millisecond} {
+			if f.tracker.SetNear(near); f.rest(100) != want {
+				t.Errorf("a freeze is near: %v; an idle shard is asked after %s", near, f.rest(100))
+			}
+		}
+	})
 }
 
 // Under dual writes a change after the freeze is in the shard's row as soon as it is read, not only

@@ -66,12 +66,14 @@ func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) 
 	g.Go("check for a cutover", func(context.Context) error {
 		for task.Sleep(watching, t.Timing.Pass) == nil {
 			state, _, err := t.Ledger.Table(watching, t.Source)
-			if err == nil && state.Stopped() {
+			if err != nil {
+				continue
+			}
+			if state.Stopped() {
 				stop(engine.ErrHalted)
 			}
-			if err == nil {
-				t.Recheck.Set(state.Recheck.Number(t.Ledger.ServiceTime(watching)))
-			}
+			t.Tracker.SetNear(state.FreezeNear())
+			t.Recheck.Set(state.Recheck.Number(t.Ledger.ServiceTime(watching)))
 		}
 		return nil
 	})

@@ -48,7 +48,6 @@ func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 		Ledger: e.Ledger, Fence: fence.Fence{Ledger: e.Ledger, Families: e.Target}, Hooks: hooks, Parked: parking.ItemsOf,
 		Settings: cutover.Settings{
 			Ready: status.ReadyOf(e.Cfg),
-			Lists: e.Cfg.Cutover.ListingsApart,
 			Call:  e.Cfg.Cutover.Hooks.Timeout,
 		},
 		Version: e.Version, Cluster: e.Cluster,

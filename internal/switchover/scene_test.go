@@ -56,7 +56,7 @@ func (s *scene) ends() desk.Ends {
 
 func playScene(t *testing.T, script func(s *scene)) {
 	t.Helper()
-	kit.Play(t, kit.Parse(t, "cutover: { watch_for: 5m, listings_apart: 30s, ready_when: { lag_held_for: 0s } }\n"), func(m *kit.Migration) {
+	kit.Play(t, kit.Parse(t, "cutover: { watch_for: 5m, ready_when: { lag_held_for: 0s } }\n"), func(m *kit.Migration) {
 		s := &scene{Migration: m}
 		s.hook = func(cutover.Call) (string, cutover.Outcome) { return "", cutover.HookDone }
 		for _, table := range []string{"Orders", "Parts"} {

@@ -21,7 +21,6 @@ var kept = map[string]string{
 	"checkpoint.DeadLetter.":        "pure questions to a record that the ledger gives",
 	"checkpoint.Ledger.ClockOffset": "a program that embeds the ledger watches its clock",
 	"checkpoint.Ledger.Name":        "a program with several ledgers tells them apart",
-	"checkpoint.TableState.":        "pure changes of the record, which the ledger's methods make",
 	"examples/":                     "shown, and copied",
 	"exports.ParseChange":           "lines that come by another way than a file",
 	"exports.ParseItem":             "lines that come by another way than a file",
