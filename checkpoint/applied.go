@@ -51,8 +51,8 @@ type mergedRow struct {
 	Applied
 }
 
-// MaxApplied bounds an applier's row, in bytes. A row is large only while earlier messages are not
-// applied.
+// MaxApplied bounds an applier's row, in bytes. A row is large only while messages are applied out of
+// order, ahead of one that is not applied yet.
 const MaxApplied = 1 << 20
 
 // ErrAppliedFull is returned for a row above MaxApplied. The applier must pull no more messages

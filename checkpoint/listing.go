@@ -35,8 +35,8 @@ func (l *Ledger) Listings(ctx context.Context, source, label string) (Listings, 
 	return Listings{At: seen.At, Open: seen.Open}, nil
 }
 
-// ListingsFor returns the listings of a table's stream if one of its shards needs them, because its
-// children are unknown or it was not read yet. Otherwise it returns the zero value.
+// ListingsFor returns the listings of a table's stream if one of its shards needs them, because the
+// shard's children are unknown or the shard was not read yet. Otherwise it returns the zero value.
 func (l *Ledger) ListingsFor(ctx context.Context, source string, table TableState, shards []Shard) (Listings, error) {
 	unread := func(s Shard) bool { return !s.Finished() && s.ReadAt.IsZero() }
 	if len(Unfollowed(table, shards, time.Time{})) == 0 && !slices.ContainsFunc(shards, unread) {

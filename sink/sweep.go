@@ -453,8 +453,8 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 
 // leaveHigher removes mutations from a batch that their rows would refuse, because the rows hold a
 // higher number of the application than their item (transform.Rank). It returns the number of their
-// suspects. It also removes the puts of such an item in other rows. The load has written these, and
-// otherwise no pass would be the last.
+// suspects. If one row of an item holds a higher number, it also removes the item's puts into
+// other rows. The load has written them already, and with them the sweep would never end.
 func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int64) {
 	if s.Mapping.VersionAttribute() == "" {
 		return 0

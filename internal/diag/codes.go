@@ -275,7 +275,7 @@ var registry = []Entry{
 		"Changes are read from DynamoDB Streams. The stream must be enabled with new and old images. Enabling it does not affect the table's users.",
 		"aws dynamodb update-table --table-name TABLE --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES", ExitFailed},
 	{StreamViewUnusable, "the stream lacks images",
-		"Streams with `KEYS_ONLY` or `OLD_IMAGE` have no new image of an item. `NEW_IMAGE` is enough only if every row key and column depends on the primary key alone. Otherwise only the old image names the row to remove. The view type of a stream cannot be changed. Disabling and enabling the stream starts a new stream, which lacks the changes made while it was disabled.",
+		"Streams with `KEYS_ONLY` or `OLD_IMAGE` have no new image of an item. `NEW_IMAGE` is enough only if row keys and names of columns depend on the primary key alone. Otherwise only the old image names the row to remove. The view type of a stream cannot be changed. Disabling and enabling the stream starts a new stream, which lacks the changes made while it was disabled.",
 		"disable the stream, wait until the table is active, then enable it with StreamViewType=NEW_AND_OLD_IMAGES", ExitFailed},
 	{SourceDenied, "access to the source denied",
 		"AWS denies the request. The fix depends on the reason that AWS gives: expired or unknown credentials, a wrong secret, a policy, or a KMS key. Otherwise the identity lacks a permission. Needed on the table: `dynamodb:DescribeTable`, `dynamodb:Scan`, and `dynamodb:GetItem` for `parked retry`, `preview` and `explain`. Needed on `table/TABLE/stream/*`: `dynamodb:DescribeStream`, `dynamodb:GetShardIterator`, `dynamodb:GetRecords`.",

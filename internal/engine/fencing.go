@@ -20,7 +20,7 @@ type Fencing struct {
 	fence.Fence
 	Mapping *transform.Mapping
 	Formers *Formers
-	// prepare creates the missing parts of a target table; nil: this process may not.
+	// prepare creates the missing parts of a target table. It is nil if this process may not.
 	prepare func(ctx context.Context, table string) (made bool, err error)
 
 	mu     sync.Mutex

@@ -124,7 +124,8 @@ func (s *Table) SameSource(ctx context.Context) error {
 	return CheckSource(d, state.StreamARN)
 }
 
-// forgetRefusal lets a new process judge the export of its own configuration.
+// forgetRefusal clears an earlier refusal, so that a new process judges the export that its
+// configuration names.
 func (s *Table) forgetRefusal(ctx context.Context, state checkpoint.TableState) error {
 	if !s.Spec.Copy || !state.Load.Request.Refused() {
 		return nil

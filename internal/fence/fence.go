@@ -24,7 +24,7 @@ import (
 // Fence is the fence of all target tables of one ledger.
 type Fence struct {
 	Ledger *checkpoint.Ledger
-	// Families changes schemas; nil: this process may not, and the fence is withheld.
+	// Families changes schemas. It is nil if this process may not; then the fence is withheld.
 	Families sink.Families
 	// Rest waits until a drop is in force (sink.Families.DropDelay); nil: task.Sleep.
 	Rest func(ctx context.Context, d time.Duration) error

@@ -48,7 +48,7 @@ var remedies = []remedy{
 	{"credentials file missing", isFile(fs.ErrNotExist, "no such file or directory"), diag.NoGCPCredentials,
 		"correct " + credentialsVariable + ", or unset it and run `gcloud auth application-default login`", atFile},
 	{"credentials file unreadable", isFile(fs.ErrPermission, "permission denied"), diag.NoGCPCredentials,
-		"allow this user to read the file of " + credentialsVariable + " names", atFile},
+		"allow this user to read the file that " + credentialsVariable + " names", atFile},
 	{"credentials file is a folder", says("is a directory"), diag.NoGCPCredentials,
 		"set " + credentialsVariable + " to the file, not to its folder", atFile},
 	{"credentials file cut off", isJSON, diag.NoGCPCredentials, notWhole, atFile},
