@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -37,6 +38,10 @@ func TestWhichExtraRowsARepairRemoves(t *testing.T) {
 		s.Change("Orders", func(state *checkpoint.TableState) { state.MadeByUs = true })
 		s.Damage("orders", "z", "d", "total", "x")
 	}
+	another := func(s *scene) { // a row of a generation that this migration never had
+		s.Damage("orders", "z", "d", "total", "x")
+		s.Damage("orders", "z", sink.LiveFamily, sink.VersionColumn, string(transform.LoadVersion(1, s.Now())))
+	}
 	for name, c := range map[string]struct {
 		damage   func(s *scene)
 		foreign  bool   // --remove-foreign
@@ -49,6 +54,8 @@ func TestWhichExtraRowsARepairRemoves(t *testing.T) {
 		"written by this migration": {damage: written, repaired: 1},
 		"without a version":         {damage: bare, code: diag.RowsDiffer},
 		"without one, allowed":      {damage: bare, foreign: true, repaired: 1, warned: true},
+		"of another generation":     {damage: another, code: diag.RowsDiffer},
+		"of another one, allowed":   {damage: another, foreign: true, repaired: 1, warned: true},
 		"written, and allowed":      {damage: written, foreign: true, repaired: 1},
 		"beside another migration": {damage: func(s *scene) { written(s); s.Damage("orders", "d", "d", "total", "x") },
 			foreign: true, other: "Returns", repaired: 1, code: diag.TargetTaken},
@@ -139,6 +146,13 @@ func TestWhatFollowsDifferences(t *testing.T) {
 			}
 			s.Must(o.migration.Close())
 		}
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { c.Attempt, c.Step = 1, checkpoint.CutoverWatching; return nil }))
+		o := s.operator(nil)
+		s.Must(o.open(s.Ctx, "verify status"))
+		if d := o.judge(s.Now()); len(d.NextSteps) > 0 {
+			t.Errorf("after the switch: %+v", d.NextSteps)
+		}
+		s.Must(o.migration.Close())
 	})
 }
 

@@ -25,6 +25,16 @@ func TestAnEstimateUnderAnOperatorsLimits(t *testing.T) {
 	}
 }
 
+// A cancelled load leads to a start, unless the table is whole without it.
+func TestWhatFollowsACancel(t *testing.T) {
+	for base, want := range map[uint32]string{0: "backfill start --table TABLE", 7: ""} {
+		s := checkpoint.TableState{Source: "Orders", Generation: 7, Adopted: 7, Base: base, Load: checkpoint.Load{CancelledAt: noon}}
+		if command, why := next(s, false); command != want {
+			t.Errorf("base %d: %q, %s", base, command, why)
+		}
+	}
+}
+
 // Once the application has left the source no command follows.
 func TestNothingFollowsASwitch(t *testing.T) {
 	for _, left := range []error{nil, errors.New("left")} {

@@ -37,6 +37,7 @@ func TestH89_DynamoDBProvesThatAnExportIsWhole(t *testing.T) {
 		"unknown":             {exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}, false, "no longer knows", "--whole-export"},
 		"unknown, said":       {answer: exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}, said: true},
 		"denied":              {exportAnswer{err: &cdc.Error{Reason: cdc.Denied}}, false, "dynamodb:DescribeExport", "--whole-export"},
+		"no such call":        {exportAnswer{err: &cdc.Error{Reason: cdc.NotFound}}, false, "dynamodb:DescribeExport", "--whole-export"},
 		"denied, said":        {answer: exportAnswer{err: &cdc.Error{Reason: cdc.Denied}}, said: true},
 		"no answer":           {exportAnswer{err: &cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no route")}}, false, "no route", ""},
 		"no answer, but said": {answer: exportAnswer{err: &cdc.Error{Reason: cdc.Unavailable}}, said: true},

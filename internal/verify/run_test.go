@@ -217,6 +217,7 @@ func TestWhichVerifiesAreWorkedOn(t *testing.T) {
 		"paused":          {func(s *checkpoint.TableState) { s.Verify.Paused = "an operator" }, false},
 		"suspended":       {func(s *checkpoint.TableState) { s.Suspended.Reason = "its mapping" }, false},
 		"another mapping": {func(s *checkpoint.TableState) { s.Verify.MappingHash = "other" }, false},
+		"a newer mapping": {func(s *checkpoint.TableState) { s.MappingHash, s.Verify.MappingHash = "newer", "newer" }, false},
 		"over":            {func(s *checkpoint.TableState) { s.Verify.Phase = 0 }, false},
 	} {
 		playScene(t, "abc", func(s *scene) {
@@ -379,6 +380,15 @@ func TestSumsWaitForTheirTurn(t *testing.T) {
 		slots.leave()
 		if s.Must(s.worker(slots, time.Hour)); s.Table("Orders").Verify.Running() {
 			t.Error("it is not gone on with")
+		}
+	})
+	playScene(t, "abc", func(s *scene) {
+		s.begin(verify.Quiet, verify.Scope{Since: s.Now().Add(-time.Hour)})
+		slots := &SumSlots{}
+		for slots.take() {
+		}
+		if s.Must(s.worker(slots, time.Minute)); s.Table("Orders").Verify.Running() {
+			t.Error("a part without sums waits too")
 		}
 	})
 }
