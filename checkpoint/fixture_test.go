@@ -34,7 +34,7 @@ type place struct {
 func virtually(t *testing.T, script func(ctx context.Context, p *place)) {
 	t.Helper()
 	p := &place{t, virtual.NewWorld(1, begin, true), &checkpointtest.Memory{}}
-	if err := p.world.Run(time.Hour, func(ctx context.Context) { script(ctx, p) }); err != nil {
+	if err := p.world.Run(48*time.Hour, func(ctx context.Context) { script(ctx, p) }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,8 +13,10 @@ import (
 // before it reads whether the tables are halted. A cutover halts the tables first and reads these
 // records afterwards, so it finds every process that can still write.
 //
-// A process that ends with an answer to each of its requests removes its record. Any other record
-// stays until the numbers in it are dropped. Its age proves nothing.
+// A process that ends with an answer to each of its requests removes its record. The rights in any
+// other record stay until their numbers are dropped: the age of a record proves nothing. A running
+// process writes its record again every hour (RefreshWriter), and records that were not written for
+// a day are joined into one (JoinWriters).
 type Writer struct {
 	header
 	Worker  string `json:"worker"`
@@ -69,7 +71,7 @@ func (l *Ledger) Writers(ctx context.Context) ([]Writer, error) {
 // EnterWriter adds the given rights to this process's record, and returns the record. It writes
 // nothing if the record says so already.
 func (l *Ledger) EnterWriter(ctx context.Context, targets map[string]Writing) (Writer, error) {
-	return l.updateWriter(ctx, l.worker, func(w *Writer) {
+	return l.updateWriter(ctx, l.worker, task.Now(ctx), func(w *Writer) {
 		w.Process = l.about
 		for table, more := range targets {
 			w.Targets[table] = w.Targets[table].with(more)
@@ -80,7 +82,7 @@ func (l *Ledger) EnterWriter(ctx context.Context, targets map[string]Writing) (W
 // NoteWriter adds doubts to this process's record, of targets that it names, and returns the record.
 // If attempt is not 0, it says goodbye to that attempt of a cutover.
 func (l *Ledger) NoteWriter(ctx context.Context, attempt uint32, doubts map[string]Writing) (Writer, error) {
-	return l.updateWriter(ctx, l.worker, func(w *Writer) {
+	return l.updateWriter(ctx, l.worker, task.Now(ctx), func(w *Writer) {
 		for table, more := range doubts {
 			if was, known := w.Targets[table]; known {
 				w.Targets[table] = was.with(more)
@@ -93,7 +95,7 @@ func (l *Ledger) NoteWriter(ctx context.Context, attempt uint32, doubts map[stri
 // LeaveWriter ends this process's record: the process sends nothing more. Doubts are its requests
 // that never got a definite answer. They stay in the record, which is removed if there are none.
 func (l *Ledger) LeaveWriter(ctx context.Context, doubts map[string]Writing) error {
-	_, err := l.updateWriter(ctx, l.worker, func(w *Writer) {
+	_, err := l.updateWriter(ctx, l.worker, task.Now(ctx), func(w *Writer) {
 		for table, more := range doubts {
 			w.Targets[table] = w.Targets[table].with(more)
 		}
@@ -117,7 +119,7 @@ func (l *Ledger) ForgetWriters(ctx context.Context, target string, below uint64)
 		if !dropped(&all[i]) {
 			continue
 		}
-		_, err := l.updateWriter(ctx, all[i].Worker, func(w *Writer) {
+		_, err := l.updateWriter(ctx, all[i].Worker, all[i].At, func(w *Writer) {
 			if dropped(w) {
 				delete(w.Targets, target)
 			}
@@ -129,8 +131,56 @@ func (l *Ledger) ForgetWriters(ctx context.Context, target string, below uint64)
 	return nil
 }
 
-// updateWriter changes the record of a process. It removes a record that names no target.
-func (l *Ledger) updateWriter(ctx context.Context, worker string, change func(*Writer)) (Writer, error) {
+// RefreshWriter writes this process's record again, so that its age shows that the process runs. It
+// enters the given rights again if the record was joined (JoinWriters).
+func (l *Ledger) RefreshWriter(ctx context.Context, targets map[string]Writing) error {
+	now := task.Now(ctx).UTC()
+	_, err := l.updateWriter(ctx, l.worker, now, func(w *Writer) {
+		w.At, w.Process = now, l.about
+		if len(w.Targets) == 0 {
+			maps.Copy(w.Targets, targets)
+		}
+	})
+	return err
+}
+
+// EndedWriters is the name of the record that holds the rights of processes that ended uncleanly.
+const EndedWriters = "ended-uncleanly"
+
+// JoinWriters moves the rights in records that were not written for a day into one record, so that
+// processes that are killed do not fill the ledger. Nothing is lost: no process says goodbye for the
+// joined rights. A process that still runs enters its next number again, in a record of its own.
+func (l *Ledger) JoinWriters(ctx context.Context) error {
+	rows, err := l.store.Read(ctx, l.writerPrefix())
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		old, err := l.writers.one(row)
+		if err != nil {
+			return err
+		}
+		if old.Worker == EndedWriters || task.Now(ctx).Sub(old.At) < forgotten {
+			continue
+		}
+		_, err = l.updateWriter(ctx, EndedWriters, old.At, func(w *Writer) {
+			for table, more := range old.Targets {
+				w.Targets[table] = w.Targets[table].with(more)
+			}
+		})
+		if err == nil { // only once the rights are stored; a process that wrote meanwhile keeps its record
+			_, err = l.swap(ctx, l.store, row.Key, row.Counter, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updateWriter changes the record of a process, at the given time. It removes a record that names no
+// target.
+func (l *Ledger) updateWriter(ctx context.Context, worker string, at time.Time, change func(*Writer)) (Writer, error) {
 	key := l.writerPrefix() + worker
 	for range tries {
 		w := Writer{Worker: worker}
@@ -152,7 +202,9 @@ func (l *Ledger) updateWriter(ctx context.Context, worker string, change func(*W
 		case len(w.Targets) == 0 && !found, found && len(w.Targets) > 0 && reflect.DeepEqual(before, w):
 			return w, nil
 		case len(w.Targets) > 0:
-			w.At = task.Now(ctx).UTC()
+			if at.After(w.At) {
+				w.At = at.UTC()
+			}
 			data = l.stamp(&w.header, &w)
 		}
 		done, err := l.swap(ctx, l.store, key, row.Counter, data)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // The record of a process grows with the numbers under which it may write, and is written only when
@@ -87,5 +89,55 @@ func TestWriterLeaves(t *testing.T) {
 		if got := left(); got != "cmap[u:{10 false 0 true}]" {
 			t.Error(got)
 		}
+	})
+}
+
+// Records of processes that were killed are joined after a day, and keep their rights until those are
+// dropped. A running process writes its record again. One that was suspended enters its rights again
+// when it runs.
+func TestWritersOfEndedProcessesAreJoined(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, killed := p.worker("killed")
+		_, asleep := p.worker("asleep")
+		_, alive := p.worker("alive")
+		records := func() (text string) {
+			all, err := alive.Writers(ctx)
+			check(t, err)
+			for _, w := range all {
+				text += fmt.Sprint(w.Worker, w.Targets)
+			}
+			return text
+		}
+		wants := func(when, want string) {
+			t.Helper()
+			if got := records(); got != want {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
+		}
+		enter := func(l *checkpoint.Ledger, w checkpoint.Writing) {
+			_, err := l.EnterWriter(ctx, map[string]checkpoint.Writing{"t": w})
+			check(t, err)
+		}
+		enter(killed, checkpoint.Writing{Number: 8, Doubt: 7})
+		enter(asleep, checkpoint.Writing{Number: 9})
+		enter(alive, checkpoint.Writing{Number: 7})
+		check(t, task.Sleep(ctx, 23*time.Hour))
+		check(t, alive.RefreshWriter(ctx, nil))
+		check(t, alive.JoinWriters(ctx))
+		wants("after 23 hours", "alivemap[t:{7 false 0 false}]asleepmap[t:{9 false 0 false}]killedmap[t:{8 false 7 false}]")
+		began := task.Now(ctx)
+		check(t, task.Sleep(ctx, 2*time.Hour))
+		check(t, alive.JoinWriters(ctx))
+		check(t, alive.JoinWriters(ctx))
+		wants("after 25 hours", "alivemap[t:{7 false 0 false}]ended-uncleanlymap[t:{9 false 7 false}]")
+		all, err := alive.Writers(ctx)
+		check(t, err)
+		if at := all[1].At; at.After(began) {
+			t.Errorf("the joined record is of %s", at)
+		}
+		check(t, asleep.RefreshWriter(ctx, map[string]checkpoint.Writing{"t": {Number: 9}}))
+		wants("after one woke up", "alivemap[t:{7 false 0 false}]asleepmap[t:{9 false 0 false}]ended-uncleanlymap[t:{9 false 7 false}]")
+		check(t, alive.ForgetWriters(ctx, "t", 10))
+		wants("after the drop", "")
 	})
 }

@@ -71,7 +71,7 @@ func play(t *testing.T, script func(ctx context.Context, f fence.Fence, schema *
 func playOn(t *testing.T, store *checkpointtest.Memory, script func(ctx context.Context, f fence.Fence, schema *families)) {
 	t.Helper()
 	world := virtual.NewWorld(1, begin, false)
-	err := world.Run(time.Hour, func(ctx context.Context) {
+	err := world.Run(24*time.Hour, func(ctx context.Context) {
 		l, err := checkpoint.Open(ctx, store, "p", checkpoint.Options{Worker: "w", ID: "ledger"})
 		if err != nil {
 			t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -86,6 +87,55 @@ func TestH145_GoodbyeComesAfterTheLastAnswer(t *testing.T) {
 		wants("in the next attempt", 2, 1000, false)
 		step(2, checkpoint.CutoverWatching)
 		wants("after the switch", 2, 1000, false)
+		stop()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A running process writes its record again every hour until it leaves, so that the record is not
+// joined with those of ended processes.
+func TestHeedKeepsTheRecordFresh(t *testing.T) {
+	playOn(t, &checkpointtest.Memory{}, func(ctx context.Context, f fence.Fence, _ *families) {
+		if err := f.Open(ctx, "t"); err != nil {
+			t.Fatal(err)
+		}
+		r := fence.NewRegister(f.Ledger)
+		heeding, stop := context.WithCancel(ctx)
+		g := task.NewGroup(ctx, 0)
+		g.Go("heed", func(context.Context) error { r.Heed(heeding, time.Minute, time.Second); return nil })
+		if _, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		entered := task.Now(ctx)
+		age := func() time.Duration {
+			all, err := f.Ledger.Writers(ctx)
+			if err != nil || len(all) > 1 {
+				t.Fatalf("%+v, %v", all, err)
+			}
+			if len(all) == 0 {
+				return -1
+			}
+			return all[0].At.Sub(entered)
+		}
+		for _, want := range []time.Duration{0, time.Hour, 2 * time.Hour} {
+			if got := age(); got < want || got > want+3*time.Minute {
+				t.Errorf("after %s the record is of %s", task.Now(ctx).Sub(entered), got)
+			}
+			if err := task.Sleep(ctx, time.Hour+2*time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Leave(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := task.Sleep(ctx, 3*time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if age() >= 0 {
+			t.Error("a process that left has a record again")
+		}
 		stop()
 		if err := g.Wait(); err != nil {
 			t.Error(err)

@@ -22,6 +22,10 @@ type Register struct {
 	entered map[string]checkpoint.Writing // what the record says, by target table
 	said    uint32                        // the attempt of a cutover that the record says goodbye to
 	closed  []string                      // target tables for which a cutover closed the gate
+
+	// Of a holder of writing:
+	refreshed time.Duration // when the record was last written again; 0: never
+	left      bool          // the record has ended
 }
 
 // NewRegister returns the register of a process that opened the ledger under a name of its own.
@@ -81,8 +85,12 @@ func (r *Register) missing(marks map[string]sink.Mark) map[string]checkpoint.Wri
 	return missing
 }
 
-// Heed obeys cutovers until ctx ends. While one asks for it, Heed looks every active, otherwise every
-// idle.
+// refreshEvery is how often a process writes its record again. The record counts as one of an ended
+// process after a day (checkpoint.JoinWriters).
+const refreshEvery = time.Hour
+
+// Heed obeys cutovers until ctx ends, and keeps the record fresh. While a cutover asks for it, Heed
+// looks every active, otherwise every idle.
 func (r *Register) Heed(ctx context.Context, idle, active time.Duration) {
 	for rest := idle; ctx.Err() == nil; _ = task.Sleep(ctx, rest) {
 		c, err := r.ledger.Cutover(ctx)
@@ -94,7 +102,32 @@ func (r *Register) Heed(ctx context.Context, idle, active time.Duration) {
 			rest = active
 		}
 		_ = r.obey(ctx, c) // if it fails, the next look repeats it
+		_ = r.refresh(ctx) // likewise
 	}
+}
+
+// refresh writes the record of this process again, and joins those of ended processes. It does so
+// once the process has a record, and then every hour.
+func (r *Register) refresh(ctx context.Context) error {
+	if err := r.writing.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer r.writing.Release(1)
+	r.mu.Lock()
+	entered := maps.Clone(r.entered)
+	r.mu.Unlock()
+	now := task.Mono(ctx)
+	if len(entered) == 0 || r.left || r.refreshed > 0 && now-r.refreshed < refreshEvery {
+		return nil
+	}
+	if err := r.ledger.RefreshWriter(ctx, entered); err != nil {
+		return err
+	}
+	if err := r.ledger.JoinWriters(ctx); err != nil {
+		return err
+	}
+	r.refreshed = now
+	return nil
 }
 
 // obey closes the gate if a cutover hands the targets over, and opens it again if the attempt was
@@ -161,6 +194,11 @@ func (r *Register) Leave(ctx context.Context) error {
 	}
 	limited, cancel := task.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
+	if err := r.writing.Acquire(limited, 1); err != nil {
+		return err
+	}
+	defer r.writing.Release(1)
+	r.left = true
 	return r.ledger.LeaveWriter(limited, doubts)
 }
 
