@@ -9,7 +9,7 @@ import (
 
 // cutoverSeeds is how many runs with cutovers are played; SIM_SEEDS sets another number, SIM_FROM
 // the first of them.
-const cutoverSeeds = 24
+const cutoverSeeds = 28
 
 // H59, H78, H92, H93, H94, H109, H110, H115: whatever drivers, workers and hooks do, nothing of
 // ours lands after the fence, the application switches in its step alone and to a target that
