@@ -9,6 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // cutover loads the configuration and calls do with an operator for it.
@@ -149,7 +150,7 @@ func newCutoverPostpone(p *program) *cobra.Command {
 			return nil
 		},
 	}, func(args []string) (switchover.Step, error) {
-		d, err := config.ParseDuration(args[0])
+		d, err := timespan.Parse(args[0])
 		if err != nil || d <= 0 {
 			return switchover.Step{}, diag.BadUsage(args[0]+"  is not a duration", "give a time such as 30m or 2h")
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/demo"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 	"github.com/dynamodb-bigtable/replicator/internal/worker"
 )
 
@@ -116,7 +117,7 @@ func (p *program) demo(ctx context.Context, o demo.Options) error {
 	case o.Duration < time.Second:
 		return diag.BadUsage("--duration is less than a second", "give a duration such as 20s")
 	case o.Duration > longestDemo:
-		return diag.BadUsage("--duration is more than a day", "give a duration up to "+config.FormatDuration(longestDemo))
+		return diag.BadUsage("--duration is more than a day", "give a duration up to "+timespan.Format(longestDemo))
 	case o.Cutover && (o.Outage || o.Relay || o.Serve):
 		return diag.BadUsage("--cutover excludes --outage, --relay and --serve", "run one demo after the other")
 	case o.DualWrites && o.Outage:

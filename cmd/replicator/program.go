@@ -19,6 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // program is one invocation: its streams, its environment, and the flags that every command has.
@@ -126,7 +127,7 @@ func (p *program) within(ctx context.Context) (context.Context, context.CancelFu
 	cancel := func() {}
 	if p.timeout > 0 {
 		ctx, cancel = context.WithTimeoutCause(ctx, p.timeout, &diag.Error{Code: diag.TimedOut,
-			What: "not finished within " + config.FormatDuration(p.timeout)})
+			What: "not finished within " + timespan.Format(p.timeout)})
 	}
 	p.bounded = ctx
 	return ctx, cancel

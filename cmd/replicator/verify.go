@@ -9,6 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // verifying holds the operator's flags of a verify.
@@ -36,7 +37,7 @@ func (v *verifying) scope() error {
 		}
 	}
 	if v.change != "" {
-		if v.ChangedSince, err = config.ParseDuration(v.change); err != nil || v.ChangedSince <= 0 {
+		if v.ChangedSince, err = timespan.Parse(v.change); err != nil || v.ChangedSince <= 0 {
 			return diag.BadUsage("--changed-since "+v.change+"  is not a duration", "give a time such as 10m or 2h")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // checkHook refuses addresses that cannot be called. Commands are checked only when they are
@@ -58,7 +59,7 @@ func (d *decoder) checkHooks(c *Config) {
 func warnOfCutover(c *Config) (found diag.List) {
 	if bound := c.Cutover.ListingBound; c.Cutover.Hooks.Given() && bound < time.Minute {
 		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listing_bound"),
-			What:  "a child shard may be listed later than " + FormatDuration(bound) + " after its parent's end",
+			What:  "a child shard may be listed later than " + timespan.Format(bound) + " after its parent's end",
 			Cause: "DynamoDB lists a new shard some time after it begins. A shard that is listed too late is not drained",
 			Fix:   "write listing_bound: 2m, or remove it; use less only in tests on emulators"})
 	}

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // DualWay describes how a table is replicated while an application also writes its target: the
@@ -35,7 +37,7 @@ func (c *Config) DualWays() (ways []DualWay) {
 // DualWay returns the mode of one table; false if dual_writes is not given.
 func (c *Config) DualWay(t Table) (DualWay, bool) {
 	w := DualWay{Table: t.From, ReadersSee: []string{}, Refused: refusedWithDualWrites}
-	switch late := FormatDuration(c.DualWrites.Settle); {
+	switch late := timespan.Format(c.DualWrites.Settle); {
 	case c.DualWrites.Settle == 0 && c.DualWrites.VersionAttribute == "":
 		return DualWay{}, false
 	case !c.DualWritten(t):

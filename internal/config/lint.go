@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -37,7 +38,7 @@ func Lint(c *Config) diag.List {
 		families := readerFamilies(c)
 		found = append(found, &diag.Error{
 			Code: diag.TombstonesVisible, Warning: true, Pos: c.Where("tables"),
-			What: fmt.Sprintf("readers of the target can see rows of removed items for %s", FormatDuration(c.State.TombstoneAge)),
+			What: fmt.Sprintf("readers of the target can see rows of removed items for %s", timespan.Format(c.State.TombstoneAge)),
 			Cause: "a removed item leaves a row with only the family _cdc_gone, so that a late write cannot bring it back; " +
 				"live rows have a cell in the family _cdc",
 			Fix: fmt.Sprintf("let readers use a family filter for %q (with cbt: columns=%s:.*), or the view of target.view",

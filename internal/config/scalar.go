@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // fault is an error in a value whose position is not known yet.
@@ -103,8 +104,8 @@ func (f *field) setCount(v reflect.Value, s string) *fault {
 }
 
 func (f *field) setDuration(v reflect.Value, s string) *fault {
-	d, err := ParseDuration(s)
-	if errors.Is(err, errTooLong) {
+	d, err := timespan.Parse(s)
+	if errors.Is(err, timespan.ErrTooLong) {
 		return outOfRange(f, f.min, f.max)
 	}
 	if err != nil {
@@ -134,7 +135,7 @@ func (f *field) format(v reflect.Value) string {
 	case count:
 		return strconv.FormatInt(v.Int(), 10)
 	case duration:
-		return FormatDuration(time.Duration(v.Int()))
+		return timespan.Format(time.Duration(v.Int()))
 	default:
 		return v.String()
 	}
@@ -151,7 +152,7 @@ func mustInt(s string) int64 {
 }
 
 func mustDuration(s string) time.Duration {
-	d, err := ParseDuration(s)
+	d, err := timespan.Parse(s)
 	if err != nil {
 		panic("config: bad bound " + s)
 	}

@@ -1,4 +1,4 @@
-// Package cost estimates the duration and the price of a migration. It uses a dated table of unit
+// Package cost estimates duration and price of a migration. It uses a dated table of unit
 // prices. All results are estimates: they rely on list prices of one region, DynamoDB's own count
 // of items, and rates that the vendors call approximate.
 package cost

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -184,7 +185,7 @@ func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, ques
 		mark, color = "✗", "\x1b[31m"
 		if errors.As(err, &known) {
 			if errors.Is(limited.Err(), context.DeadlineExceeded) && unanswered(known) {
-				known.Cause = fmt.Sprintf("no answer within %s", config.FormatDuration(limit))
+				known.Cause = fmt.Sprintf("no answer within %s", timespan.Format(limit))
 			}
 			detail = known.Code + ", see below"
 		} else {

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // KnownTable refuses a --table that the configuration does not include.
@@ -47,7 +48,7 @@ func KnownTable(cfg *config.Config, table string) error {
 // the command indefinitely.
 const readTime = 20 * time.Second
 
-var ErrReadTime = fmt.Errorf("no answer within %s", config.FormatDuration(readTime))
+var ErrReadTime = fmt.Errorf("no answer within %s", timespan.Format(readTime))
 
 // Reading returns a context that bounds reads.
 func Reading(ctx context.Context) (context.Context, context.CancelFunc) {

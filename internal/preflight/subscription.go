@@ -6,6 +6,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
@@ -34,7 +35,7 @@ type setting struct {
 // message of the topic, as it was published.
 func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 	name := cfg.Relay.Subscription
-	kept, remembered := config.FormatDuration(f.Retention), config.FormatDuration(cfg.State.TombstoneAge)
+	kept, remembered := timespan.Format(f.Retention), timespan.Format(cfg.State.TombstoneAge)
 	return first(append(unpulled(name, f), []setting{
 		{cfg.Relay.Topic != "" && f.Topic != cfg.Relay.Topic, fault{"it belongs to topic " + f.Topic, "name a subscription of " + cfg.Relay.Topic}},
 		{f.Ordered, fault{"it has ordering, which delays every later message of an item behind a waiting one",
@@ -44,8 +45,8 @@ func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 		{f.Retention < cdc.Retention, fault{"it keeps messages for " + kept + " only, and messages that appliers cannot write in that time are lost",
 			update(name, "--message-retention-duration=7d")}},
 		{f.Retention+margin > cfg.State.TombstoneAge, fault{fmt.Sprintf("it keeps messages for %s, and tombstones are kept for %s. Tombstones must be kept at least %s longer than messages, or a late message could restore a removed item",
-			kept, remembered, config.FormatDuration(margin)),
-			"raise state.tombstone_age to " + config.FormatDuration(f.Retention+margin) + ", or keep messages for a shorter time"}},
+			kept, remembered, timespan.Format(margin)),
+			"raise state.tombstone_age to " + timespan.Format(f.Retention+margin) + ", or keep messages for a shorter time"}},
 		{f.DeadLetter != "" && f.Attempts < leastAttempts, fault{fmt.Sprintf("its dead-letter topic gets a message after %d delivery attempts, but restarts use attempts too; at least %d are needed",
 			f.Attempts, leastAttempts), update(name, "--dead-letter-topic="+f.DeadLetter+" "+manyAttempts)}},
 		{f.DeadLetter != "" && !f.BacksOff, fault{"it has a dead-letter topic but no retry policy, so all delivery attempts are used within seconds",

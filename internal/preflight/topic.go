@@ -6,6 +6,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
@@ -79,7 +80,7 @@ func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
 	if u := unfit(p.Cfg, facts); u != nil {
 		return "", &diag.Error{Code: diag.SubscriptionUnfit, What: what, Cause: u.cause, Fix: u.fix}
 	}
-	detail = "keeps messages for " + config.FormatDuration(facts.Retention)
+	detail = "keeps messages for " + timespan.Format(facts.Retention)
 	switch {
 	case facts.DeadLetter == "":
 		detail += "; no dead-letter topic, so unreadable messages are delivered again and again"
@@ -229,5 +230,5 @@ func retention(facts relay.TopicFacts) string {
 	if facts.Retention == 0 {
 		return "exists; it keeps no messages for later subscribers"
 	}
-	return "keeps messages for " + config.FormatDuration(facts.Retention)
+	return "keeps messages for " + timespan.Format(facts.Retention)
 }

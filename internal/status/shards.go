@@ -6,9 +6,9 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // The codes of whyStatus: why a shard makes no progress.
@@ -144,7 +144,7 @@ func (m *Document) why(table checkpoint.TableState, s *checkpoint.Shard, judged 
 		return because(whyListing, "for the first complete listing of the stream")
 	case judged.Silent:
 		return because(WhySilent, "%s has been silent for %s, longer than its lease of %s; the next worker will acquire the shard", s.Owner,
-			backfill.FormatDuration(m.At.Sub(s.WrittenAt)), config.FormatDuration(m.lease))
+			backfill.FormatDuration(m.At.Sub(s.WrittenAt)), timespan.Format(m.lease))
 	case s.Owner != "" && s.Trouble != (checkpoint.Trouble{}):
 		return because(WhyTrouble, "cannot %s (for %s): %s", s.Trouble.Step, backfill.FormatDuration(m.At.Sub(standing.TroubleSince(s.Heartbeat, m.At))), s.Trouble.Cause)
 	case s.Owner != "":

@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // schemaName names the form of the document, which cutover.schema.json describes.
@@ -196,9 +197,9 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 func titles(cfg *config.Config) map[string]string {
 	r := cfg.Cutover.ReadyWhen
 	return map[string]string{
-		cutover.GateCopy: "copy complete", cutover.GateLag: "lag below " + config.FormatDuration(r.LagBelow), cutover.GateVerify: "verify clean within " + config.FormatDuration(r.VerifyWithin),
+		cutover.GateCopy: "copy complete", cutover.GateLag: "lag below " + timespan.Format(r.LagBelow), cutover.GateVerify: "verify clean within " + timespan.Format(r.VerifyWithin),
 		cutover.GateFull: "full verify within 1d", cutover.GateParked: fmt.Sprintf("parked items at most %d", r.ParkedAtMost),
-		cutover.GateHeadroom: "retention headroom > " + config.FormatDuration(r.Headroom), cutover.GateFence: "late writes rejected",
+		cutover.GateHeadroom: "retention headroom > " + timespan.Format(r.Headroom), cutover.GateFence: "late writes rejected",
 	}
 }
 
@@ -260,12 +261,12 @@ func (d *Document) writeDeadlines(b *strings.Builder) {
 	var limits []string
 	for _, l := range d.Deadlines {
 		if l.Seconds > 0 {
-			limits = append(limits, l.Step+" "+config.FormatDuration(time.Duration(l.Seconds*float64(time.Second))))
+			limits = append(limits, l.Step+" "+timespan.Format(time.Duration(l.Seconds*float64(time.Second))))
 		}
 	}
 	fmt.Fprintf(b, "\ndeadlines: %s; if one passes, the cutover is cancelled and the application resumes\n", strings.Join(limits, ", "))
 	if d.FrozenAtLeast > 0 {
-		fmt.Fprintf(b, "the freeze lasts at least %s, because dual writes are settled (dual_writes.settle)\n", config.FormatDuration(time.Duration(d.FrozenAtLeast*float64(time.Second))))
+		fmt.Fprintf(b, "the freeze lasts at least %s, because dual writes are settled (dual_writes.settle)\n", timespan.Format(time.Duration(d.FrozenAtLeast*float64(time.Second))))
 	}
 	for _, t := range d.WayBack {
 		if !t.Possible {

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 const (
@@ -253,7 +254,7 @@ func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
 	f.told = task.Mono(ctx)
 	text := c.Trouble
 	if !c.FreezeBegunAt.IsZero() && c.UnfrozenAt.IsZero() && !c.Step.Switched() {
-		text = strings.TrimSuffix("writes frozen for "+config.FormatDuration(c.FrozenFor(f.Now(ctx)).Round(time.Second))+"; "+text, "; ")
+		text = strings.TrimSuffix("writes frozen for "+timespan.Format(c.FrozenFor(f.Now(ctx)).Round(time.Second))+"; "+text, "; ")
 	}
 	_, _ = fmt.Fprintf(f.Stderr, "%s  %-10s  %s\n", f.Now(ctx).Format(time.TimeOnly), c.Step, text)
 }

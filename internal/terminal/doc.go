@@ -1,2 +1,2 @@
-// Package terminal writes text or JSON for a command, and asks questions.
+// Package terminal writes text or JSON, and asks questions.
 package terminal

@@ -1,4 +1,5 @@
-package config
+// Package timespan reads and writes durations.
+package timespan
 
 import (
 	"errors"
@@ -13,22 +14,23 @@ const day = 24 * time.Hour
 
 var (
 	days = regexp.MustCompile(`^([0-9]+(?:\.[0-9]{1,6})?)d(.*)$`)
-	// hours matches durations of time.ParseDuration. ParseDuration of this package reports a number that is too
-	// long like any other invalid text.
+	// hours matches durations of time.ParseDuration. Parse reports a number that is too long like any other
+	// invalid text.
 	hours = regexp.MustCompile(`^(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+$`)
 )
 
-var errTooLong = errors.New("is too long")
+// ErrTooLong is returned for a duration that time.Duration cannot hold.
+var ErrTooLong = errors.New("is too long")
 
-// ParseDuration reads a duration in Go's syntax, which may begin with days: "15s", "1h30m", "14d", "1d12h", "1.5d". A day
+// Parse reads a duration in Go's syntax, which may begin with days: "15s", "1h30m", "14d", "1d12h", "1.5d". A day
 // is 24 hours. Negative durations and numbers without a unit (other than 0) are refused.
-func ParseDuration(s string) (time.Duration, error) {
+func Parse(s string) (time.Duration, error) {
 	var total time.Duration
 	rest := s
 	if m := days.FindStringSubmatch(s); m != nil {
 		n, err := strconv.ParseFloat(m[1], 64)
 		if err != nil || n > 100_000 { // 273 years; time.Duration holds 292
-			return 0, fmt.Errorf("duration %q %w", s, errTooLong)
+			return 0, fmt.Errorf("duration %q %w", s, ErrTooLong)
 		}
 		total = time.Duration(n * float64(day))
 		if rest = m[2]; rest == "" {
@@ -41,15 +43,15 @@ func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(rest)
 	switch {
 	case err == nil && total+d < total, err != nil && hours.MatchString(rest):
-		return 0, fmt.Errorf("duration %q %w", s, errTooLong)
+		return 0, fmt.Errorf("duration %q %w", s, ErrTooLong)
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a duration", s)
 	}
 	return total + d, nil
 }
 
-// FormatDuration is the inverse of ParseDuration in the shortest form: whole days as "14d", and no zero units.
-func FormatDuration(d time.Duration) string {
+// Format is the inverse of Parse in the shortest form: whole days as "14d", and no zero units.
+func Format(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
