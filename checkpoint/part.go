@@ -68,7 +68,7 @@ type PartProgress struct {
 	Rate  float64 `json:"rate,omitempty"`  // items a second over the last minutes; 0 while no worker copies it
 	Counts
 	// Compared is the result of a part of a verify. Kept are the names of further rows of the part,
-	// with partial sums and findings.
+	// with partial sums and findings. Its Position names those of rows that wait for another check.
 	Compared VerifyCounts `json:"compared,omitzero"`
 	Kept     []string     `json:"kept,omitempty"`
 }

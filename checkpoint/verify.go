@@ -258,8 +258,8 @@ func (l *Ledger) VerifyParts(ctx context.Context, table TableState, phase int) (
 	return l.PartsOf(ctx, Part{Source: table.Source, Number: table.Verify.Number, Phase: phaseVerify(phase)})
 }
 
-// verifyData returns the row key of data that a verify keeps until it ends: partial sums, buckets
-// and findings. One read returns all names with a common prefix.
+// verifyData returns the row key of data that a verify keeps until it ends: partial sums, buckets,
+// waiting rows and findings. One read returns all names with a common prefix.
 func (l *Ledger) verifyData(source string, number uint32, name string) string {
 	return l.verifyRun(source, number) + "data/" + name
 }
@@ -269,6 +269,12 @@ func (l *Ledger) verifyData(source string, number uint32, name string) string {
 func (l *Ledger) PutVerifyData(ctx context.Context, table TableState, name string, data []byte) error {
 	_, err := l.store.Swap(ctx, l.verifyData(table.Source, table.Verify.Number, name), 0, 1, data)
 	return err // a refusal means that it is stored already
+}
+
+// DropVerifyData removes data that PutVerifyData stored, and that the verify no longer needs.
+func (l *Ledger) DropVerifyData(ctx context.Context, table TableState, name string) error {
+	_, err := l.store.Swap(ctx, l.verifyData(table.Source, table.Verify.Number, name), 1, 2, nil)
+	return err // a refusal means that it is removed already
 }
 
 // VerifyDatum is one piece of data that a verify keeps.
@@ -328,9 +334,9 @@ func (l *Ledger) removeRun(ctx context.Context, source string, number uint32, fi
 	if err != nil {
 		return err
 	}
-	prefixes := []string{"data/picked", "data/found/"}
+	prefixes := []string{"data/picked", "data/waiting/", "data/found/"}
 	if findings {
-		prefixes = prefixes[:1]
+		prefixes = prefixes[:2]
 	}
 	for _, p := range parts {
 		prefixes = append(prefixes, fmt.Sprintf("data/sums/%04d/", p.Index))

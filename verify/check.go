@@ -27,17 +27,17 @@ func (c *Comparison) Check(ctx, drain context.Context, places ...Place) (Checked
 		if err := r.leave(ctx); err != nil || !look.differs() {
 			return err
 		}
-		return r.suspect(ctx, candidate{Look: look, wants: everything})
+		return r.suspect(ctx, Candidate{Look: look, wants: everything})
 	})
 	if err != nil {
 		return Checked{}, err
 	}
-	if err := r.confirm(ctx); err != nil {
+	if err := r.confirm(ctx, within); err != nil {
 		return Checked{}, err
 	}
 	equal = slices.DeleteFunc(equal, func(p Place) bool {
 		return slices.ContainsFunc(r.found, func(f Finding) bool { return f.Table == p.Table && f.Row == p.Row }) ||
-			slices.ContainsFunc(r.moving, func(m candidate) bool { return m.Table == p.Table && m.Row == p.Row })
+			slices.ContainsFunc(r.moving, func(m Candidate) bool { return m.Table == p.Table && m.Row == p.Row })
 	})
 	r.found = slices.DeleteFunc(r.found, func(f Finding) bool { return f.Kind == InFlight })
 	return Checked{r.at.Counts, r.found, equal}, nil

@@ -41,15 +41,16 @@ const (
 	everything                  // for a pass that is the only one
 )
 
-// candidate is a row that differed at its first check.
-type candidate struct {
+// Candidate is a row that differed at its first check, and waits for another.
+type Candidate struct {
 	Look
-	wants direction
-	stays []Finding // in flight, with the same version as at the previous check
+	wants   direction
+	checked int       // how often it was checked again
+	stays   []Finding // in flight, with the same version as at the previous check
 }
 
 // suspect keeps a row for its second check (V1), if there is room (V5).
-func (r *working) suspect(ctx context.Context, c candidate) error {
+func (r *working) suspect(ctx context.Context, c Candidate) error {
 	bounds := r.Bounds.orDefault()
 	if r.kept >= bounds.Findings {
 		for _, f := range c.Findings {
@@ -63,54 +64,81 @@ func (r *working) suspect(ctx context.Context, c candidate) error {
 	}
 	r.waiting = append(r.waiting, c.brief())
 	if len(r.waiting) >= bounds.Candidates {
-		return r.confirm(ctx)
+		return r.confirm(ctx, within)
 	}
 	return nil
 }
 
-// confirm checks the waiting rows a second time.
-func (r *working) confirm(ctx context.Context) error {
-	waiting := r.waiting
-	r.waiting = nil
-	for round := 0; len(waiting) > 0 && round < rounds; round++ {
-		waits, err := r.settle(ctx, waiting)
-		if err != nil {
-			return err
-		}
-		if waits != nil {
-			waiting = r.setAside(waiting, waits)
-		}
-		places := make([]Place, len(waiting))
-		for i, c := range waiting {
-			places[i] = c.Place
-		}
-		var again []candidate
-		err = r.looks(ctx, places, func(look Look) error {
-			if next, moved := r.second(waiting[0], look); moved {
-				again = append(again, next)
+// moment says where a part is: a save within a page would count the page's rows twice.
+type moment bool
+
+const (
+	within  moment = false // a page
+	between moment = true  // two pages, or after the last
+)
+
+// confirm checks the waiting rows a second time, and again while their versions rise. Each round may
+// wait long for changes to be applied. So the rows are saved before it, and another worker resumes
+// the wait.
+func (r *working) confirm(ctx context.Context, at moment) error {
+	for len(r.waiting) > 0 {
+		if at == between {
+			if err := r.store(ctx); err != nil {
+				return err
 			}
-			waiting = waiting[1:]
-			return nil
-		})
+		}
+		again, err := r.round(ctx, r.waiting)
 		if err != nil {
 			return err
 		}
-		waiting = again
-	}
-	for _, c := range waiting {
-		for _, f := range c.stays {
-			f.Kind = InFlight
-			f.Reason = cmp.Or(f.Reason, "its change was not applied at any check")
-			r.keep(f)
+		r.waiting, r.stored, r.instead = nil, 0, true
+		for _, c := range again {
+			if c.checked < rounds {
+				r.waiting = append(r.waiting, c)
+			} else {
+				r.fly(c)
+			}
 		}
 	}
-	r.moving = append(r.moving, waiting...)
 	return nil
+}
+
+// round checks rows once more, and returns those whose version rose.
+func (r *working) round(ctx context.Context, waiting []Candidate) (again []Candidate, err error) {
+	waits, err := r.settle(ctx, waiting)
+	if err != nil {
+		return nil, err
+	}
+	if waits != nil {
+		waiting = r.setAside(waiting, waits)
+	}
+	places := make([]Place, len(waiting))
+	for i, c := range waiting {
+		places[i] = c.Place
+	}
+	err = r.looks(ctx, places, func(look Look) error {
+		if next, moved := r.second(waiting[0], look); moved {
+			again = append(again, next)
+		}
+		waiting = waiting[1:]
+		return nil
+	})
+	return again, err
+}
+
+// fly ends the checks of a row whose version rose at every check, or that stayed in flight.
+func (r *working) fly(c Candidate) {
+	for _, f := range c.stays {
+		f.Kind = InFlight
+		f.Reason = cmp.Or(f.Reason, "its change was not applied at any check")
+		r.keep(f)
+	}
+	r.moving = append(r.moving, c)
 }
 
 // setAside records as in flight the rows with changes that no process applies, and returns the
 // others.
-func (r *working) setAside(waiting []candidate, waits func(Place) bool) (others []candidate) {
+func (r *working) setAside(waiting []Candidate, waits func(Place) bool) (others []Candidate) {
 	for _, c := range waiting {
 		if !waits(c.Place) {
 			others = append(others, c)
@@ -129,8 +157,8 @@ func (r *working) setAside(waiting []candidate, waits func(Place) bool) (others 
 // applied by then, and a row is read before its items. So a row that differed and still has the
 // same version has lost a change, whatever happened to its item since. A row whose version rose is
 // checked again.
-func (r *working) second(before candidate, look Look) (next candidate, moved bool) {
-	next = candidate{Look: look, wants: before.wants}
+func (r *working) second(before Candidate, look Look) (next Candidate, moved bool) {
+	next = Candidate{Look: look, wants: before.wants, checked: before.checked + 1}
 	r.narrow(&next.Verdict, before)
 	for _, was := range before.Findings {
 		now := look.heldBy(was.Owner)
@@ -157,7 +185,7 @@ func (r *working) second(before candidate, look Look) (next candidate, moved boo
 }
 
 // brief returns the candidate without values.
-func (c candidate) brief() candidate {
+func (c Candidate) brief() Candidate {
 	for _, findings := range [][]Finding{c.Findings, c.pending, c.stays} {
 		for i := range findings {
 			findings[i] = findings[i].brief()
@@ -181,14 +209,14 @@ func (r *working) keep(f Finding) {
 func (v Verdict) differs() bool { return len(v.Findings)+len(v.pending) > 0 }
 
 // narrow reduces a verdict to the findings that the pass looks for.
-func (r *working) narrow(v *Verdict, c candidate) {
+func (r *working) narrow(v *Verdict, c Candidate) {
 	for _, found := range []*[]Finding{&v.Findings, &v.pending} {
 		*found = slices.DeleteFunc(slices.Clone(*found), func(f Finding) bool { return !r.seeks(f, c) })
 	}
 }
 
 // seeks reports whether a finding is one that the pass of a candidate looks for.
-func (r *working) seeks(f Finding, c candidate) bool {
+func (r *working) seeks(f Finding, c Candidate) bool {
 	ofItem := f.Kind == Missing || f.Kind == Different
 	switch {
 	case c.wants == forwards:
@@ -205,7 +233,7 @@ func (r *working) seeks(f Finding, c candidate) bool {
 
 // settle waits until all changes that were committed when the rows were first checked are applied,
 // and then for Settle. If no process applies changes, it returns which rows wait for changes.
-func (r *working) settle(ctx context.Context, waiting []candidate) (waits func(Place) bool, err error) {
+func (r *working) settle(ctx context.Context, waiting []Candidate) (waits func(Place) bool, err error) {
 	var to time.Time
 	for _, c := range waiting {
 		if c.At.After(to) {

@@ -16,8 +16,8 @@
 //     removed on both.
 //   - V2 A range counts as compared only when it was read to its end: a read that breaks is an error,
 //     and parts that were not read are named (Result.Unread). An unread part is never clean.
-//   - V3 A part's findings are stored in one write with its position: a resumed run counts no
-//     row twice and loses none.
+//   - V3 A part's findings, sums and waiting rows are stored in one write with its position: a
+//     resumed run counts no row twice and loses none.
 //   - V4 A sum commutes and does not cancel: it is the sum modulo 2^128 of keyed hashes of single
 //     cells, so neither order, nor a cell that is there twice, nor rows that several items share
 //     change its meaning (H96).

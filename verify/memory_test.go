@@ -86,7 +86,7 @@ func TestFindingsThatWaitAreBoundedByBytes(t *testing.T) {
 	}
 	plan.Segments = 1
 	work := plan.Work(c, 1, nil)
-	work.Save = func(context.Context, Progress, []Finding) error { return nil }
+	work.Save = func(context.Context, Progress, News) error { return nil }
 	var progress Progress
 	err = virtual.NewWorld(1, noon, false).Run(time.Hour, func(ctx context.Context) {
 		var err error

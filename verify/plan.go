@@ -100,8 +100,7 @@ func (p Plan) Parts(phase int, differing int) int {
 	return p.Segments + len(p.Ranges)
 }
 
-// Summing reports whether the parts of a phase compute sums. Such parts restart from their
-// beginning after an interruption.
+// Summing reports whether the parts of a phase compute sums.
 func (p Plan) Summing(phase int) bool { return phase == 1 && p.Scope.Since.IsZero() }
 
 // subtracts reports whether a part of the first phase reads the target, so its sums are subtracted.

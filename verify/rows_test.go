@@ -90,12 +90,12 @@ func TestSamplesOfFindings(t *testing.T) {
 				want = c.sampled(c.Mapping.ItemKey(keys))
 			}
 			v := Verdict{Findings: []Finding{f}}
-			if r.narrow(&v, candidate{wants: backwards}); (len(v.Findings) == 1) != want {
+			if r.narrow(&v, Candidate{wants: backwards}); (len(v.Findings) == 1) != want {
 				t.Errorf("%s of %d is in the sample: %t", f.Kind, n, !want)
 			}
 		}
 		v := Verdict{Findings: []Finding{{Kind: Extra, Keys: keys}, {Kind: Missing, Keys: keys}}}
-		r.narrow(&v, candidate{Look: Look{Place: Place{Keys: []attribute.Item{keys}}}, wants: forwards})
+		r.narrow(&v, Candidate{Look: Look{Place: Place{Keys: []attribute.Item{keys}}}, wants: forwards})
 		if len(v.Findings) != 1 || v.Findings[0].Kind != Missing {
 			t.Errorf("forwards: %v", brief(v.Findings))
 		}

@@ -15,23 +15,29 @@ const (
 	// foundBytes is the size from which findings go into another row.
 	foundBytes = 1 << 20
 	// The names of a verify's data in the ledger.
-	sumsData   = "sums/"
-	foundData  = "found/"
-	pickedData = "picked"
-	indexData  = foundData + "index"
+	sumsData    = "sums/"
+	foundData   = "found/"
+	waitingData = "waiting/"
+	pickedData  = "picked"
+	indexData   = foundData + "index"
 )
 
-// Kept stores the findings and sums of a part in rows of the ledger (V3). Names include the part's
-// epoch, so a late write of an earlier owner is never read.
+// Kept stores the findings, waiting rows and sums of a part in rows of the ledger (V3). Names
+// include the part's epoch, so a late write of an earlier owner is never read.
 type Kept struct {
 	Ledger *checkpoint.Ledger
 	Table  checkpoint.TableState
 	Part   checkpoint.Part
 }
 
-// Findings stores the number-th group of findings of the part. It returns the names of their cells,
+// findings stores the number-th group of findings of the part. It returns the names of their cells,
 // each of bounded size.
-func (k Kept) Findings(ctx context.Context, number int, found []Finding) (names []string, err error) {
+func (k Kept) findings(ctx context.Context, number int, found []Finding) (names []string, err error) {
+	return keep(ctx, k, foundData, number, found)
+}
+
+// keep stores a list in cells of bounded size, and returns their names.
+func keep[T any](ctx context.Context, k Kept, as string, number int, list []T) (names []string, err error) {
 	var cell []json.RawMessage
 	bytes := 0
 	put := func() error {
@@ -39,17 +45,17 @@ func (k Kept) Findings(ctx context.Context, number int, found []Finding) (names 
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("%s%s-%04d/%d-%06d.%03d", foundData, k.Part.Phase, k.Part.Index, k.Part.Epoch, number, len(names))
+		name := fmt.Sprintf("%s%s-%04d/%d-%06d.%03d", as, k.Part.Phase, k.Part.Index, k.Part.Epoch, number, len(names))
 		names, cell, bytes = append(names, name), nil, 0
 		return k.Ledger.PutVerifyData(ctx, k.Table, name, data)
 	}
-	for i, f := range found {
-		one, err := json.Marshal(f)
+	for i, one := range list {
+		text, err := json.Marshal(one)
 		if err != nil {
 			return nil, err
 		}
-		cell, bytes = append(cell, one), bytes+len(one)
-		if bytes >= foundBytes || i == len(found)-1 {
+		cell, bytes = append(cell, text), bytes+len(text)
+		if bytes >= foundBytes || i == len(list)-1 {
 			if err := put(); err != nil {
 				return nil, err
 			}
@@ -58,16 +64,29 @@ func (k Kept) Findings(ctx context.Context, number int, found []Finding) (names 
 	return names, nil
 }
 
-// Sums stores the sums of a part, and returns the names of their pieces.
-func (k Kept) Sums(ctx context.Context, sums *Sums) (names []string, err error) {
+// sums stores the sums of a part for the number-th time, and returns the names of their pieces.
+func (k Kept) sums(ctx context.Context, number int, sums *Sums) (names []string, err error) {
 	for i, piece := range sums.Pieces(pieceBytes) {
-		name := fmt.Sprintf("%s%04d/%d-%03d", sumsData, k.Part.Index, k.Part.Epoch, i)
+		name := fmt.Sprintf("%s%04d/%d-%06d.%03d", sumsData, k.Part.Index, k.Part.Epoch, number, i)
 		if err := k.Ledger.PutVerifyData(ctx, k.Table, name, piece); err != nil {
 			return nil, err
 		}
 		names = append(names, name)
 	}
 	return names, nil
+}
+
+// read returns the data of a name that the part's record has. Data that is lost is an error: without
+// it, rows would count as compared that were not.
+func (k Kept) read(ctx context.Context, name string) ([]byte, error) {
+	data, err := k.Ledger.VerifyData(ctx, k.Table.Source, k.Table.Verify.Number, name)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) != 1 {
+		return nil, fmt.Errorf("%w: %d rows for data of part %d of a verify", checkpoint.ErrConflict, len(data), k.Part.Index)
+	}
+	return data[0].Data, nil
 }
 
 // Combine adds up the sums of the parts of a finished phase. It stores and returns the buckets that
@@ -79,14 +98,11 @@ func Combine(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableSt
 			if !strings.HasPrefix(name, sumsData) {
 				continue
 			}
-			pieces, err := l.VerifyData(ctx, table.Source, table.Verify.Number, name)
+			piece, err := Kept{l, table, part}.read(ctx, name)
+			if err == nil {
+				err = sums.AddPiece(piece, p.subtracts(part.Index))
+			}
 			if err != nil {
-				return nil, err
-			}
-			if len(pieces) != 1 {
-				return nil, fmt.Errorf("%w: %d rows for a piece of the sums of part %d", checkpoint.ErrConflict, len(pieces), part.Index)
-			}
-			if err := sums.AddPiece(pieces[0].Data, p.subtracts(part.Index)); err != nil {
 				return nil, err
 			}
 		}

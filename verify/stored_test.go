@@ -42,7 +42,7 @@ func TestH56_KeptSumsAreCombined(t *testing.T) {
 	}
 	keep := func(index int, epoch uint64, s *Sums) checkpoint.Part {
 		part := checkpoint.Part{Index: index, Epoch: epoch, Phase: "first"}
-		names, err := Kept{l, table, part}.Sums(t.Context(), s)
+		names, err := Kept{l, table, part}.sums(t.Context(), 0, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestCellsOfFindingsAreBounded(t *testing.T) {
 		found = append(found, Finding{Table: "t", Row: name(n) + strings.Repeat("r", 30_000), Kind: Missing})
 	}
 	part := checkpoint.Part{Epoch: 1, Phase: "first"}
-	names, err := Kept{l, table, part}.Findings(t.Context(), 0, found)
+	names, err := Kept{l, table, part}.findings(t.Context(), 0, found)
 	if err != nil || len(names) != 4 {
 		t.Fatalf("%d cells, %v", len(names), err)
 	}
@@ -110,7 +110,7 @@ func TestCellsOfFindingsAreBounded(t *testing.T) {
 func TestFindingsThatCannotBeRead(t *testing.T) {
 	l, table := keeping(t)
 	part := checkpoint.Part{Epoch: 1, Phase: "first"}
-	names, err := Kept{l, table, part}.Findings(t.Context(), 0, []Finding{{Table: "t", Row: "a", Kind: Missing}})
+	names, err := Kept{l, table, part}.findings(t.Context(), 0, []Finding{{Table: "t", Row: "a", Kind: Missing}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestH56_KeptFindings(t *testing.T) {
 		for _, row := range rows {
 			found = append(found, Finding{Table: "t", Row: row, Kind: Missing})
 		}
-		names, err := Kept{l, table, part}.Findings(t.Context(), number, found)
+		names, err := Kept{l, table, part}.findings(t.Context(), number, found)
 		if err != nil {
 			t.Fatal(err)
 		}

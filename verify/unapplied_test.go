@@ -43,9 +43,9 @@ func TestRowsThatWaitForAChange(t *testing.T) {
 				if !look.differs() {
 					return nil
 				}
-				return r.suspect(ctx, candidate{Look: look, wants: everything})
+				return r.suspect(ctx, Candidate{Look: look, wants: everything})
 			})
-			if err = errors.Join(err, r.confirm(ctx)); err != nil {
+			if err = errors.Join(err, r.confirm(ctx, within)); err != nil {
 				t.Fatal(err)
 			}
 			got, took := brief(r.found), task.Mono(ctx)-began
@@ -107,12 +107,12 @@ func TestTheOldestRowThatWaits(t *testing.T) {
 			return nil
 		}
 		var saved []int64
-		work := &Work{Comparison: c, Look: true, Save: func(_ context.Context, p Progress, _ []Finding) error {
+		work := &Work{Comparison: c, Look: true, Save: func(_ context.Context, p Progress, _ News) error {
 			saved = append(saved, p.Missing)
 			return nil
 		}}
 		end, _, err := work.source(ctx, 0, 1, Progress{})
-		if err != nil || end.Missing != 28 || !slices.Equal(saved, []int64{14}) {
+		if err != nil || end.Missing != 28 || !slices.Equal(saved, []int64{0, 0, 14, 14}) {
 			t.Errorf("saved with %v rows, %+v, %v", saved, end.Counts, err)
 		}
 	})

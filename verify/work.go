@@ -19,22 +19,24 @@ import (
 const (
 	// saveEvery is the shortest time between two saves of a part's progress.
 	saveEvery = 2 * time.Second
-	// confirmEvery is the longest wait of rows for their second check while a part continues. While
-	// rows wait, the position cannot be saved.
+	// sumsRate is about how many bytes of sums a part stores a second. The sums of a large part are
+	// stored every five minutes.
+	sumsRate = 128 << 10
+	// confirmEvery is the longest wait of rows for their second check while a part continues, so that
+	// differences are known long before its end.
 	confirmEvery = 5 * time.Minute
 )
 
 // ErrDrained is returned for a part that was left before its end because its worker was asked to
-// stop. The progress is saved up to the point before which every row is judged.
+// stop. It resumes at the last save.
 var ErrDrained = backfill.ErrDrained
 
 // Work is one part of a comparison: a segment of the source, or a range of a target table. It
 // computes sums, or checks rows, or both.
 type Work struct {
 	*Comparison
-	// Sums collects the part's sums; nil if it computes none. A part with sums restarts from its
-	// beginning after an interruption (V3). Addresses says that the sums leave out cells, as did
-	// the sums that Picked comes from.
+	// Sums collects the part's sums; nil if it computes none. Addresses says that the sums leave out
+	// cells, as did the sums that Picked comes from.
 	Sums      *Sums
 	Addresses bool
 	// Look says that rows are checked. If Picked is set, only rows in its buckets are checked. Key
@@ -43,9 +45,9 @@ type Work struct {
 	Picked *Picked
 	// Key is the key of the run's sums.
 	Key []byte
-	// Save stores the progress durably, with the findings since the previous save (V3); nil means
-	// that only the end of the part is stored.
-	Save func(ctx context.Context, p Progress, found []Finding) error
+	// Save stores the progress durably, in one write with what came since the previous save (V3); nil
+	// means that only the end of the part is stored. It may be repeated.
+	Save func(ctx context.Context, p Progress, since News) error
 	// Drain, if not nil, ends the part between two pages with ErrDrained.
 	Drain context.Context
 }
@@ -56,15 +58,33 @@ type Progress struct {
 	// It contains keys.
 	Position json.RawMessage
 	Counts
+	// Read says that every page was read, so that only rows wait for another check.
+	Read bool
+	// Waiting are these rows when a part resumes.
+	Waiting []Candidate
+}
+
+// News is what came since the previous save of a part.
+type News struct {
+	Found []Finding
+	// Waiting are rows that wait for another check, beside those of earlier saves; with Instead, in
+	// their place.
+	Waiting []Candidate
+	Instead bool
+	// Sums are all sums of the part; nil if they are unchanged.
+	Sums *Sums
 }
 
 // working is a run of a part.
 type working struct {
 	*Work
 	at      Progress // includes rows that are not judged yet
-	waiting []candidate
-	moving  []candidate // rows whose version rose at every check
+	waiting []Candidate
+	stored  int         // how many of waiting were saved; they are the first
+	instead bool        // rows of an earlier save do not wait any more
+	moving  []Candidate // rows whose version rose at every check
 	found   []Finding   // findings since the last save
+	summed  bool        // the sums changed since the last save
 	kept    int         // total number of findings
 	savedAt time.Duration
 	oldest  time.Duration // when the first of waiting was seen
@@ -72,7 +92,9 @@ type working struct {
 }
 
 func (w *Work) begin(ctx context.Context, from Progress) *working {
-	r := &working{Work: w, at: from, savedAt: task.Mono(ctx), buckets: w.Sums}
+	now := task.Mono(ctx)
+	r := &working{Work: w, at: from, savedAt: now, buckets: w.Sums, waiting: from.Waiting, stored: len(from.Waiting), oldest: now}
+	r.at.Waiting = nil
 	if r.buckets == nil && w.Picked != nil {
 		r.buckets = NewSums(w.Key)
 	}
@@ -85,7 +107,7 @@ func (w *Work) begin(ctx context.Context, from Progress) *working {
 func (w *Work) source(ctx context.Context, index, total int, from Progress) (Progress, []Finding, error) {
 	r := w.begin(ctx, from)
 	segments := backfill.Segments{Table: w.Mapping.Source, Source: w.Comparison.Source}
-	for {
+	for !r.at.Read {
 		if err := r.leave(ctx); err != nil {
 			return r.at, nil, err
 		}
@@ -108,13 +130,14 @@ func (w *Work) source(ctx context.Context, index, total int, from Progress) (Pro
 		if err := w.pace(ctx, len(page.Items), page.Consumed, 0); err != nil {
 			return r.at, nil, err
 		}
-		if page.Next == nil {
-			return r.finish(ctx)
+		if r.at.Read = page.Next == nil; r.at.Read {
+			break
 		}
 		if err := r.save(ctx); err != nil {
 			return r.at, nil, err
 		}
 	}
+	return r.finish(ctx)
 }
 
 // page maps the items of a page, and compares their rows.
@@ -140,6 +163,7 @@ func (r *working) page(ctx context.Context, page backfill.Page, readAt time.Time
 		}
 		if r.Sums != nil {
 			r.Sums.put(row, r.Addresses)
+			r.summed = true
 		}
 		if r.Look && r.picked(row.Table, row.Row) {
 			wanted = append(wanted, Wanted{*row, items[row.Change]})
@@ -176,7 +200,7 @@ func (r *working) look(ctx context.Context, places []Place, wants direction) err
 		if wants != forwards {
 			r.at.Kept += int64(look.Kept)
 		}
-		c := candidate{Look: look, wants: wants}
+		c := Candidate{Look: look, wants: wants}
 		if r.narrow(&c.Verdict, c); !c.differs() {
 			return nil
 		}
@@ -199,7 +223,7 @@ func (w *Work) target(ctx context.Context, table string, rows sink.Range, from P
 		}
 		rows.From = string(p.From)
 	}
-	for {
+	for !r.at.Read {
 		if err := r.leave(ctx); err != nil {
 			return r.at, nil, err
 		}
@@ -211,8 +235,8 @@ func (w *Work) target(ctx context.Context, table string, rows sink.Range, from P
 			return r.at, nil, err
 		}
 		if done {
-			r.at.Position = nil
-			return r.finish(ctx)
+			r.at.Position, r.at.Read = nil, true
+			break
 		}
 		if r.at.Position, err = json.Marshal(position{[]byte(rows.From)}); err != nil {
 			return r.at, nil, err
@@ -221,6 +245,7 @@ func (w *Work) target(ctx context.Context, table string, rows sink.Range, from P
 			return r.at, nil, err
 		}
 	}
+	return r.finish(ctx)
 }
 
 // targetPage reads rows until a page of rows to check is full, or 50 times as many rows were read.
@@ -273,6 +298,7 @@ func (r *working) targetPage(ctx context.Context, table string, rows *sink.Range
 // sum adds a row of the target to the sums. It reports whether the row must be checked regardless
 // of the sums: sums of addresses do not detect cells that belong to no live item.
 func (r *working) sum(sweeping sink.Sweeping, managed []string, row *sink.Row) bool {
+	r.summed = true
 	if !r.Addresses && r.Scope.Sample == 0 && !r.Mapping.Merged() {
 		if !isWitness(row.Key) {
 			r.Sums.held(sweeping.Table, row, sink.Alive(*row), managed, r.Mapping.KeepsVersions(), false)
@@ -354,27 +380,42 @@ func (r *working) leave(ctx context.Context) error {
 	return nil
 }
 
-// save stores the progress at intervals, unless an earlier row waits for a second check.
+// save stores the progress at intervals, after a page.
 func (r *working) save(ctx context.Context) error {
-	now := task.Mono(ctx)
-	if len(r.waiting) > 0 && now-r.oldest >= confirmEvery {
-		if err := r.confirm(ctx); err != nil {
+	if len(r.waiting) > 0 && task.Mono(ctx)-r.oldest >= confirmEvery {
+		if err := r.confirm(ctx, between); err != nil {
 			return err
 		}
 	}
-	if r.Save == nil || r.Sums != nil || len(r.waiting) > 0 || now-r.savedAt < saveEvery {
+	every := saveEvery
+	if r.Sums != nil {
+		every += time.Duration(min(r.at.Compared+r.at.Rows, Buckets)*entryBytes) * time.Second / sumsRate
+	}
+	if task.Mono(ctx)-r.savedAt < every {
 		return nil
 	}
-	if err := r.retry(ctx, func(ctx context.Context) error { return r.Save(ctx, r.at, r.found) }); err != nil {
+	return r.store(ctx)
+}
+
+// store saves the progress, with what came since the previous save.
+func (r *working) store(ctx context.Context) error {
+	if r.Save == nil {
+		return nil
+	}
+	since := News{Found: r.found, Waiting: r.waiting[r.stored:], Instead: r.instead}
+	if r.summed {
+		since.Sums = r.Sums
+	}
+	if err := r.retry(ctx, func(ctx context.Context) error { return r.Save(ctx, r.at, since) }); err != nil {
 		return err
 	}
-	r.savedAt, r.found = task.Mono(ctx), nil
+	r.savedAt, r.found, r.stored, r.instead, r.summed = task.Mono(ctx), nil, len(r.waiting), false, false
 	return nil
 }
 
 // finish judges the waiting rows. The caller stores the end of the part.
 func (r *working) finish(ctx context.Context) (Progress, []Finding, error) {
-	if err := r.confirm(ctx); err != nil {
+	if err := r.confirm(ctx, between); err != nil {
 		return r.at, nil, err
 	}
 	return r.at, r.found, nil

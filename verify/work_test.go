@@ -194,11 +194,11 @@ func in(t *testing.T, play func(ctx context.Context)) {
 	}
 }
 
-// Progress is saved between pages if no earlier row waits for its second check. Waiting rows are
-// judged after five minutes at the latest, and saved findings are not returned again. Sums are not
-// saved.
+// Progress is saved between pages, and before each check of waiting rows. Waiting rows are judged
+// after five minutes at the latest, and saved findings are not returned again. Few sums are saved as
+// often, and many every five minutes.
 func TestH56_SavesOfAPart(t *testing.T) {
-	for every, want := range map[int]struct{ saves, saved, left int }{0: {9, 0, 0}, 70: {5, 1, 0}, 7: {1, 5, 5}} {
+	for every, want := range map[int]struct{ saves, saved, left int }{0: {9, 0, 0}, 70: {9, 1, 0}, 7: {10, 5, 5}} {
 		in(t, func(ctx context.Context) {
 			w := newWorld(t, mapping(t, nil, "{id} > d"))
 			for n := range 70 {
@@ -214,20 +214,26 @@ func TestH56_SavesOfAPart(t *testing.T) {
 				return nil
 			}
 			saves, saved := 0, 0
-			work := &Work{Comparison: c, Look: true, Save: func(_ context.Context, p Progress, found []Finding) error {
-				if saves, saved = saves+1, saved+len(found); p.Position == nil || int(p.Missing) != saved {
+			work := &Work{Comparison: c, Look: true}
+			work.Save = func(_ context.Context, p Progress, since News) error {
+				if saves, saved = saves+1, saved+len(since.Found); (p.Position == nil) != p.Read || int(p.Missing) != saved || since.Sums != work.Sums {
 					t.Errorf("every %d: saved %+v with %d findings in all", every, p.Counts, saved)
 				}
 				return nil
-			}}
+			}
 			_, found, err := work.source(ctx, 0, 1, Progress{})
 			if err != nil || saves != want.saves || saved != want.saved || len(found) != want.left {
 				t.Errorf("every %d: %d saves with %d findings, %d left, %v", every, saves, saved, len(found), err)
 			}
-			saves = 0
+			saves, saved = 0, 0
 			work.Sums = NewSums(nil)
-			if _, _, err := work.source(ctx, 0, 1, Progress{}); err != nil || saves != 0 {
+			if _, _, err := work.source(ctx, 0, 1, Progress{}); err != nil || saves != want.saves {
 				t.Errorf("every %d: sums were saved %d times, %v", every, saves, err)
+			}
+			saves, saved = 0, 0
+			from := Progress{Counts: Counts{Compared: 2 * Buckets}}
+			if _, _, err := work.source(ctx, 0, 1, from); err != nil || saves != map[int]int{0: 1, 70: 1, 7: 2}[every] {
+				t.Errorf("every %d: many sums were saved %d times, %v", every, saves, err)
 			}
 		})
 	}
@@ -350,7 +356,7 @@ func TestBothLooksMustAgree(t *testing.T) {
 		second := first
 		c.change(&second)
 		look := Verdict{Findings: []Finding{second}, held: []held{{second.Owner, second.Version, second.image}}}
-		next, moved := r.second(candidate{Look: Look{Verdict: Verdict{Findings: []Finding{first}}}, wants: everything}, Look{Verdict: look})
+		next, moved := r.second(Candidate{Look: Look{Verdict: Verdict{Findings: []Finding{first}}}, wants: everything}, Look{Verdict: look})
 		if moved == c.found || len(r.found) != map[bool]int{true: 1}[c.found] || r.at.Differing() != int64(len(r.found)) || len(next.Findings)+len(r.found) != 1 {
 			t.Errorf("%s: moved on %t, %d found", name, moved, len(r.found))
 		}
@@ -365,7 +371,7 @@ func TestPassesShareTheKinds(t *testing.T) {
 		c := &Comparison{Mapping: mapping(t, nil, "{id} > d")}
 		r := (&Work{Comparison: c}).begin(t.Context(), Progress{})
 		v := Verdict{Findings: all}
-		r.narrow(&v, candidate{Look: Look{Place: Place{Keys: []attribute.Item{a}}}, wants: wants})
+		r.narrow(&v, Candidate{Look: Look{Place: Place{Keys: []attribute.Item{a}}}, wants: wants})
 		var expected []Finding
 		for _, n := range want {
 			expected = append(expected, all[n])
@@ -374,14 +380,14 @@ func TestPassesShareTheKinds(t *testing.T) {
 			t.Errorf("%d: %v, want %v", wants, got, brief(expected))
 		}
 		v = Verdict{pending: all}
-		r.narrow(&v, candidate{Look: Look{Place: Place{Keys: []attribute.Item{a}}}, wants: wants})
+		r.narrow(&v, Candidate{Look: Look{Place: Place{Keys: []attribute.Item{a}}}, wants: wants})
 		if got := brief(v.pending); !slices.Equal(got, brief(expected)) {
 			t.Errorf("%d, in flight: %v, want %v", wants, got, brief(expected))
 		}
 	}
 	c := &Comparison{Mapping: mapping(t, nil, "{id} > d"), Scope: Scope{Sample: 1e-9}}
 	v := Verdict{Findings: all}
-	(&Work{Comparison: c}).begin(t.Context(), Progress{}).narrow(&v, candidate{wants: everything})
+	(&Work{Comparison: c}).begin(t.Context(), Progress{}).narrow(&v, Candidate{wants: everything})
 	if len(v.Findings) != 0 {
 		t.Errorf("outside the sample: %v", brief(v.Findings))
 	}
@@ -408,7 +414,7 @@ func TestRoomOfAPart(t *testing.T) {
 		}
 	}
 	r := (&Work{Comparison: c}).begin(t.Context(), Progress{})
-	if err := r.suspect(t.Context(), candidate{Look: Look{Verdict: Verdict{Findings: []Finding{{Columns: []Column{{have: []byte("secret")}}}}}}, wants: everything}); err != nil || r.waiting[0].Findings[0].Columns[0].have != nil {
+	if err := r.suspect(t.Context(), Candidate{Look: Look{Verdict: Verdict{Findings: []Finding{{Columns: []Column{{have: []byte("secret")}}}}}}, wants: everything}); err != nil || r.waiting[0].Findings[0].Columns[0].have != nil {
 		t.Errorf("%+v, %v", r.waiting, err)
 	}
 }

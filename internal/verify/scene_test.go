@@ -43,11 +43,12 @@ func (p *paged) Scan(ctx context.Context, table string, segment, total int, afte
 	if err != nil {
 		return page, err
 	}
-	at := slices.IndexFunc(page.Items, func(i attribute.Item) bool { return after.Exists() && i.Equal(after) }) + 1
+	key := func(i attribute.Item) string { pk, _ := i.Get("pk"); return pk.Text() }
+	at := slices.IndexFunc(page.Items, func(i attribute.Item) bool { return after.Exists() && key(i) == key(after) }) + 1
 	rest := page.Items[at:]
 	page.Items, page.Consumed = rest[:min(len(rest), 1)], 1
 	if len(rest) > 1 {
-		page.Next = rest[0]
+		page.Next = kit.Item(key(rest[0]))
 	}
 	return page, task.Sleep(ctx, p.each)
 }

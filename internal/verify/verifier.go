@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"hash/maphash"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -145,58 +144,43 @@ func (v *Verifier) Run(life engine.Lifecycle, over func(state checkpoint.TableSt
 	return v.loop.Run(life, over)
 }
 
-// work compares the rows of the part, from its saved position to its end.
+// work compares the rows of the part, from its last save to its end.
 func (p phase) work(life engine.Lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease) error {
 	part, run := lease.Part(), state.Verify
 	w := p.plan.Work(p.comparison(life, state, p.plan.Scope), run.Phase, p.picked)
 	w.Drain = life.Drain
-	keep := verify.Kept{Ledger: p.Ledger, Table: state, Part: part}
-	names := part.Kept
-	number := 0
-	progress := func(ctx context.Context, at verify.Progress, found []verify.Finding) (checkpoint.PartProgress, error) {
-		kept := names
-		if len(found) > 0 {
-			cells, err := keep.Findings(ctx, number, found)
-			if err != nil {
-				return checkpoint.PartProgress{}, err
-			}
-			kept = append(slices.Clip(names), cells...)
-		}
-		return checkpoint.PartProgress{Position: at.Position, Items: at.Items + at.Rows, Compared: at.Counts, Kept: kept}, nil
+	saves := verify.Saves{Kept: verify.Kept{Ledger: p.Ledger, Table: state, Part: part}}
+	var from verify.Progress
+	err := p.Retry(life, "resume a part of a verify", func(ctx context.Context) (err error) {
+		from, err = saves.Resume(ctx, w.Sums)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	w.Save = func(ctx context.Context, at verify.Progress, found []verify.Finding) error {
-		to, err := progress(ctx, at, found)
+	compared := part.Compared.Compared
+	save := func(ctx context.Context, at verify.Progress, since verify.News, commit func(context.Context, checkpoint.PartProgress) error) error {
+		to, err := saves.Store(ctx, at, since)
+		if err == nil {
+			err = commit(ctx, to)
+		}
 		if err != nil {
 			return err
 		}
-		if err := lease.Commit(ctx, to); err != nil {
-			return err
-		}
-		p.Events.Compared(p.Source, to.Compared.Compared-part.Compared.Compared)
-		part.Compared = to.Compared
-		names = to.Kept
-		number++
+		saves.Committed(ctx)
+		p.Events.Compared(p.Source, to.Compared.Compared-compared)
+		compared = to.Compared.Compared
 		return nil
 	}
-	from := verify.Progress{Position: part.Position, Counts: part.Compared}
+	w.Save = func(ctx context.Context, at verify.Progress, since verify.News) error {
+		return save(ctx, at, since, lease.Commit)
+	}
 	end, found, err := p.plan.Run(life.Work, w, run.Phase, part.Index, from)
 	if err != nil {
 		return err
 	}
 	return p.Retry(life.Finishing(), "finish a part of a verify", func(ctx context.Context) error {
-		to, err := progress(ctx, end, found)
-		if err == nil && w.Sums != nil {
-			var pieces []string
-			pieces, err = keep.Sums(ctx, w.Sums)
-			to.Kept = append(slices.Clip(to.Kept), pieces...)
-		}
-		if err == nil {
-			err = lease.Finish(ctx, to)
-		}
-		if err == nil {
-			p.Events.Compared(p.Source, to.Compared.Compared-part.Compared.Compared)
-		}
-		return err
+		return save(ctx, end, verify.News{Found: found, Instead: true, Sums: w.Sums}, lease.Finish)
 	})
 }
 

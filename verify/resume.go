@@ -1,0 +1,174 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// Saves stores the progress of a part, so that another worker resumes it (V3). The record of the part
+// names what belongs to it: everything else in the ledger was written by a save that did not end.
+type Saves struct {
+	Kept
+	held, next saved // by the record of the part, and by the save that is to be committed
+	number     int   // of the next save
+}
+
+// saved is what a record of the part names.
+type saved struct {
+	found, waiting, sums []string
+	whole                bool // the sums are those of all pages
+}
+
+// resumption is how the record of a part says where it resumes, unless a position alone says that.
+// It is stored in an array: a version that does not know it then refuses the part, where it would
+// otherwise skip the rows that wait.
+type resumption struct {
+	Position json.RawMessage `json:"position,omitempty"`
+	Read     bool            `json:"read,omitempty"`
+	Waiting  []string        `json:"waiting,omitempty"` // names of their cells
+}
+
+// Resume reads what the earlier owners of the part saved. If sums is not nil, it adds theirs. It may
+// be repeated after an error.
+func (s *Saves) Resume(ctx context.Context, sums *Sums) (Progress, error) {
+	from, held := Progress{Position: s.Part.Position, Counts: s.Part.Compared}, saved{}
+	var at []resumption
+	if json.Unmarshal(s.Part.Position, &at) == nil && len(at) > 0 {
+		from.Position, from.Read, held.waiting = at[0].Position, at[0].Read, at[0].Waiting
+	}
+	held.whole = from.Read
+	var pieces [][]byte
+	for _, name := range s.Part.Kept {
+		if !strings.HasPrefix(name, sumsData) {
+			held.found = append(held.found, name)
+			continue
+		}
+		held.sums = append(held.sums, name)
+		if sums == nil {
+			continue
+		}
+		piece, err := s.read(ctx, name)
+		if err != nil {
+			return from, err
+		}
+		pieces = append(pieces, piece)
+	}
+	for _, name := range held.waiting {
+		data, err := s.read(ctx, name)
+		if err != nil {
+			return from, err
+		}
+		var rows []Candidate
+		if json.Unmarshal(data, &rows) != nil {
+			return from, backfill.ErrProgress // without the data, which holds keys
+		}
+		from.Waiting = append(from.Waiting, rows...)
+	}
+	for _, piece := range pieces {
+		if err := sums.AddPiece(piece, false); err != nil {
+			return from, err
+		}
+	}
+	s.held = held
+	return from, nil
+}
+
+// Store stores what came since the previous save, and returns the progress that the record of the
+// part must take next. It may be repeated until then.
+func (s *Saves) Store(ctx context.Context, p Progress, since News) (to checkpoint.PartProgress, err error) {
+	next := s.held
+	next.whole = next.whole || p.Read
+	if since.Instead {
+		next.waiting = nil
+	}
+	if since.Sums != nil && !s.held.whole {
+		if next.sums, err = s.Kept.sums(ctx, s.number, since.Sums); err != nil {
+			return to, err
+		}
+	}
+	found, err := s.findings(ctx, s.number, since.Found)
+	if err != nil {
+		return to, err
+	}
+	waiting, err := keep(ctx, s.Kept, waitingData, s.number, since.Waiting)
+	if err != nil {
+		return to, err
+	}
+	next.found, next.waiting = slices.Concat(next.found, found), slices.Concat(next.waiting, waiting)
+	to = checkpoint.PartProgress{Position: p.Position, Items: p.Items + p.Rows, Compared: p.Counts, Kept: slices.Concat(next.found, next.sums)}
+	if p.Read || len(next.waiting) > 0 {
+		to.Position, err = json.Marshal([]resumption{{p.Position, p.Read, next.waiting}})
+	}
+	s.next = next
+	return to, err
+}
+
+// Committed is called when the record holds the progress of the last Store. It removes what the record
+// does not name any more. What it cannot remove is removed when the verify ends.
+func (s *Saves) Committed(ctx context.Context) {
+	still := slices.Concat(s.next.waiting, s.next.sums)
+	for _, name := range slices.Concat(s.held.waiting, s.held.sums) {
+		if !slices.Contains(still, name) {
+			_ = s.Ledger.DropVerifyData(ctx, s.Table, name)
+		}
+	}
+	s.held = s.next
+	s.number++
+}
+
+// storedCandidate is the form of a candidate in the ledger: what its next check needs.
+type storedCandidate struct {
+	Table   string            `json:"table"`
+	Row     []byte            `json:"row"`
+	Keys    []json.RawMessage `json:"keys,omitempty"` // DynamoDB JSON
+	At      time.Time         `json:"at"`
+	Wants   direction         `json:"wants,omitempty"`
+	Checked int               `json:"checked,omitempty"`
+	Found   []Finding         `json:"found,omitempty"`
+	Images  [][]byte          `json:"images,omitempty"` // of Found
+	Pending []Finding         `json:"pending,omitempty"`
+}
+
+// MarshalJSON returns the form in the ledger.
+func (c Candidate) MarshalJSON() ([]byte, error) {
+	s := storedCandidate{Table: c.Table, Row: []byte(c.Row), At: c.At, Wants: c.wants, Checked: c.checked, Found: c.Findings, Pending: c.pending}
+	for _, keys := range c.Keys {
+		text, err := attribute.MarshalItem(keys)
+		if err != nil {
+			return nil, err
+		}
+		s.Keys = append(s.Keys, text)
+	}
+	for _, f := range c.Findings {
+		s.Images = append(s.Images, []byte(f.image))
+	}
+	return json.Marshal(s)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (c *Candidate) UnmarshalJSON(data []byte) error {
+	var s storedCandidate
+	if json.Unmarshal(data, &s) != nil || len(s.Images) != len(s.Found) {
+		return backfill.ErrProgress // without the data, which holds keys
+	}
+	*c = Candidate{Look: Look{Place: Place{Table: s.Table, Row: string(s.Row)}, At: s.At}, wants: s.Wants, checked: s.Checked}
+	c.Findings, c.pending = s.Found, s.Pending
+	for i, image := range s.Images {
+		c.Findings[i].image = string(image)
+	}
+	for _, text := range s.Keys {
+		keys, err := attribute.UnmarshalItem(text)
+		if err != nil {
+			return backfill.ErrProgress
+		}
+		c.Keys = append(c.Keys, keys)
+	}
+	return nil
+}
