@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
