@@ -11,10 +11,10 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// Brief returns an error of an AWS client without the SDK's envelope, which repeats the operation
-// and the status. What remains is the service's code and text, or the cause of the failure. Brief
-// says nothing about an answer that cannot be decoded, because the SDK's text may quote item data.
-// It wraps the original error, which has the id of the request.
+// Brief shortens an error of an AWS client: it removes the SDK's text around the cause, which
+// repeats the operation and the status. What remains is the service's code and text, or the cause
+// of the failure. For an answer that cannot be decoded, Brief gives no cause, because the SDK's
+// text may quote item data. The result wraps the original error, which has the id of the request.
 func Brief(err error) error {
 	status := 0
 	for inner := err; ; {
@@ -52,7 +52,7 @@ func Brief(err error) error {
 	}
 }
 
-// noCode is the SDK's code for an answer without one.
+// noCode is the SDK's code for an answer without a code.
 const noCode = "UnknownError"
 
 // brokenOff reports whether an answer was cut off.

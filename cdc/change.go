@@ -36,21 +36,22 @@ type Change struct {
 	Event    Event
 	Sequence SequenceNumber
 	// Time is when the change was made, floored to the second by DynamoDB. It may run backwards, so
-	// nothing is ordered by it.
+	// replicator does not order changes by it.
 	Time time.Time
 	// Keys holds only the primary key.
 	Keys attribute.Item
-	// Old is the image before the change, none for an insert or when the stream does not carry it.
+	// Old is the image before the change. It is none for an insert, or if the stream does not carry
+	// old images.
 	Old attribute.Item
-	// New is the image after the change, none for a remove.
+	// New is the image after the change. It is none for a remove.
 	New attribute.Item
-	// Expired says that DynamoDB's time to live removed the item (the record's userIdentity is the
-	// service).
+	// Expired says that the change is a TTL deletion (the record's userIdentity is the service).
 	Expired bool
 }
 
-// check rejects a record that contradicts itself or lacks an image that its view includes. Without
-// its new image, the item would seem removed. Without its old image, rows would be left behind.
+// check rejects a record that contradicts itself, or that lacks an image of the stream's view.
+// Without its new image, the item would seem to be removed. Without its old image, the item's old
+// rows would stay.
 func (c *Change) check(view View) error {
 	switch {
 	case c.Sequence.IsZero():
@@ -75,8 +76,9 @@ func (c *Change) check(view View) error {
 	return nil
 }
 
-// complete adds the key to an image that lacks it, as in records of some services compatible with
-// DynamoDB. It rejects an image with another key, because that belongs to another item.
+// complete adds the key to an image that lacks the key, as in records of some services compatible
+// with DynamoDB. It rejects an image with another key, because such an image belongs to another
+// item.
 func complete(image *attribute.Item, keys attribute.Item) error {
 	if !image.Exists() {
 		return nil
@@ -108,11 +110,11 @@ const (
 	ViewNewAndOldImages View = "NEW_AND_OLD_IMAGES"
 )
 
-// Position is a place in a shard: after a sequence number or, if that is zero, at the horizon. The
-// horizon is before the oldest change that the stream still keeps.
+// Position is a place in a shard: after a sequence number, or at the horizon if that number is
+// zero. The horizon is before the oldest change that the stream still keeps.
 type Position struct{ After SequenceNumber }
 
-// AtHorizon reports whether nothing of the shard has been read yet.
+// AtHorizon reports whether the position is the horizon.
 func (p Position) AtHorizon() bool { return p.After.IsZero() }
 
 // Iterator is the service's opaque token for the start of the next page. It expires after 15
@@ -122,13 +124,14 @@ type Iterator string
 // Page is the outcome of one read: at most 1,000 changes or 1 MB, in order.
 type Page struct {
 	Changes []Change
-	// Next is where the following page begins; empty if End.
+	// Next is where the following page begins; empty if End is set.
 	Next Iterator
 	// End says that the shard is closed and this page is its last. The page may contain changes.
 	End bool
-	// At is the service's own clock when it answered, zero if the answer had no time.
+	// At is the service's own clock when it answered; zero if the answer had no time.
 	At time.Time
-	// Canaries are changes that a cutover made. They are not in Changes, because they are not
-	// applied. The Source that wraps the service for a Reader separates them.
+	// Canaries are the test changes that a cutover has written to the source. Canaries are not in
+	// Changes, because they are not applied. The Source that a Reader uses separates them from the
+	// other changes.
 	Canaries []Change
 }

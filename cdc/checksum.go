@@ -13,12 +13,13 @@ import (
 // fault.
 var ErrChecksum = errors.New("the answer's checksum does not match its text")
 
-// Checked returns the body of an answer of DynamoDB or of its streams. Reading it ends with an
-// error if the text does not match the service's checksum. The clients do not do this: the streams
-// client ignores the checksum, and the tables client (dynamodb 1.72.3) only logs a mismatch. One
-// changed letter of LastEvaluatedKey would end a segment early, and one of a value would be copied.
-// An answer without a checksum is accepted, and so is a compressed one: its checksum covers another
-// text, and gzip has its own. Source:
+// Checked returns the body of an answer of DynamoDB or of its streams. Reading the body ends with
+// an error if the text does not match the service's checksum. The clients do not do this: the
+// streams client ignores the checksum, and the tables client (dynamodb 1.72.3) only logs a
+// mismatch. Without the check, a changed letter of LastEvaluatedKey would end a segment early, and
+// a changed letter of a value would be copied. An answer without a checksum is accepted. A
+// compressed answer is accepted too, because its checksum covers another text and gzip has its own
+// checksum. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html
 // (response format).
 func Checked(r *http.Response) io.ReadCloser {

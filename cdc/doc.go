@@ -1,9 +1,9 @@
 // Package cdc reads DynamoDB Streams: shards, their lineage, changes.
 //
-// It uses the stream's own terms. A Stream has Shards, each with at most one parent. A shard is
-// read from a Position in Pages of Changes. A change has a SequenceNumber and the item's images.
-// The only other packages of this module that it imports are attribute and the runtime seam. Only
-// dynamodbstreams.go uses the AWS client; strict.go makes the client reject answers that it would
+// It uses the stream's own terms. A Stream has Shards, and each Shard has at most one parent. A
+// shard is read from a Position in Pages of Changes. A change has a SequenceNumber and the item's
+// images. Of this module's other packages it imports only attribute and the runtime seam. Only
+// dynamodbstreams.go uses the AWS client. strict.go makes the client reject answers that it would
 // misread.
 //
 // Errors and printed values contain no item data, only names of attributes, types, sizes and

@@ -50,7 +50,7 @@ type DynamoDBStream struct {
 var _ Source = (*DynamoDBStream)(nil)
 
 // NewSource returns the source of the stream with the given ARN. Every call applies ClientOptions,
-// regardless of how the client was made.
+// regardless of how the caller made the client.
 func NewSource(api API, streamARN string) *DynamoDBStream {
 	return &DynamoDBStream{api: api, arn: streamARN}
 }
@@ -64,7 +64,7 @@ type StreamInfo struct {
 	View      View
 	// KeySchema names the partition key and, if the table has one, the sort key.
 	KeySchema []string
-	// Ended says that the stream is disabled.
+	// Ended reports that the stream is disabled.
 	Ended bool
 }
 
@@ -169,7 +169,7 @@ func (s *DynamoDBStream) Read(ctx context.Context, at Iterator) (Page, error) {
 // pageOf converts an answer that the client decoded.
 func pageOf(out *dynamodbstreams.GetRecordsOutput) (Page, error) {
 	// A missing iterator marks the end of a shard. An answer without any field, such as an empty
-	// body or a proxy's {}, does not mark it.
+	// body or a proxy's {}, is no such mark.
 	if out == nil || out.Records == nil && out.NextShardIterator == nil {
 		return Page{}, malformed(opGetRecords, "neither records nor an iterator")
 	}
@@ -192,7 +192,7 @@ func malformed(op, what string) error {
 }
 
 // ask makes one call and ends it after callTime. The error of an ended call includes the client's
-// error, which shows how far the call came.
+// error, which shows how far the call had come.
 func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...func(*dynamodbstreams.Options)) (*Out, error), in *In) (*Out, error) {
 	limited, cancel := task.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -243,28 +243,31 @@ func reasonOf(err error) Reason {
 	if _, ok := errors.AsType[*smithy.CanceledError](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return Unavailable
 	}
-	// The request never left: no credentials, no region, no endpoint.
+	// The client sent no request: it has no credentials, no region or no endpoint.
 	return Denied
 }
 
-// requestTimeout bounds one request with its answer of at most 1 MB. Without it a connection that
-// died silently would block its shard permanently, while the lease is still renewed.
+// requestTimeout bounds one request, including its answer of at most 1 MB. Without the bound, a
+// connection that died silently would block its shard permanently, while the shard's lease is still
+// renewed.
 const requestTimeout = 20 * time.Second
 
 // callTime bounds a call as a whole. Before it sends a request, the client may have to fetch
-// credentials, and it then waits without a deadline for a fetch that another call began. Without
-// this bound every shard would be blocked, and no error would be reported or cause the shards to be
-// released to another worker. It is longer than requestTimeout, whose error is more specific.
+// credentials. If another call already fetches them, the client waits for that fetch without a
+// deadline. Without callTime, such a wait would block every shard. No error would be reported, and
+// no shard would be released to another worker. callTime is longer than requestTimeout, because the
+// error of requestTimeout is more specific.
 const callTime = 30 * time.Second
 
 // idleConnections is how many connections are kept for the next call. All shards of a worker call
-// one host, about once a second; each call without a kept connection costs a TLS handshake.
+// one host, about once a second. Each call without a kept connection costs a TLS handshake.
 const idleConnections = 512
 
 // ClientOptions sets the options that every call needs. A call makes one attempt, because the
-// pipeline retries and attempts would multiply. It uses no compression, which costs twice as much
-// CPU as reading the text. Answers are decoded strictly, and requests are sent whole, on kept
-// connections. Applying it twice has no further effect.
+// pipeline retries calls, and attempts of both would multiply. A call uses no compression, because
+// decompression costs twice as much CPU as reading the text. Answers are decoded strictly, and
+// requests are sent whole, on kept connections. A second application of the options has no further
+// effect.
 func ClientOptions(o *dynamodbstreams.Options) {
 	if _, done := o.Protocol.(strictProtocol); done {
 		return
@@ -281,9 +284,9 @@ func ClientOptions(o *dynamodbstreams.Options) {
 }
 
 // wholeRequests hides the WriteTo of request bodies. smithy-go 1.28 closes a body as soon as the
-// answer arrives. If net/http is then still at the body's end, WriteTo reports io.EOF as a failure,
-// and net/http drops the connection together with the good answer. Read reports the same io.EOF as
-// a normal end.
+// answer arrives. If net/http has not yet reached the end of the body, WriteTo reports io.EOF as a
+// failure. net/http then drops the connection together with the good answer. Read reports the same
+// io.EOF as a normal end.
 type wholeRequests struct{ dynamodbstreams.HTTPClient }
 
 func (c wholeRequests) Do(r *http.Request) (*http.Response, error) {
@@ -293,8 +296,8 @@ func (c wholeRequests) Do(r *http.Request) (*http.Response, error) {
 	return c.HTTPClient.Do(r)
 }
 
-// convertRecords converts a page. Its errors identify records by position and sequence number, and
-// attributes by name.
+// convertRecords converts a page. Its errors name a record by position and sequence number, and an
+// attribute by name.
 func convertRecords(records []types.Record) ([]Change, error) {
 	if len(records) == 0 {
 		return nil, nil
@@ -344,16 +347,16 @@ func convertRecord(r *types.Record) (c Change, err error) {
 			return c, fmt.Errorf("%s: %w", image.name, err)
 		}
 	}
-	// For time to live the service itself is the user.
-	// Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-streams.html
+	// For a TTL deletion the service itself is the user. Source:
+	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/time-to-live-ttl-streams.html
 	if u := r.UserIdentity; u != nil {
 		c.Expired = c.Event == Remove && aws.ToString(u.Type) == "Service" && aws.ToString(u.PrincipalId) == "dynamodb.amazonaws.com"
 	}
 	return c, c.check(View(r.Dynamodb.StreamViewType))
 }
 
-// convertItem names the attribute at which it fails. Names inside values are data, so errors do not
-// contain them.
+// convertItem names the attribute that it cannot convert. Names inside values are data, so errors
+// do not contain them.
 func convertItem(m map[string]types.AttributeValue) (attribute.Item, error) {
 	members, culprit, err := convertMembers(m)
 	if err != nil {

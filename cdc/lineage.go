@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// RootHop is the hop of a shard without a parent. Below it is room for ancestors that are listed
-// late. Above it is room for more descendants than a stream gets in a century at one split every
-// four hours.
+// RootHop is the hop of a shard without a parent. Hops below RootHop leave room for ancestors that
+// are listed late. Hops above RootHop leave room for more descendants than a stream gets in a
+// century, at one split every four hours.
 const RootHop = 500_000
 
-// MaxHop is the largest hop: hops are written with six digits. Zero is never the hop of a shard;
-// loads use it.
+// MaxHop is the largest hop, because hops are written with six digits. Zero is never the hop of a
+// shard; loads use it.
 const MaxHop = 999_999
 
 // Node is a shard as the ledger knows it.
 type Node struct {
 	ID     string
 	Parent string // "" if it has none
-	// Hop ranks the shard within its lineage. Every change in it is newer, for the same item, than
-	// every change in a shard of the same lineage with a lower hop.
+	// Hop ranks the shard within its lineage. A change in this shard is newer than every change of
+	// the same item in a shard of the lineage with a lower hop.
 	Hop uint32
 }
 
@@ -29,17 +29,18 @@ type OrphanReason uint8
 
 // The reasons.
 const (
-	// UnknownParent means that the parent was never listed, so its changes were never read. The
-	// shard is placed above all others.
+	// UnknownParent means that the parent was never listed. Its changes were never read. Such a
+	// shard gets a hop above all others.
 	UnknownParent OrphanReason = iota + 1
-	// NoRoom means that the shard was listed only after its ancestors and descendants were ranked
-	// without a free hop between them. It is placed below its descendants. Its known ancestors may
-	// outrank it, so it must not be read.
+	// NoRoom means that the shard was listed too late: its ancestors and descendants were already
+	// ranked, with no free hop between them. Such a shard gets a hop below its descendants. Its
+	// known ancestors may outrank it, so it must not be read.
 	NoRoom
-	// Cyclic means that the shard is its own ancestor or descends from such a shard. It is not
-	// placed.
+	// Cyclic means that the shard is its own ancestor, or descends from a shard that is. Such a
+	// shard gets no hop.
 	Cyclic
-	// OutOfRange means that its hop would not be from 1 to MaxHop. It is not placed.
+	// OutOfRange means that the shard's hop would not be from 1 to MaxHop. Such a shard gets no
+	// hop.
 	OutOfRange
 )
 
@@ -48,7 +49,7 @@ func (r OrphanReason) String() string {
 	return [...]string{"", "its parent was never listed", "its place in the lineage is occupied", "it is its own ancestor", "its hop is out of range"}[r]
 }
 
-// Orphan is a listed shard that does not fit into the lineage: continuity is broken, and a gap must
+// Orphan is a listed shard that does not fit into the lineage. Continuity is broken, so a gap must
 // be declared.
 type Orphan struct {
 	ID, Parent string
@@ -57,13 +58,14 @@ type Orphan struct {
 
 // RankShards ranks the listed shards that are not known yet. Known shards keep their hops. The
 // result does not depend on the order of its arguments, and it lists parents before their children.
-// First must be set for the first complete listing of a generation. Only then is a shard whose
-// parent is not listed a root, because the load covers changes that were trimmed before replication
-// began. Later, such a parent held changes that were never read.
+// First must be set for the first complete listing of a generation. Only in that listing is a shard
+// whose parent is not listed a root, because the load covers changes that were trimmed before
+// replication began. In later listings, a parent that is not listed held changes that were never
+// read.
 //
-// As long as no orphan was reported, every known shard has a higher hop than its known ancestors.
-// An orphan that can be read is in both results. As a placed shard it is read in the raised
-// generation, and the next listing does not report it again.
+// While no orphan was reported, every known shard has a higher hop than its known ancestors. An
+// orphan that can be read is in both results, placed and orphans. As a placed shard, it is read in
+// the raised generation. The next listing does not report it again.
 func RankShards(known []Node, listed []Shard, first bool) (placed []Node, orphans []Orphan) {
 	f := newForest(known, listed, first)
 	for _, id := range f.fresh {
@@ -71,9 +73,9 @@ func RankShards(known []Node, listed []Shard, first bool) (placed []Node, orphan
 	}
 	slices.Sort(f.lost)
 	for _, id := range f.lost {
-		// It goes above everything, with one hop left free for the parent, in case it is listed
-		// later. A root's hop would be wrong. An older, unfinished shard of the same lineage may
-		// have any hop, and could outrank this shard in the raised generation.
+		// The shard goes above everything. One hop stays free for its parent, in case the parent is
+		// listed later. A root's hop would be wrong. An older, unfinished shard of the same lineage
+		// may have any hop. It could outrank this shard in the raised generation.
 		f.settle(id, f.highest+2)
 		if !f.first { // the load covers changes that were trimmed before replication began
 			f.report(id, UnknownParent)
@@ -153,8 +155,8 @@ func newForest(known []Node, listed []Shard, first bool) *forest {
 	return f
 }
 
-// place settles a fresh shard after its fresh ancestors, unless the parent of one of them is
-// unknown.
+// place settles a fresh shard after its fresh ancestors. It does not settle the shard if the parent
+// of one of these ancestors is unknown.
 func (f *forest) place(id string) {
 	if f.seen[id] {
 		return
@@ -172,9 +174,9 @@ func (f *forest) place(id string) {
 	ceiling := f.ceiling(id)
 	switch {
 	case ceiling < math.MaxInt:
-		// The shard is a late ancestor. It goes just below its lowest descendant, to leave as much
-		// room as possible for ancestors that are listed even later. If it has no known ancestor,
-		// the shards that it descends from were, or would have been, roots before it.
+		// The shard is a late ancestor. It goes just below its lowest descendant. This leaves as
+		// much room as possible for ancestors that are listed even later. The shard may have no
+		// known ancestor. Then its descendants were ranked as if they descended from a root.
 		if isPlaced && above >= ceiling {
 			f.report(id, NoRoom)
 		}
@@ -184,8 +186,8 @@ func (f *forest) place(id string) {
 	case f.isFresh[parent]:
 		f.inherit(id, parent)
 	case parent == "":
-		// A shard without a parent has no ancestors that could outrank it, and its descendants are
-		// placed above it. So a root's hop is also right for a late shard.
+		// A shard without a parent has no ancestors that could outrank it, and its descendants rank
+		// above it. So a root's hop is also right for a late shard.
 		f.settle(id, RootHop)
 	case f.first && f.oldest(id):
 		f.settle(id, f.below())
@@ -194,17 +196,17 @@ func (f *forest) place(id string) {
 	}
 }
 
-// oldest reports whether the given shard, whose parent is not listed, can have no ancestor among
-// the shards. It compares ids, which begin with the time of creation. A listing may lack the middle
-// of a lineage; with a root's hop, the younger end would then rank below the older one. Shards may
-// be known before the first listing is complete, if another worker recorded some and did not
-// finish.
+// oldest reports whether the given shard, whose parent is not listed, is older than every other
+// shard. It compares ids, which begin with the time of creation. A listing may lack the middle of a
+// lineage. If the younger end then got a root's hop, it would rank below the older end. Shards may
+// be known before the first listing is complete. Another worker may have recorded some shards
+// without finishing.
 func (f *forest) oldest(id string) bool {
 	return f.fresh[0] == id && (f.eldest == "" || id < f.eldest)
 }
 
-// below returns the hop for the oldest shard: a root's hop or, if shards are known, a hop below
-// them that leaves room for one shard between.
+// below returns the hop for the oldest shard. It is a root's hop or, if shards are known, a hop
+// below theirs that leaves room for one shard in between.
 func (f *forest) below() int {
 	if f.eldest == "" {
 		return RootHop
@@ -212,8 +214,8 @@ func (f *forest) below() int {
 	return f.lowest - 2
 }
 
-// inherit handles a fresh shard whose fresh parent was not placed. It waits if the parent is lost,
-// and is an orphan if the parent cannot be placed.
+// inherit handles a fresh shard whose fresh parent was not placed. The shard waits if its parent is
+// lost, and is an orphan if its parent cannot be placed.
 func (f *forest) inherit(id, parent string) {
 	i := slices.IndexFunc(f.orphans, func(o Orphan) bool { return o.ID == parent })
 	if i >= 0 {
@@ -261,9 +263,9 @@ func (f *forest) cyclic(id string) bool {
 	return false
 }
 
-// ceiling returns the highest hop a fresh shard may have below the known shards that descend from
-// it, directly or through fresh shards; math.MaxInt if there are none. The shard is not on a cycle,
-// so the recursion ends.
+// ceiling returns the highest hop that a fresh shard may have below the known shards that descend
+// from it. They may descend through fresh shards. If there are no such shards, it returns
+// math.MaxInt. The shard is not on a cycle, so the recursion ends.
 func (f *forest) ceiling(id string) int {
 	if c, ok := f.ceilings[id]; ok {
 		return c

@@ -8,16 +8,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The bounds of one listing: a service that never ends it, or repeats the same page, must not block
-// the caller.
+// These bounds end a listing if the service never ends it or repeats the same page, so that the
+// caller is not blocked.
 const (
 	maxListingPages  = 10_000 // a page holds up to 100 shards
 	maxRepeatedPages = 3
 )
 
 // DescribeStream may be called 10 times a second. A short listing is requested without pauses. A
-// longer one then uses half of that rate, and leaves the rest to other callers: without pauses it
-// would be throttled repeatedly. Source:
+// longer listing uses half of that rate after that, and leaves the rest to other callers. Without
+// pauses it would be throttled repeatedly. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_DescribeStream.html
 const (
 	hastyPages  = 5
@@ -27,20 +27,20 @@ const (
 // ListingPage is one page of a stream's shards.
 type ListingPage struct {
 	Shards []Shard
-	// Ended says that the stream is disabled: no shard will ever be added.
+	// Ended reports that the stream is disabled. No shard will be added to it any more.
 	Ended bool
 	// Enabling is set while the stream does not record every change yet.
 	Enabling bool
-	// At is the service's own clock, zero if the answer had no time.
+	// At is the service's own clock; zero if the answer had no time.
 	At time.Time
 	// Next is the cursor of the following page; "" if this page is the last.
 	Next string
 }
 
-// Listing is the whole list of a stream's shards, from all pages. The pages show different moments,
-// so a shard may be listed as open together with its child. The fields about the stream show the
-// moment of the first page. Before the last page was read, an open shard of the first page may have
-// been closed, and shards may have been added.
+// Listing is the whole list of a stream's shards, from all pages. The pages show different moments.
+// So a shard may be listed as open although its child is listed too. The fields about the stream
+// show the time of the first page. Until the last page was read, an open shard of the first page
+// may have been closed, and shards may have been added.
 type Listing struct {
 	Shards   []Shard
 	Ended    bool
@@ -52,8 +52,8 @@ type Listing struct {
 type Shard struct {
 	ID     string
 	Parent string // "" if it has none
-	// Closed says that the listing has an ending sequence number. Some services return one for open
-	// shards too, so only a Page with End set ends a shard.
+	// Closed says that the listing has an ending sequence number. Some services return such a
+	// number for open shards too. So only a Page with End set ends a shard.
 	Closed bool
 }
 
@@ -85,8 +85,8 @@ func (l *Lister) begin() {
 // Pages returns how many pages were read.
 func (l *Lister) Pages() int { return l.pages }
 
-// Listing returns the whole listing. It is empty until Next has returned done, because a caller
-// could not notice that a part of the listing is missing.
+// Listing returns the whole listing. It returns nothing until Next has returned done, because a
+// caller could not notice that the listing is incomplete.
 func (l *Lister) Listing() Listing {
 	if !l.whole {
 		return Listing{}
@@ -94,13 +94,13 @@ func (l *Lister) Listing() Listing {
 	return l.listing
 }
 
-// Next reads the next page, and reports whether it was the last. After a transient error, the next
-// call asks for the same page again. If each throttled call discarded the earlier pages, a listing
-// of a large stream would never be complete.
+// Next reads the next page, and reports whether that page was the last. After a transient error,
+// the next call asks for the same page again. If each throttled call discarded the earlier pages, a
+// listing of a large stream would never be complete.
 //
-// A listing that does not end, or whose next page is rejected, restarts from the first page. A page
-// begins after a shard that may no longer exist. The first page shows whether the stream still
-// exists.
+// A listing that does not end, or whose next page is rejected, restarts from the first page. The
+// next page begins after a shard that may no longer exist. So only the first page shows whether the
+// stream still exists.
 func (l *Lister) Next(ctx context.Context) (done bool, err error) {
 	if l.whole {
 		return true, nil
@@ -151,7 +151,7 @@ func (l *Lister) anew(why error) error {
 	return &Error{opDescribeStream, Unavailable, why}
 }
 
-// ListShards reads a whole listing, and fails with the first page that fails.
+// ListShards reads a whole listing. It returns the error of the first page that fails.
 func ListShards(ctx context.Context, source Source, parent string) (Listing, error) {
 	l := NewLister(source, parent)
 	for {

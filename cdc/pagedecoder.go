@@ -13,24 +13,25 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Answers of GetRecords are most of the data that a worker reads. Their bodies are decoded here in
-// one pass, directly into Changes. That takes a tenth of the cost of the client's decoder and the
-// conversion of its types. The client still does the rest of the call.
+// Answers of GetRecords are most of the data that a worker reads. This file decodes their bodies in
+// one pass, directly into Changes. That takes a tenth of the time that the client's decoder and the
+// conversion of its types would take. The client still does the rest of the call.
 //
-// This decoder accepts only well-formed answers. Anything else is left to the client's decoder,
-// whose result counts. So the client reports errors, and FuzzDecodePage checks that both decoders
-// agree on every text.
+// This decoder accepts only well-formed answers. All other answers are left to the client's
+// decoder, and its result counts. So the client reports errors, and FuzzDecodePage checks that both
+// decoders agree on every text.
 
 // decodedPage travels in the context of a call, from Read to strictProtocol and back.
 type decodedPage struct {
 	Page
 	done bool
-	text string // the text, if it could not be decoded here
+	text string // set if the text could not be decoded here
 }
 
 type decodedPageKey struct{}
 
-// decode reads the body of a good answer, and leaves it to be read again if it cannot be decoded here.
+// decode reads the body of a good answer. If the body cannot be decoded here, decode restores it
+// for the client.
 func (p *decodedPage) decode(r *smithyhttp.Response) (done bool) {
 	text, err := BodyText(r)
 	if err == nil {
@@ -41,9 +42,9 @@ func (p *decodedPage) decode(r *smithyhttp.Response) (done bool) {
 	return p.done
 }
 
-// culprit returns the sequence number of the first record that cannot be decoded here. It is for an
-// answer that the client cannot decode either. It returns false if the fault is not in a record, or
-// the record has no number.
+// culprit returns the sequence number of the first record that cannot be decoded here. It is used
+// for an answer that the client cannot decode either. It returns false if the fault is not in a
+// record, or if the record has no number.
 func (p *decodedPage) culprit() (sequence string, found bool) {
 	s := attribute.NewScanner(p.text)
 	_ = s.Object(func(name string) bool {
@@ -67,7 +68,7 @@ func (p *decodedPage) culprit() (sequence string, found bool) {
 }
 
 // numberIn returns the sequence number in the text of a record, regardless of the record's other
-// content; "" if there is none.
+// content. It returns "" if there is no number.
 func numberIn(record string) (sequence string) {
 	s := attribute.NewScanner(record)
 	_ = s.Object(func(name string) bool {
@@ -88,8 +89,8 @@ func numberIn(record string) (sequence string) {
 	return sequence
 }
 
-// decodingOf returns the page into which a call's answer is decoded; nil if the call does not come
-// from Read.
+// decodingOf returns the page into which a call's answer is decoded. It returns nil if the call
+// does not come from Read.
 func decodingOf(ctx context.Context) *decodedPage {
 	p, _ := ctx.Value(decodedPageKey{}).(*decodedPage)
 	return p
@@ -131,8 +132,8 @@ func once(seen *uint, bit uint) bool {
 	return is
 }
 
-// decodePage decodes the text of an answer; false if it contains anything that the service is not
-// known to write.
+// decodePage decodes the text of an answer. It returns false if the text contains anything that the
+// service is not known to write.
 func decodePage(text string) (page Page, ok bool) {
 	s := attribute.NewScanner(text)
 	var seen uint
@@ -151,7 +152,8 @@ func decodePage(text string) (page Page, ok bool) {
 	if !ok || !s.End() || seen == 0 {
 		return Page{}, false
 	}
-	// Both outlive the page; without a copy they would keep its whole text in memory.
+	// The iterator and the sequence numbers outlive the page. Without copies they would keep the
+	// page's whole text in memory.
 	page.Next = Iterator(strings.Clone(next))
 	if n := len(page.Changes); n > 0 {
 		last := &page.Changes[n-1].Sequence

@@ -7,48 +7,50 @@ import (
 	"time"
 )
 
-// HorizonMargin is how much earlier than Retention the oldest changes of a stream count as trimmed.
-// It covers differences between the clocks of one service, and rounding to whole seconds.
+// HorizonMargin shortens Retention: changes older than Retention less HorizonMargin count as
+// trimmed. It covers differences between the clocks of one service, and rounding to whole seconds.
 const HorizonMargin = 10 * time.Minute
 
-// Reader reads one shard from a position on. It keeps the service's iterator between reads, and
-// gets a new one whenever the caller's position is not the iterator's. It is not safe for
-// concurrent use. It does not retry: its errors are *Error, and reading the same changes again is
+// Reader reads one shard from a position on. It keeps the service's iterator between reads. It gets
+// a new iterator if the caller's position is not the iterator's position. It is not safe for
+// concurrent use. It does not retry. Its errors are *Error, and reading the same changes again is
 // safe.
 type Reader struct {
 	Source Source
 	Shard  string
-	// Covered is an event time up to which every change of the shard's lineage is applied or was
-	// declared lost. For a child it is the time that its ancestors cover. While the shard itself is
-	// at the horizon, Covered must not advance only because the shard is still listed. Zero claims
-	// nothing, as for a root in the first listing: then Covered begins with the first page.
+	// Covered is an event time up to which every change of the shard's lineage is applied, or was
+	// declared lost. For a child shard, it is the time that its ancestors cover. Covered must not
+	// advance only because the shard, still at the horizon, is still listed. Zero means that
+	// nothing is covered, as for a root in the first listing. Then Covered begins with the time of
+	// the first page.
 	Covered time.Time
 	// AppliedTo is the service's time up to which every change of the shard itself is applied. Read
-	// advances it with each empty page from the EmptyRun-th in a row on. The previous reader of the
-	// shard hands it on; zero claims nothing.
+	// advances it with the EmptyRun-th consecutive empty page and with each empty page after that.
+	// The shard's previous reader passes AppliedTo on; zero means that it is not known.
 	AppliedTo time.Time
-	// Changed is the event time of the last change at or before the applied position; zero if it is not known. The caller
-	// sets it before Read.
+	// Changed is the event time of the last change at or before the applied position; zero if it is
+	// not known. The caller must set it before Read.
 	Changed time.Time
 
 	iterator Iterator // "" if there is none
 	at       Position // the iterator's position: after the last change of the previous page
 	fresh    bool     // no page was read with this iterator yet
-	aged     Position // a trimmed position that the horizon replaces, because no later change is gone
+	aged     Position // a trimmed position that the horizon replaces, because no later change is missing
 	empty    int      // consecutive empty pages
 }
 
-// EmptyRun is how many consecutive empty pages prove that there was nothing to read. Fewer prove
-// nothing: the service may return some before a page with changes (H18).
+// EmptyRun is how many consecutive empty pages prove that the shard had no change to read. Fewer
+// pages prove nothing, because the service may return empty pages before a page with changes (H18).
 const EmptyRun = 10
 
-// Read returns the page that follows the applied position. It holds only changes after that position, with rising sequence
-// numbers. An iterator that expired is replaced once within the call.
+// Read returns the page that follows the applied position. It holds only changes after that
+// position, with rising sequence numbers. An expired iterator is replaced once within the call.
 //
-// At the horizon the service reports no error for trimmed changes. There, Read itself returns an
-// error with the reason Trimmed if changes later than Covered may be gone. If the service has
-// trimmed the last change of an idle shard, and empty pages prove that no later change can be gone,
-// Read continues from the horizon. Both decisions use only the time in the service's answers (H64).
+// At the horizon the service reports no error for trimmed changes. Instead, Read itself returns an
+// error with reason Trimmed if changes later than Covered may be trimmed. The service may have
+// trimmed the last change of an idle shard. If empty pages prove that no later change can be
+// trimmed, Read continues from the horizon. Both decisions use only the time in the service's
+// answers (H64).
 func (r *Reader) Read(ctx context.Context, applied Position) (Page, error) {
 	page, err := r.read(ctx, applied)
 	if Is(err, Trimmed) && !r.atHorizon(applied) && !r.AppliedTo.IsZero() {
@@ -91,18 +93,18 @@ func (r *Reader) read(ctx context.Context, applied Position) (Page, error) {
 	}
 	page, err := r.Source.Read(ctx, r.iterator)
 	if r.atHorizon(applied) && Is(err, Trimmed) {
-		// The service may report that a record was trimmed under an iterator before its first use.
-		// That loses nothing: the horizon is always the oldest kept change, and the next seek uses
-		// Covered to judge whether a missing change was needed. So the iterator merely counts as
-		// expired.
+		// The service may report that a record was trimmed before the first use of an iterator of
+		// the horizon. That report shows no loss. The horizon is always the oldest kept change, and
+		// the next seek uses Covered to check for a missing change. So the iterator counts as
+		// expired, not as trimmed.
 		err = &Error{opGetRecords, Expired, fmt.Errorf("the stream was trimmed under an iterator of the horizon: %w", err)}
 	}
 	if err == nil && r.fresh && r.atHorizon(applied) {
 		err = r.horizon(page.At, applied)
 	}
 	if err != nil {
-		// An unused iterator of the horizon is discarded in any case, so that the check precedes
-		// every first read.
+		// An unused iterator of the horizon is always discarded, so that the check precedes every
+		// first read.
 		passing := Is(err, Throttled) || Is(err, Unavailable)
 		if !passing || r.fresh && r.atHorizon(applied) {
 			r.iterator = ""
@@ -129,10 +131,11 @@ func (r *Reader) seek(ctx context.Context, applied Position) error {
 // atHorizon reports whether reading continues at the horizon for a position.
 func (r *Reader) atHorizon(applied Position) bool { return applied.AtHorizon() || applied == r.aged }
 
-// claim starts coverage with the first page, as the ledger does for the next reader of the shard.
-// The load covers everything before that page. Otherwise this reader could seek the horizon again
-// after a day of throttling, and lost changes would go unnoticed (H75). A run of empty pages
-// advances AppliedTo, and an older change moves it back.
+// claim sets Covered to the time of the first page if Covered is zero. The ledger does the same for
+// the shard's next reader. This is right, because the load covers everything before that page.
+// Without a covered time, this reader could seek the horizon again after a day of throttling, and
+// lost changes would go unnoticed (H75). A run of empty pages advances AppliedTo. A change older
+// than AppliedTo resets it.
 func (r *Reader) claim(page Page, empty bool) {
 	if r.Covered.IsZero() {
 		r.Covered = page.At
@@ -176,10 +179,11 @@ func (r *Reader) horizon(now time.Time, applied Position) error {
 	return nil
 }
 
-// check verifies the order of a page, because a page that goes back would move the checkpoint back.
-// It drops the change at the applied position itself. Changes below that position are allowed only
-// from the horizon. From an iterator for the position, they show that the service restarted its
-// numbers. Dropping them would lose them.
+// check verifies the order of a page, because a page that goes back in the shard would move the
+// checkpoint back. It drops the change at the applied position itself, because that change is
+// already applied. Changes below that position are allowed only in a page from the horizon. In a
+// page from an iterator for the position, such changes show that the service restarted its numbers.
+// They must not be dropped, because they would be lost.
 func (r *Reader) check(page Page, applied Position) (Page, error) {
 	if page.End != (page.Next == "") {
 		return Page{}, malformed(opGetRecords, "an end and an iterator, or neither")

@@ -48,21 +48,22 @@ var reasonsOfCodes = map[string]Reason{
 	"Serialization": Malformed,
 }
 
-// ReasonOf returns the reason for an error answer of DynamoDB or of its streams, with the given
-// error code ("" if it has none) and HTTP status (0 if unknown). Most codes come with status 400,
-// so a known code decides.
+// ReasonOf returns the reason for an error answer of DynamoDB or of its streams. Code is the
+// answer's error code, or "" if it has none. Status is its HTTP status, or 0 if that is unknown.
+// Most codes come with status 400, so a known code decides before the status.
 func ReasonOf(code string, status int) Reason {
 	code = strings.TrimSuffix(code, "Exception")
 	if reason, ok := reasonsOfCodes[code]; ok {
 		return reason
 	}
-	if strings.HasPrefix(code, "KMS") { // concerns the key that encrypts the table; status 400
+	if strings.HasPrefix(code, "KMS") { // the error concerns the key that encrypts the table; status 400
 		return reasonOfKey(code)
 	}
 	return reasonOfStatus(status)
 }
 
-// reasonOfKey returns the reason for an error about a KMS key: it is denied, disabled or gone.
+// reasonOfKey returns the reason for an error about a KMS key. Such an error says that the key is
+// denied, disabled or deleted.
 func reasonOfKey(code string) Reason {
 	if strings.Contains(code, "Throttling") {
 		return Throttled
@@ -70,9 +71,9 @@ func reasonOfKey(code string) Reason {
 	return Denied
 }
 
-// reasonOfStatus returns the reason for an answer without a known error code. Other rejections (a
-// ValidationException, an endpoint that is not DynamoDB) are Malformed: one side does not
-// understand the other.
+// reasonOfStatus returns the reason for an answer without a known error code. Other rejections are
+// Malformed, for example a ValidationException or an answer of an endpoint that is not DynamoDB.
+// One side does not understand the other.
 func reasonOfStatus(status int) Reason {
 	switch {
 	case status == 401 || status == 403 || status == 407:

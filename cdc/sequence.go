@@ -7,22 +7,24 @@ import (
 	"strings"
 )
 
-// MaxSequenceDigits is the longest sequence number DynamoDB Streams gives.
-// Source: https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_StreamRecord.html (21 to 40 digits).
+// MaxSequenceDigits is the maximum number of digits of a sequence number of DynamoDB Streams.
+// Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_StreamRecord.html (21
+// to 40 digits).
 const MaxSequenceDigits = 40
 
 // ErrSequenceNumber is returned for text that is not a sequence number.
 var ErrSequenceNumber = errors.New("not a sequence number")
 
 // SequenceNumber is the place of a change in its shard: a decimal number of up to 40 digits.
-// Numbers of one shard compare as numbers, never as text: 99 comes before 100. The order of numbers
+// Compare numbers of one shard as numbers, never as text: 99 comes before 100. The order of numbers
 // from different shards is not documented, so nothing relies on it. The zero value comes before
 // every number.
 //
 // It keeps the service's text, because the service expects the same text back. Some implementations
-// pad numbers with zeros to 21 digits, the minimum of GetShardIterator. Others neither pad them nor
-// accept padded ones. Only Compare shows whether two numbers are equal; == also compares the
-// padding. Source:
+// pad numbers with zeros to 21 digits, the minimum of GetShardIterator. Other implementations
+// neither pad their numbers nor accept padded numbers. Use Compare to check whether two numbers are
+// equal, because == also compares the padding. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetShardIterator.html
 type SequenceNumber struct{ text string } // "" is none
 
@@ -67,7 +69,7 @@ func (s SequenceNumber) Compare(o SequenceNumber) int {
 // String returns the number as the service wrote it; "" if there is none.
 func (s SequenceNumber) String() string { return s.text }
 
-// AppendPadded appends the number padded to 40 digits, so bytes compare like numbers.
+// AppendPadded appends the number padded to 40 digits, so that bytes sort like numbers.
 func (s SequenceNumber) AppendPadded(b []byte) []byte {
 	digits := s.digits()
 	for range MaxSequenceDigits - len(digits) {

@@ -11,14 +11,15 @@ import (
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Streams.html
 const Retention = 24 * time.Hour
 
-// Source reads one stream. Its errors are *Error; it does not retry.
+// Source reads one stream. Its errors are *Error. It does not retry.
 type Source interface {
-	// ListPage returns one page of the stream's shards: the first, or the page at the cursor after,
-	// which is the Next of the previous page. If parent is not empty, it lists only the children of
-	// that shard. The listing is eventually consistent. A Lister combines the pages.
+	// ListPage returns one page of the stream's shards. An empty after asks for the first page.
+	// Otherwise after must be the Next of the previous page. If parent is not empty, it lists only
+	// the children of that shard. The listing is eventually consistent. A Lister combines the
+	// pages.
 	ListPage(ctx context.Context, parent, after string) (ListingPage, error)
-	// Seek returns an iterator for a position in a shard. At the horizon it never fails because of
-	// trimmed changes.
+	// Seek returns an iterator for a position in a shard. At the horizon, it never fails because
+	// changes were trimmed.
 	Seek(ctx context.Context, shard string, from Position) (Iterator, error)
 	// Read returns the next page. It may be empty any number of times before more changes come.
 	Read(ctx context.Context, at Iterator) (Page, error)
@@ -29,14 +30,14 @@ type Reason uint8
 
 // The reasons.
 const (
-	Unavailable Reason = iota // a transient fault: retry later
+	Unavailable Reason = iota // a transient fault; retry later
 	Throttled                 // retry later, less often
 	Denied                    // credentials or permissions: a retry helps only after the operator has fixed them
-	Expired                   // the iterator is too old: seek again after the last applied change
-	Trimmed                   // the stream no longer keeps the position: changes are lost
+	Expired                   // the iterator is too old; seek again after the last applied change
+	Trimmed                   // the stream no longer keeps the position, so changes are lost
 	NotFound                  // the shard or stream is gone
-	Malformed                 // the answer cannot be understood; it is never skipped
-	Unreadable                // one record of the shard cannot be applied as it is (RecordError); it is never skipped
+	Malformed                 // the answer cannot be understood, and must not be skipped
+	Unreadable                // one record of the shard cannot be applied as it is (RecordError), and must not be skipped
 )
 
 // String returns the name of the reason.
@@ -56,7 +57,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s: %v", e.Op, e.Reason
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RecordError is the error for a record that cannot be read, or is out of order. All later changes
+// RecordError is the error for a record that cannot be read or is out of order. All later changes
 // of its shard wait for it.
 type RecordError struct {
 	Shard    string // "" if the shard is not known

@@ -12,12 +12,13 @@ import (
 
 // strictProtocol rejects answers that the client would misread silently (dynamodbstreams 1.46,
 // smithy-go 1.28):
-//   - The generated code decodes every member of a map or list into one variable. A value of unknown
-//     type, or null, leaves it unchanged, so the attribute gets the previous attribute's value.
-//   - The client takes an error in the middle of a list or map for its end, and then misreads the
-//     rest or panics.
+//   - The client's generated code decodes every member of a map or list into one variable. A null,
+//     or a value of unknown type, leaves this variable unchanged. So the attribute gets the
+//     previous attribute's value.
+//   - The client mistakes an error in the middle of a list or map for the end of the list or map.
+//     Then it misreads the rest or panics.
 //
-// It also hides the decoder's own error texts, because they quote the answer.
+// strictProtocol also hides the decoder's own error texts, because they quote the answer.
 type strictProtocol struct{ smithyhttp.ClientProtocol }
 
 func (p strictProtocol) DeserializeResponse(
@@ -65,13 +66,13 @@ func (o *strictOutput) Deserialize(d smithy.ShapeDeserializer) error {
 	return err
 }
 
-// strictDeserializer reports what the client's helpers ignore. The only unions in answers are
-// attribute values, and they occur only in maps and lists.
+// strictDeserializer reports faults that the client's helpers ignore. In answers, the only unions
+// are attribute values, and these occur only in maps and lists.
 type strictDeserializer struct {
 	smithy.ShapeDeserializer
 	open      []bool // the open structures, outermost first: true for a union, false for a map or list
 	attribute string // the last name read in a map that is not part of a value
-	lost      error  // an error that the helpers mistook for an end; every later read fails with it
+	lost      error  // an error that the helpers took for an end; every later read fails with it
 }
 
 func (d *strictDeserializer) place() string {
@@ -99,7 +100,8 @@ func (d *strictDeserializer) ReadUnion(s *smithy.Schema) (*smithy.Schema, error)
 	return member, err
 }
 
-// ReadNil is called before each member of a map or list. DynamoDB never writes null there.
+// ReadNil is called before each member of a map or list. DynamoDB never writes null as such a
+// member.
 func (d *strictDeserializer) ReadNil(s *smithy.Schema) (bool, error) {
 	null, err := d.ShapeDeserializer.ReadNil(s)
 	if err == nil && null {

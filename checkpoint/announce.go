@@ -6,9 +6,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Announced is recorded before changes of a shard without a position are published. Such a shard is
-// read from the horizon, and that read returns no error for trimmed changes. So the next reader
-// must see whether the numbers begin with the same change (I11).
+// Announced is the record that a reader writes before it publishes changes of a shard without a
+// position. A shard without a position is read from the trim horizon, and such a read returns no
+// error if changes were trimmed. The record lets the next reader check whether the first change
+// that it reads is the announced one (I11).
 type Announced struct {
 	// First is the change with the first number; zero if nothing was announced.
 	First cdc.SequenceNumber `json:"first,omitzero"`
@@ -18,9 +19,10 @@ type Announced struct {
 
 // Announce must be called before a page of changes is published. It writes the row only while the
 // shard has no position and the page is not announced yet: usually once per shard. It returns the
-// number that precedes the page's first number. This is p.Applied or, if the first changes that a
-// former lease announced are trimmed since, the last number that it announced. The numbers of
-// trimmed changes are never reused; the reader detects that the changes are missing (cdc.Reader).
+// number that precedes the page's first number. If the first changes that a former lease announced
+// are trimmed now, this number is the last one that the former lease announced. Otherwise it is
+// p.Applied. The numbers of trimmed changes are never reused. The reader detects the missing
+// changes (cdc.Reader).
 func (l *Lease) Announce(ctx context.Context, p Progress, first cdc.SequenceNumber, changes int) (uint64, error) {
 	s := l.Shard()
 	if applied, known := s.announce(p, first, uint64(changes)); known {
@@ -45,15 +47,15 @@ func (s *Shard) announce(p Progress, first cdc.SequenceNumber, changes uint64) (
 			s.Applied = max(s.Applied, was.Through)
 			s.NumberedFrom, s.Announced = s.Applied, Announced{}
 		}
-		// This also holds if an earlier attempt with an unknown outcome took place.
+		// It also reports true if an earlier attempt with an unknown outcome recorded the page.
 		applied = s.Applied
 	}
 	switch through := applied + changes; {
 	case s.Announced.First.IsZero():
 		s.Announced = Announced{first, through}
 	case through > s.Announced.Through:
-		// With settling, several pages are published before a commit. Announcing twice the count
-		// makes writes rare.
+		// If changes settle later, several pages are published before a commit. Announcing twice
+		// the count keeps these writes rare.
 		s.Announced.Through = through + through - s.NumberedFrom
 	}
 	return applied, s.Announced == was

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Messages of a topic that are applied.
+// This file records which messages of a topic are applied.
 //
 // An applier records the numbers of the messages whose writes are durable in its own row, and
 // acknowledges a message only after that. The table's coordinator merges these rows into one row
-// per shard, and appliers then drop the merged numbers from their rows. So no acknowledged message
-// is forgotten, regardless of which process ends. The unbroken prefix of a shard's merged row is
-// known to be applied.
+// per shard, and appliers then drop the merged numbers from their rows. So an acknowledged message
+// is never forgotten, even if the process that applied it ends. The unbroken prefix of a shard's
+// merged row is known to be applied.
 
 // Track is a sequence of numbered messages.
 type Track struct {
 	Generation uint32 `json:"g"`
-	Label      string `json:"l"` // of the stream
+	Label      string `json:"l"` // the stream's label
 	Shard      string `json:"s"`
 }
 
@@ -34,7 +34,7 @@ func (t Track) compare(o Track) int {
 type Applied struct {
 	Track
 	Runs Runs `json:"r"`
-	// Stands is set in merged rows: it says since when the prefix has not moved.
+	// Stands is set only in merged rows. It says since when the prefix has not moved.
 	Stands Stand `json:"stands,omitzero"`
 }
 
@@ -45,14 +45,14 @@ type appliedRow struct {
 	Tracks []Applied `json:"tracks"`
 }
 
-// mergedRow records which messages of a shard all appliers have applied, in its newest generation.
+// mergedRow records which messages of a shard's newest generation are applied, by any applier.
 type mergedRow struct {
 	header
 	Applied
 }
 
-// MaxApplied bounds an applier's row, in bytes. A row is large only while messages are applied out of
-// order, ahead of one that is not applied yet.
+// MaxApplied bounds an applier's row, in bytes. A row grows only while an older message is not
+// applied and newer messages are.
 const MaxApplied = 1 << 20
 
 // ErrAppliedFull is returned for a row above MaxApplied. The applier must pull no more messages
@@ -79,12 +79,12 @@ func (l *Ledger) Merged(ctx context.Context, source string) ([]Applied, error) {
 	return out, nil
 }
 
-// NoteApplied adds the messages that this process has applied to its row, without those that are
-// merged already.
+// NoteApplied records in this process's row which messages it has applied. It leaves out messages
+// that are already merged.
 func (l *Ledger) NoteApplied(ctx context.Context, source string, applied []Applied) error {
 	key := l.appliedPrefix(source) + l.worker
 	for range tries {
-		merged, err := l.Merged(ctx, source) // read before the row: merged messages stay merged
+		merged, err := l.Merged(ctx, source) // read before the row, because merged messages stay merged
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (l *Ledger) NoteApplied(ctx context.Context, source string, applied []Appli
 	return ErrConflict
 }
 
-// counterOf returns the counter by which an applier's row is compared and set. Such rows are often
+// counterOf returns the counter for the compare-and-set of an applier's row. Such rows are often
 // deleted and created again, so a plain count would repeat. A late write could then replace a
 // record that its writer had never read.
 func counterOf(data []byte) uint64 {
@@ -123,7 +123,7 @@ func counterOf(data []byte) uint64 {
 }
 
 // MergeApplied merges the appliers' rows into the rows of the shards. It removes rows that hold
-// nothing new, because their appliers ended or are idle.
+// only merged messages: the appliers of such rows have ended or are idle.
 func (l *Ledger) MergeApplied(ctx context.Context, source string) error {
 	noted, err := l.store.Read(ctx, l.appliedPrefix(source))
 	if err != nil || len(noted) == 0 {
@@ -184,7 +184,7 @@ func (l *Ledger) mergeTrack(ctx context.Context, source string, add Applied) err
 	return ErrConflict
 }
 
-// union joins tracks, in order.
+// union merges two sorted lists of tracks. Tracks with the same name become one.
 func union(a, b []Applied) []Applied {
 	all := slices.Concat(a, b)
 	slices.SortStableFunc(all, func(x, y Applied) int { return x.compare(y.Track) })
@@ -220,9 +220,9 @@ func outside(tracks, merged []Applied) []Applied {
 	return out
 }
 
-// Behind returns how many messages up to the shard's checkpoint are not in the unbroken applied
-// prefix. It also returns the end of that prefix with its latest event time; zero if no message is
-// known to be applied.
+// Behind counts the messages up to the shard's checkpoint that are beyond the unbroken applied
+// prefix. It also returns the last number of that prefix with its latest event time. The time is
+// zero if no message is known to be applied.
 func (s *Shard) Behind(merged []Applied) (messages uint64, at Run) {
 	through := Run{To: s.NumberedFrom}
 	for _, m := range merged {
@@ -237,19 +237,20 @@ func (s *Shard) Behind(merged []Applied) (messages uint64, at Run) {
 }
 
 // Waiting returns how many published messages of the shard are not known to be applied. It also
-// returns an event time that is not later than that of the oldest one. The time is zero if none is
-// known.
+// returns an event time that is at or before the event time of the oldest such message. The time is
+// zero if none is known.
 func (s *Shard) Waiting(merged []Applied) (messages uint64, since time.Time) {
 	messages, through := s.Behind(merged)
 	if messages == 1 && !s.EventTime.IsZero() {
-		return messages, s.EventTime // it is the last change before the checkpoint
+		return messages, s.EventTime // the only such message is the last change before the checkpoint
 	}
 	return messages, through.At
 }
 
-// Unapplied returns the shards of the table's stream and generation that have published messages
-// which are not known to be applied. The load covers messages of older generations, and changes
-// read in another mode were written by their reader.
+// Unapplied returns the shards of the table's current stream and generation that have published
+// messages not known to be applied. Messages of older generations do not count, because the load
+// covers them. Changes that were read in another mode do not count either, because their reader
+// wrote them to the target.
 func Unapplied(table TableState, shards []Shard, merged []Applied) []Shard {
 	var out []Shard
 	for _, s := range shards {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// CancelLoad ends the load of a table in any stage. Only an operator requests the next one. The
-// load's rows have its versions, which images of an earlier time cannot replace, so the next load
-// needs another generation. A load without a plan has written nothing and keeps the generation.
-// CancelLoad fails with *LoadError if there is no load, and with ErrRaised if another generation
-// began meanwhile.
+// CancelLoad ends the load of a table in any stage. Only an operator can request the next load.
+// Rows that the load has written carry its versions. Images read for another load of the same
+// generation could not replace these rows, so the next load needs a new generation. A load without
+// a plan has written nothing, so its cancellation keeps the generation. CancelLoad fails with
+// *LoadError if there is no load, and with ErrRaised if another generation began meanwhile.
 func (l *Ledger) CancelLoad(ctx context.Context, source string) (TableState, error) {
 	at := l.Now(ctx)
 	state, _, err := l.Table(ctx, source)

@@ -22,7 +22,7 @@ type coordinatorRecord struct {
 	Heartbeat
 }
 
-// CoordinatorLease is a table's coordinator row as it was read.
+// CoordinatorLease is the content of a table's coordinator row when it was last read.
 type CoordinatorLease struct {
 	Row    Row
 	record coordinatorRecord
@@ -83,14 +83,14 @@ func (k *Coordinator) Keep() error {
 	return k.keep(k.ctx, k.Renew)
 }
 
-// Renew writes the lease's row now. If it returns nil, no other worker had taken the lease at the
-// time of that write.
+// Renew writes the lease's row now. If it returns nil, this worker still held the lease at the time
+// of that write.
 func (k *Coordinator) Renew(ctx context.Context) error {
 	return k.change(ctx, func(*coordinatorRecord) {})
 }
 
-// Note records why the coordinator makes no progress; the zero value clears it. The next renewal
-// writes it.
+// Note records why the coordinator makes no progress. The zero value clears the note. The next
+// renewal writes it.
 func (k *Coordinator) Note(t Trouble) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -109,7 +109,7 @@ func (k *Coordinator) current() coordinatorRecord {
 	return k.record
 }
 
-// SavePace stores the pace of the load, for people. It fails once the coordinator lease is lost.
+// SavePace stores the pace of the load, for display. It fails once the coordinator lease is lost.
 func (k *Coordinator) SavePace(ctx context.Context, pace Pace) error {
 	return k.change(ctx, func(r *coordinatorRecord) { r.Pace = pace })
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// NotAdmissible reports why a load would leave a hole between its images and the stream.
+// NotAdmissible says why a load would leave a hole between its images and the changes of the
+// stream.
 type NotAdmissible struct {
 	Reason string
 	// Yet reports that the load may become admissible later.
@@ -17,9 +18,9 @@ type NotAdmissible struct {
 
 func (e *NotAdmissible) Error() string { return "a load cannot begin yet: " + e.Reason }
 
-// Roots returns the shards of the stream whose coverage depends on their own first read: shards
-// that never had a parent's row. The removal of a finished parent's row does not make its child a
-// root, because a load may take longer than that.
+// Roots returns the stream's root shards. A root is a shard whose parent never had a row, so it
+// inherited no coverage. A child does not become a root when the row of its finished parent is
+// removed, which may happen during a long load.
 func Roots(shards []Shard, label string) []Shard {
 	known := map[string]bool{}
 	for _, s := range shards {
@@ -47,9 +48,9 @@ func LabelTime(label string) time.Time {
 	return at
 }
 
-// streamBegan returns the time from which the table's stream has every change; zero if unknown.
-// That is when it was requested or, if it was seen while being enabled, when it was first seen
-// enabled.
+// streamBegan returns the time from which the table's stream has every change; zero if unknown. It
+// is the time at which the stream was requested. If a listing showed the stream being enabled, it
+// is the time of the first listing that showed it enabled.
 func (s TableState) streamBegan() time.Time { return later(LabelTime(s.Label), s.EnabledAt) }
 
 // NoteEnabling records whether a listing showed that the stream was being enabled.
@@ -59,7 +60,7 @@ func (l *Ledger) NoteEnabling(ctx context.Context, source, label string, enablin
 		case s.Label != label || s.Enabling == enabling:
 		case enabling:
 			s.Enabling = true
-		case !at.IsZero(): // otherwise the next listing may have a time
+		case !at.IsZero(): // without a time, wait for the next listing
 			s.Enabling, s.EnabledAt = false, at.UTC()
 		}
 		return nil
@@ -73,10 +74,10 @@ func (l *Ledger) NoteEnabling(ctx context.Context, source, label string, enablin
 // horizon while the stream still kept all changes since start. It is checked before a load, and
 // again when the load ends.
 //
-// Late is how long after its change the application may still write the target; 0 if it does not
-// write it. An image is written only once, so it must be read after the application's writes for
-// all changes that this generation does not apply. From its adoption on, the generation applies and
-// settles every change.
+// Late bounds how long after a change the application may still write that change to the target. It
+// is 0 if the application does not write the target. An image is written only once. So it must be
+// read after the application has written all changes that this generation does not apply. From its
+// adoption on, the generation applies and settles every change.
 func Admissible(table TableState, shards []Shard, start time.Time, late time.Duration) error {
 	if table.Adopted != table.Generation {
 		return &NotAdmissible{"not every shard has adopted the generation yet", true}
@@ -101,7 +102,7 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 	var served time.Time // when the stream was first read
 	for _, s := range Roots(shards, table.Label) {
 		if s.State == Gap {
-			continue // its gap was declared, so the generation began after it
+			continue // the gap was declared, so the generation began after it
 		}
 		served = earlier(served, s.FirstRead)
 		if s.FirstRead.IsZero() {
@@ -112,8 +113,8 @@ func Admissible(table TableState, shards []Shard, start time.Time, late time.Dur
 		}
 	}
 	// The stream does not have changes made before it began. Images read after the first read of
-	// the stream need no slack. A load that takes days may outlive the rows of the roots, so it was
-	// checked when it began.
+	// the stream need no slack. The rows of the roots may be removed during a load that takes days.
+	// The load was checked when it began.
 	began, early := table.streamBegan(), start.Before(served)
 	if served.IsZero() {
 		early = table.Load.Generation != table.Generation || table.Load.StartedAt.IsZero() || !table.Load.DoneAt.IsZero()

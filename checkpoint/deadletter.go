@@ -8,12 +8,12 @@ import (
 // DeadLetter describes the messages in the dead-letter topic of the topic from which tables are
 // applied.
 type DeadLetter struct {
-	Messages int       `json:"messages"` // the most that one read found; there may be more
+	Messages int       `json:"messages"` // the largest number that one read found; there may be more
 	Since    time.Time `json:"since"`    // time of the first read that found one
-	SeenAt   time.Time `json:"seen_at"`  // time of the last such read
+	SeenAt   time.Time `json:"seen_at"`  // time of the last read that found one
 }
 
-// deadLetterRow is the record of a DeadLetter. It does not exist while no message was found.
+// deadLetterRow is the record of a DeadLetter. The row does not exist if no message was found.
 type deadLetterRow struct {
 	header
 	DeadLetter
@@ -63,7 +63,7 @@ func (l *Ledger) NoteDeadLetter(ctx context.Context, at time.Time, messages int)
 	return ErrConflict
 }
 
-// After returns the record after one more read.
+// After returns the record updated by one more read.
 func (d DeadLetter) After(at time.Time, messages int) DeadLetter {
 	at = at.UTC()
 	switch {

@@ -1,9 +1,9 @@
 // Package checkpoint keeps the ledger: records and leases in a Bigtable table. Its durable rows say
 // how far changes are applied, and which worker may advance each checkpoint.
 //
-// The pipeline has one row, each source table has one and another for its coordinator, and each
-// shard has one. A row is changed only by compare-and-set on its counter, which every write raises.
-// The package enforces these invariants, and cites them where it does:
+// The pipeline has one row. Each source table has one row, and its coordinator has another. Each
+// shard has one row. A row is changed only by compare-and-set on its counter, which every write
+// raises. The package enforces these invariants, and its comments cite them by number:
 //
 //	I3  the checkpoint of a shard covers a contiguous applied prefix: Commit takes progress that the
 //	    caller has made durable, and positions never move back except by Reopen, which follows a

@@ -17,9 +17,9 @@ type Stand struct {
 	Since   time.Time `json:"at"`
 }
 
-// Expired records since when the prefix of each shard has not moved. It returns the gap of messages
-// that are not known to be applied although they are older than the subscription's retention. Such
-// messages are no longer delivered. It returns false if there is no such gap. A message whose
+// Expired records since when the prefix of each shard has not moved. A message that is older than
+// the subscription's retention is no longer delivered. If such messages are not known to be
+// applied, Expired returns their gap. It returns false if there is no such gap. A message whose
 // record is not merged yet counts as not applied.
 func (l *Ledger) Expired(ctx context.Context, source string, kept time.Duration) (gap DeclaredGap, found bool, err error) {
 	now := l.ServiceTime(ctx)
@@ -63,7 +63,7 @@ func (l *Ledger) Expired(ctx context.Context, source string, kept time.Duration)
 
 func (s *Shard) track() Track { return Track{s.Generation, s.Label, s.ID} }
 
-// stand returns the recorded Stand of the shard in its generation; zero if there is none.
+// stand returns the Stand recorded for the shard's generation; zero if there is none.
 func (s *Shard) stand(merged []Applied) Stand {
 	i := slices.IndexFunc(merged, func(m Applied) bool { return m.Track == s.track() })
 	if i < 0 {

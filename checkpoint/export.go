@@ -8,10 +8,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Export is an export of the table to S3: full or a window.
+// Export is an export of the table to S3: a full export, or one window of an incremental export.
 type Export struct {
 	// Address is the location: a directory, or the s3:// or gs:// address of a folder. Every worker
-	// opens it.
+	// must be able to open it.
 	Address string `json:"address"`
 	ARN     string `json:"arn"`
 	// From is the beginning of a window, on the service's clock; zero for a full export.
@@ -40,8 +40,8 @@ func (l Load) ExportARNs() []string {
 	return arns
 }
 
-// ImagesAt returns the time before which the images of the load lack no change. That is the time of
-// its export, the end of its last window, or the start of its scan.
+// ImagesAt returns the time up to which the images of the load contain every change. It is the time
+// of the load's export, the end of its last window, or the start of its scan.
 func (l Load) ImagesAt() time.Time {
 	if all := l.Exports(); len(all) > 0 {
 		return all[len(all)-1].At
@@ -50,7 +50,8 @@ func (l Load) ImagesAt() time.Time {
 }
 
 // AskExport requests a load of the current generation from exports: a full one with the windows
-// after it, or only windows. It replaces the source of a load that is requested and not sealed yet.
+// after it, or only windows. If a load is requested and not sealed yet, AskExport replaces its
+// source.
 func (s *TableState) AskExport(at time.Time, approved bool, exports ...Export) error {
 	if n := len(exports); n < 1 || n > MaxExports {
 		return s.refuse("request a load", fmt.Sprintf("it has %d exports", n), fmt.Sprintf("name at most %d, or request a newer full export", MaxExports))
@@ -77,12 +78,13 @@ func (l *Ledger) AskExport(ctx context.Context, source string, approved bool, ex
 }
 
 // AdmissibleExport returns nil if images of exports may be applied in the table's generation. At is
-// the time before which the images lack no change. That is the time of a full export, or the end of
-// the last window of a chain. A scan begins after the generation was adopted, but an export may be
-// older. Then its images lack changes that an earlier generation has applied or lost, and would
-// undo them. Only before the first gap was no change applied in another generation, so there the
-// first reads of the roots decide. The row of a root is removed only after kept has passed since
-// its end, so a removed root was first read before that. Now is on the service's clock.
+// the time up to which the images contain every change. That is the time of a full export, or the
+// end of the last window of a chain. A scan always begins after the generation was adopted, but an
+// export may be older than the generation. The images of an older export lack changes that an
+// earlier generation has applied or lost, and would undo the applied ones. Before the first gap, no
+// change was applied in another generation. Then the first reads of the roots decide. The row of a
+// root is removed only when the shard ended at least kept ago. So a root without a row was first
+// read before that time. Now is on the service's clock.
 func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late time.Duration) error {
 	never := func(why string) error {
 		return &NotAdmissible{fmt.Sprintf("the export dates from %s, and %s", stampOf(at), why), false}

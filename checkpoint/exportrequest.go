@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// ExportRequest is a request for an export that replicator itself requests from DynamoDB, and the
-// request's progress. The record is written before DynamoDB is called. So after a restart the next
+// ExportRequest records that replicator itself requests an export from DynamoDB, and the progress
+// of that request. The record is written before DynamoDB is called. So after a restart the next
 // worker repeats the same call with the same token, and gets the same export. Times are on the
 // service's clock.
 type ExportRequest struct {
-	// To is the destination, s3://BUCKET or s3://BUCKET/PREFIX; "" if no export is requested. With
-	// serial 0 and a text in failed, it is the address of a refused export.
+	// To is the destination, s3://BUCKET or s3://BUCKET/PREFIX; "" if no export is requested. If
+	// serial is 0 and failed is set, it is the address of a refused export.
 	To string `json:"to,omitempty"`
-	// NotBefore is the earliest time of point-in-time recovery when the export was requested.
+	// NotBefore is the earliest time that point-in-time recovery could restore when the export was
+	// requested.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// Serial is the number of the attempt, unique within a table; 0 before the first.
+	// Serial is the number of the attempt, unique within a table; 0 before the first attempt.
 	Serial uint32 `json:"serial,omitempty"`
 	// Attempts is the number of attempts for this request.
 	Attempts int `json:"attempts,omitempty"`
@@ -28,28 +29,29 @@ type ExportRequest struct {
 	At         time.Time `json:"at,omitzero"`
 	// ARN is the ARN of the export, once the service has accepted the request.
 	ARN string `json:"arn,omitempty"`
-	// Failed is why there is no export. Only an operator requests another one, because automatic
-	// requests could cost without limit (H106).
+	// Failed is why there is no export. Only an operator can request another export, because
+	// automatic requests could cost without limit (H106).
 	Failed string `json:"failed,omitempty"`
 }
 
 // Wanted reports whether an export is requested, regardless of its progress.
 func (r ExportRequest) Wanted() bool { return r.To != "" }
 
-// Refused reports whether the load was to copy an existing export that may not be applied. No
-// export is requested from the service.
+// Refused reports whether the load was to copy an existing export that may not be applied. For such
+// a load, replicator requests no export from the service.
 func (r ExportRequest) Refused() bool { return r.Wanted() && r.Serial == 0 && r.Failed != "" }
 
 // ExportToken returns the client token of an export request. The service treats repeated requests
-// with one token as the same request, as long as it remembers the token. Each generation, load and
-// attempt has its own token, because an old token would return the earlier export (H106).
+// with one token as one request while it remembers the token. Each generation, load and attempt has
+// its own token, because an old token would return the earlier export (H106).
 func (l *Ledger) ExportToken(s TableState) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %d %d %d", l.name, l.id, s.Source, s.Load.Request.Generation, s.Load.Number, s.Load.Request.Serial))
 	return hex.EncodeToString(sum[:16])
 }
 
-// RequestExport requests a load of the current generation from an export that is not requested from
-// the service yet. It replaces the source of a load that is requested and not sealed yet.
+// RequestExport requests a load of the current generation from an export. The export is requested
+// from the service later. If a load is requested and not sealed yet, RequestExport replaces its
+// source.
 func (s *TableState) RequestExport(at time.Time, approved bool, r ExportRequest) error {
 	if err := s.AskLoad(at, approved); err != nil {
 		return err
@@ -100,7 +102,7 @@ func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error 
 	return nil
 }
 
-// ofAttempt refuses a step that refers to another attempt than the current one.
+// ofAttempt refuses a step unless it refers to the current attempt.
 func (s *TableState) ofAttempt(step string, serial uint32) error {
 	if r := s.Load.Request; s.Stage() != StageAsked || !r.Wanted() || r.Serial != serial {
 		return s.refuseYet(step, "another export was requested meanwhile", "read the table's record again")
@@ -137,8 +139,8 @@ func (s *TableState) FinishExport(serial uint32, e Export) error {
 	return nil
 }
 
-// RequestExport requests a load of a table from an export that is not requested from the service
-// yet.
+// RequestExport requests a load of a table from an export. The export is requested from the service
+// later.
 func (l *Ledger) RequestExport(ctx context.Context, source string, approved bool, r ExportRequest) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.RequestExport(at, approved, r) })

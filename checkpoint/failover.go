@@ -9,8 +9,9 @@ import (
 // Activity describes the processes that write a ledger, according to one read of all its rows.
 type Activity struct {
 	counters map[string]uint64
-	by       map[string]string // the last writer of a row
-	// Held are the processes that hold a lease, sorted. A process that ended cleanly holds none.
+	by       map[string]string // the last writer of each row
+	// Held are the processes that hold a lease, sorted. A process that ended cleanly holds no
+	// lease.
 	Held []string
 }
 
@@ -39,8 +40,8 @@ func (l *Ledger) Activity(ctx context.Context) (Activity, error) {
 	return a, nil
 }
 
-// Since returns the processes that wrote a row after the read before, sorted. It compares only
-// counters, so clocks need not agree.
+// Since returns the processes that wrote a row between the read before and this one, sorted. It
+// compares only counters, so clocks need not agree.
 func (a Activity) Since(before Activity) []string {
 	var writers []string
 	for key, counter := range a.counters {
@@ -52,9 +53,10 @@ func (a Activity) Since(before Activity) []string {
 	return slices.Compact(writers)
 }
 
-// Move assigns the migration to cluster to if its cluster is from. It does nothing if the cluster
-// is already to, and otherwise fails with ErrClusterChanged. A from of "" means that no cluster is
-// known yet. Move is the last step of a failover: workers then write again (H46).
+// Move changes the cluster to which the migration is assigned. From must be the present cluster,
+// and to is the new one. If the present cluster already is to, Move does nothing. If the present
+// cluster is neither of the two, Move fails with ErrClusterChanged. An empty from means that no
+// cluster is known yet. Move is the last step of a failover: workers then write again (H46).
 func (l *Ledger) Move(ctx context.Context, from, to string) error {
 	for range tries {
 		p, counter, err := l.readPipeline(ctx)
@@ -81,8 +83,8 @@ func (l *Ledger) Move(ctx context.Context, from, to string) error {
 
 // Settle ends a running cutover attempt in a ledger that lost its cluster. The operator says
 // whether the application has switched, because the ledger cannot know. The copied ledger may lack
-// steps. So the outcome counts as later than the freeze, and an unrecorded freeze may have
-// happened.
+// the attempt's last steps. So if it records no freeze, Settle assumes that the freeze began with
+// the recorded step.
 func (c *Cutover) Settle(switched bool, reason string, now time.Time) error {
 	if !c.Step.Cancellable() && c.Step != CutoverSwitching {
 		return c.refuse("settle", "see replicator cutover check")

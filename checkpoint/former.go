@@ -16,42 +16,42 @@ type Mapping struct {
 	Text string
 	// Tables are its target tables, the main one first.
 	Tables []string
-	// Strange reports that a target table that no earlier mapping wrote holds rows of unknown
-	// origin.
+	// Strange reports rows of unknown origin in a target table that no earlier mapping wrote.
 	Strange bool
 }
 
 // Former is a replaced mapping. It is kept until a sweep finds no row that it wrote (H102).
 type Former struct {
 	Hash string `json:"hash"`
-	// Text is its source text. It is "" if it is too long, or if the mapping was replaced before
-	// the ledger recorded it; then its rows and columns cannot be found.
+	// Text is the mapping's source text. It is "" if the text is too long, or if the mapping was
+	// replaced before the ledger recorded it. Without the text, the mapping's rows and columns
+	// cannot be found.
 	Text   string   `json:"text,omitempty"`
 	Tables []string `json:"targets,omitempty"`
-	// Generation is the last generation that began under the mapping; At is when the mapping was
+	// Generation is the last generation that began under the mapping. At is when the mapping was
 	// replaced, on the worker's clock.
 	Generation uint32    `json:"generation"`
 	At         time.Time `json:"at,omitzero"`
-	// Gone are its target tables that no longer existed when the sweep began.
+	// Gone lists the mapping's target tables that no longer existed when the sweep began.
 	Gone []string `json:"gone,omitempty"`
-	// Contested reports that cells of the mapping remain, because other items may now have cells in
-	// the same places.
+	// Contested reports that the sweep kept some cells of the mapping, because other items may now
+	// have cells in the same places.
 	Contested bool `json:"contested,omitempty"`
 }
 
 const (
-	// MaxFormer is how many mappings may be replaced one after the other before a sweep completes.
+	// MaxFormer bounds the number of replaced mappings that wait for a complete sweep.
 	MaxFormer = 8
 	// maxMappingText bounds the source text of a mapping, in bytes, because every pass of every
 	// worker reads it.
 	maxMappingText = 64 << 10
 )
 
-// ErrManyMappings is returned for another change of the mapping while MaxFormer mappings are not
-// swept yet.
+// ErrManyMappings refuses another change of the mapping while MaxFormer replaced mappings wait for
+// a sweep.
 var ErrManyMappings = errors.New("too many mappings were replaced before a sweep was complete")
 
-// know keeps the source text and target tables of the present mapping.
+// know records the source text and target tables of the present mapping.
 func (s *TableState) know(m Mapping) {
 	if m.Text == "" || len(m.Text) > maxMappingText {
 		return
@@ -59,7 +59,8 @@ func (s *TableState) know(m Mapping) {
 	s.Mapping, s.Targets = m.Text, m.Tables
 }
 
-// replace makes m the table's mapping and remembers the previous one, unless that is m.
+// replace makes m the table's mapping. It keeps the previous mapping as a former one, unless the
+// two are the same.
 func (s *TableState) replace(m Mapping, at time.Time) error {
 	if s.MappingHash == m.Hash {
 		return nil

@@ -14,8 +14,8 @@ const keptGaps = 50
 // keptGenerations bounds how many generations of older gaps the record keeps.
 const keptGenerations = 1000
 
-// GapKind says what broke continuity and so what repairs it: windows of an incremental export
-// repair only gaps of the stream (H107). Every other kind needs a copy.
+// GapKind says what broke continuity, because the repair depends on it. Windows of an incremental
+// export repair only gaps of the stream (H107). Every other kind needs a copy.
 type GapKind string
 
 // The kinds.
@@ -30,8 +30,8 @@ const (
 	KindUnknown        GapKind = "unknown"            // declared by a version without kinds
 )
 
-// widen returns the kind of two losses together. Only a loss of the stream can be repaired without
-// a copy.
+// widen returns the kind of a gap that combines losses of two kinds. Only a loss of the stream can
+// be repaired without a copy.
 func (k GapKind) widen(other GapKind) GapKind {
 	if k == "" || k == KindStream && other != "" || other == KindMappingChanged {
 		return other // a changed mapping needs a sweep under both mappings
@@ -49,8 +49,8 @@ type DeclaredGap struct {
 	// LostFrom is an event time before which the stream lost no change; zero if unknown, and for
 	// kinds other than stream.
 	LostFrom time.Time `json:"lost_from,omitzero"`
-	// Shards is how many shards were gaps when it was declared; 0 if none was, for example for the
-	// loss of a whole stream.
+	// Shards is the number of shards that were gaps when this gap was declared. It is 0 for the
+	// loss of a whole stream, for example.
 	Shards int `json:"shards,omitempty"`
 }
 
@@ -77,8 +77,8 @@ func noteGap(s *TableState, gap DeclaredGap) {
 	}
 }
 
-// forgetGaps copies the generations that the oldest n gaps ended to Earlier. The caller then
-// removes these gaps.
+// forgetGaps adds to Earlier the generations that the oldest n gaps ended. The caller then removes
+// these gaps.
 func (s *TableState) forgetGaps(n int) {
 	s.Inherited = s.inherited()
 	s.Earlier = slices.Clone(s.Earlier)
@@ -99,8 +99,8 @@ func (s TableState) HadGeneration(generation uint32) bool {
 		slices.ContainsFunc(s.Gaps, func(g DeclaredGap) bool { return g.Generation == generation })
 }
 
-// inherited returns the first generation after the loss of the last lost ledger; 0 if no ledger was
-// lost. Rows of lower generations were written under lost ledgers or under this one.
+// inherited returns the first generation that began after the last loss of a ledger; 0 if no ledger
+// was lost. Rows of lower generations were written under lost ledgers or under this one.
 func (s TableState) inherited() uint32 {
 	above := s.Inherited
 	for i, lost := range s.Gaps {
@@ -119,7 +119,8 @@ func (s TableState) inherited() uint32 {
 }
 
 // suspend marks the table as in need of a load. An incomplete load of windows may have removed rows
-// that a later window of it would write again. So the next load must begin as early as that load.
+// that one of its later windows would write again. So the next load must begin at least as early as
+// that load.
 func (s *TableState) suspend(gap DeclaredGap) {
 	s.NeedsLoad, s.Reason = true, gap.Reason
 	s.Kind = s.Kind.widen(gap.Kind)
@@ -140,11 +141,11 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// count extends a gap of the stream to the losses of all shards that are gaps now. These include
+// count makes a gap of the stream include the losses of all shards that are gaps now. These include
 // shards whose changes were trimmed before any worker noticed. Otherwise their gaps would be found
-// one after the other, and each would begin a generation. It marks the rows of these shards, so a
-// row that becomes a gap later is not reopened before the record includes its loss. It reports
-// whether an earlier raise already counted the named shard.
+// one after the other, and each would begin a generation. It marks the rows of these shards. A
+// shard that becomes a gap later has no mark, so it is not reopened before the record includes its
+// loss. It reports whether an earlier raise already counted the named shard.
 func (l *Ledger) count(ctx context.Context, source string, gap *DeclaredGap) (already bool, err error) {
 	for range tries {
 		table, _, err := l.Table(ctx, source)
@@ -179,8 +180,8 @@ func (l *Ledger) count(ctx context.Context, source string, gap *DeclaredGap) (al
 	return false, ErrConflict
 }
 
-// counted reports whether the table's record includes the shard's gap of a generation: the shard's
-// row says so, or the shard was reopened since.
+// counted reports whether the table's record includes the gap that the shard had in a generation.
+// Either the shard's row says so, or the shard was reopened since that gap.
 func (s *Shard) counted(table TableState, generation uint32) bool {
 	noted := s.State == Gap && s.Noted && s.Generation < table.Generation
 	return s.Label == table.Label && (noted || s.Generation > generation)
@@ -192,7 +193,7 @@ const trimmedUnread = "the changes after its checkpoint are older than the strea
 
 // giveUpOverdue makes gaps of the shards whose next changes are older than the stream's retention.
 // It does nothing for the gap of a whole stream, which includes all unfinished shards anyway. It
-// reports whether it tried to change a row, so the caller must read the rows again.
+// returns true if it tried to change a row. The caller must then read the rows again.
 func (l *Ledger) giveUpOverdue(ctx context.Context, table TableState, shards []Shard, of string) (bool, error) {
 	now, changed := l.ServiceTime(ctx), false
 	if of == "" || now.IsZero() {
@@ -226,8 +227,8 @@ func (l *Ledger) note(ctx context.Context, table TableState, shards []Shard) (bo
 	return true, nil
 }
 
-// lostFrom adds to a gap its number of shards and the time since which changes are lost. It keeps
-// an earlier time that the gap already has.
+// lostFrom sets a gap's number of shards and the time from which changes may be lost. It keeps the
+// gap's own time if that time is earlier.
 func (l *Ledger) lostFrom(ctx context.Context, table TableState, shards []Shard, gap *DeclaredGap) error {
 	listed, err := l.Listings(ctx, table.Source, table.Label)
 	if err != nil {
@@ -256,12 +257,12 @@ func (l *Ledger) lostFrom(ctx context.Context, table TableState, shards []Shard,
 	return nil
 }
 
-// LostFrom returns an event time before which a gap of the named shard of the table's stream lost
-// nothing. It is the earliest such time of the shard and of every other shard that is a gap now. It
-// includes every shard that was read to its end and whose children are unknown, because these may
-// be lost as well. If the gap names no shard, or a shard without a row, it may have begun in any
-// unfinished shard. With a topic, published messages that are not known to be applied are dropped
-// with the generation, so they count too. The result is zero if one of these times is unknown.
+// LostFrom returns an event time before which a gap of the named shard lost no change. It is the
+// earliest such time of the named shard and of every other shard that is a gap now. Shards that
+// were read to their end and have unknown children count too, because these children may be lost.
+// If the gap names no shard, or a shard without a row, it may have begun in any unfinished shard.
+// With a topic, the new generation drops published messages that are not known to be applied. So
+// these messages count too. The result is zero if one of the shards' times is unknown.
 func LostFrom(table TableState, shards []Shard, listed Listings, merged []Applied, shard string) time.Time {
 	rows := map[string]*Shard{}
 	for i := range shards {
@@ -317,9 +318,10 @@ func (s *Shard) AppliedPrefix(merged []Applied) time.Time {
 	return time.Time{}
 }
 
-// GapsCome reports whether a raise for lost changes should wait, because shards of the generation
-// were not read yet and may be gaps too. After an outage one generation should begin for all of
-// them. The wait ends gapsAwaited after the first gap was found, even if a shard cannot be read.
+// GapsCome reports whether a raise for lost changes should wait. It should if shards of the
+// generation were not read yet, because they may be gaps too. After an outage, one new generation
+// should cover all such gaps. The wait ends when gapsAwaited has passed since the first gap was
+// found, even if a shard cannot be read.
 func GapsCome(table TableState, shards []Shard, now time.Time) bool {
 	open, first := map[string]bool{}, time.Time{}
 	for i := range shards {
@@ -341,9 +343,10 @@ func GapsCome(table TableState, shards []Shard, now time.Time) bool {
 // gapsAwaited is how long the raise of a generation waits for shards that were not read yet.
 const gapsAwaited = time.Minute
 
-// appliedTo returns an event time up to which every change of the shard is applied. That is the
-// time of its last change, or else the coverage of its ancestors, less Slack. A root without
-// changes covers only changes that the stream had already dropped when the root was first read.
+// appliedTo returns an event time up to which every change of the shard is applied. It is the time
+// of the shard's last change or, without one, the time that the shard or its ancestors cover. Slack
+// is subtracted from either time. A root without changes covers only changes that the stream had
+// already dropped when the root was first read.
 func appliedTo(s *Shard, rows map[string]*Shard, open map[string]time.Time, owed time.Time) time.Time {
 	for range len(rows) + 1 { // a lineage has no cycles; damaged rows might
 		parent := rows[s.Parent]

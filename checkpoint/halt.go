@@ -6,8 +6,9 @@ import (
 	"reflect"
 )
 
-// Halt is a cutover's request to all processes that write rows of a table. They read it each time
-// they prove their right to write, so after the fence is raised no process proves one.
+// Halt is a cutover's request to all processes that write rows of a table. A process reads the
+// request each time it proves its right to write. So no process can prove that right after the
+// fence is raised.
 type Halt struct {
 	// Attempt is the attempt that last halted the table. On reports whether the table is still
 	// halted.
@@ -16,12 +17,13 @@ type Halt struct {
 	// Over is the last cancelled attempt. A delayed driver of that attempt can no longer halt the
 	// table.
 	Over uint32 `json:"over,omitempty"`
-	// Near is the attempt that is about to freeze the application, or has frozen it: every shard is
-	// read more often.
+	// Near is the attempt that is about to freeze the application, or has frozen it. Every shard is
+	// then read more often.
 	Near uint32 `json:"near,omitempty"`
 	// Switched reports that the application no longer uses the source. It is never reset.
 	Switched bool `json:"switched,omitempty"`
-	// Done reports that the watch for stragglers is over. No worker starts again.
+	// Done reports that the watch for stragglers is over. After that, no worker starts on the
+	// table.
 	Done bool `json:"done,omitempty"`
 }
 
@@ -93,7 +95,7 @@ func (l *Ledger) UpdateCutover(ctx context.Context, change func(*Cutover) error)
 		if err != nil {
 			return Cutover{}, err
 		}
-		before := c // changes clone what they change
+		before := c // changes clone the parts that they change
 		if err := change(&c); err != nil {
 			return Cutover{}, err
 		}
@@ -111,7 +113,7 @@ func (l *Ledger) UpdateCutover(ctx context.Context, change func(*Cutover) error)
 	return Cutover{}, ErrConflict
 }
 
-// ErrMoved is returned if the cutover has already left the step for which a change was meant.
+// ErrMoved is returned if the cutover has already left the step to which a change belongs.
 var ErrMoved = errors.New("the cutover has advanced meanwhile")
 
 // InStep changes the record of the cutover if it is still in the attempt and step of c.

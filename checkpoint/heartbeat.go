@@ -13,19 +13,19 @@ type About struct {
 	Version string `json:"version,omitempty"` // of the program
 }
 
-// Heartbeat is the information that the last writer of a row leaves for people. No decision depends
-// on it: the row's counter shows whether a lease has ended (Watch), so clocks need not agree.
+// Heartbeat is what the last writer of a row says about itself, for display. No decision depends on
+// it: the row's counter shows whether a lease has ended (Watch), so clocks need not agree.
 type Heartbeat struct {
-	// WrittenAt is when the row was last written, renewals included, on the writer's clock.
+	// WrittenAt is when the row was last written, on the writer's clock. Renewals count as writes.
 	WrittenAt time.Time `json:"written_at,omitzero"`
 	// Holder is the process that holds the lease; zero if none does.
 	Holder About `json:"holder,omitzero"`
 	// Trouble is the step that the holder is retrying; zero if none.
 	Trouble Trouble `json:"trouble,omitzero"`
-	// Reads is the highest format of records that the holder's program reads; 0: at most 3.
+	// Reads is the highest format of records that the holder's program reads. 0 means 3 or less.
 	Reads int `json:"reads,omitempty"`
-	// ClockOffset is how many seconds the holder's clock is ahead of the source's; 0 while that is
-	// less than a minute (ClockTolerance).
+	// ClockOffset is how many seconds the holder's clock is ahead of the source's. It is 0 if the
+	// difference is less than a minute (ClockTolerance).
 	ClockOffset float64 `json:"clock_offset,omitempty"`
 }
 
@@ -38,11 +38,12 @@ func (b Heartbeat) ByService(at time.Time) time.Time {
 	return at.Add(-time.Duration(b.ClockOffset * float64(time.Second)))
 }
 
-// Records reports whether the holder's program keeps a record of what it may write (Writer). A program
-// without a version is not a release, and counts as this one.
+// Records reports whether the holder's program keeps a Writer record, which says what the program
+// may write. A program without a version is not a release, and counts as this one.
 func (b Heartbeat) Records() bool { return b.Holder.Version == "" || b.Reads >= Format }
 
-// Lasted is for how long the trouble had lasted when the row was written: two times of one clock.
+// Lasted returns how long the trouble had lasted when the row was written. Both times come from the
+// same clock.
 func (b Heartbeat) Lasted() time.Duration { return max(0, b.WrittenAt.Sub(b.Trouble.Since)) }
 
 // Trouble is a step that fails and is retried.

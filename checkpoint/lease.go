@@ -21,7 +21,7 @@ type Lease struct {
 	offer *Progress // for the next write
 }
 
-// Progress is the progress of a shard. A zero time changes nothing.
+// Progress is the progress of a shard. A zero time keeps the recorded time.
 type Progress struct {
 	Position  cdc.Position
 	EventTime time.Time // latest event time applied
@@ -35,12 +35,12 @@ type Progress struct {
 	Dropping  bool
 	Applied   uint64  // changes at or before the position
 	Rate      float64 // recent changes per second
-	// Settling counts the changes after the position that were applied once. Ended reports that
-	// they reach the end of the shard.
+	// Settling counts the changes after the position that were applied once. Ended reports that the
+	// changes read reach the end of the shard.
 	Settling Settling
 	Ended    bool
 	Cutover  Sighted
-	// Rechecked is about the rows of the changes up to Position.
+	// Rechecked says how far the rows of the changes up to Position were compared again.
 	Rechecked Rechecked
 }
 
@@ -50,14 +50,14 @@ func (s *Shard) Progress() Progress {
 		AppliedTo: s.AppliedTo, ReadAt: s.ReadTime(), CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate, Cutover: s.Sighted, Rechecked: s.Rechecked}
 }
 
-// Take leases a shard that Look returned. Parent is its parent's row, nil if there is none. The
-// shard inherits the coverage of its finished parent now. Take fails with ErrTaken when another
-// worker was faster.
+// Take leases a shard that Look returned. Parent is the row of its parent, or nil if there is no
+// such row. If the shard was never read, Take also records what its finished parent covers. Take
+// fails with ErrTaken if another worker was faster.
 func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, error) {
 	lease := &Lease{}
 	encode := func() ([]byte, error) {
-		// Read the table as late as possible. If the generation rises after this read, either the
-		// raise finds the row that is written now, or this write fails.
+		// Read the table as late as possible. If the generation rises after this read, the raise
+		// finds the row that is written below, or that write fails.
 		table, _, err := l.Table(ctx, s.Source)
 		if err != nil {
 			return nil, err
@@ -122,7 +122,7 @@ func (l *Lease) Shard() Shard {
 }
 
 // Context returns a context that ends, with the cause ErrLeaseLost, when the lease can no longer be
-// trusted. Work under the lease uses it.
+// trusted. All work under the lease must use it.
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Keep renews the lease until its context ends. Run it as a task in parallel with the work.
@@ -130,13 +130,14 @@ func (l *Lease) Keep() error {
 	return l.keep(l.ctx, l.Renew)
 }
 
-// Renew writes the lease's row now. If it returns nil, no other worker had taken the row and no
-// raise had adopted it at the time of that write.
+// Renew writes the lease's row now. If it returns nil, this worker still held the row at the time
+// of that write, and no raise had adopted the row.
 func (l *Lease) Renew(ctx context.Context) error {
 	return l.change(ctx, func(*Shard) error { return nil })
 }
 
-// Commit moves the checkpoint: every change up to it must be durable (I3). It refuses to move back.
+// Commit moves the checkpoint: every change up to it must be durable (I3). Commit fails if the
+// checkpoint would move back.
 func (l *Lease) Commit(ctx context.Context, p Progress) error {
 	return l.change(ctx, func(s *Shard) error {
 		if p.Ended && s.EndedAt.IsZero() {
@@ -146,7 +147,7 @@ func (l *Lease) Commit(ctx context.Context, p Progress) error {
 	})
 }
 
-// Offer is like Commit, but for progress that is not urgent: the next write of the lease's row,
+// Offer is like Commit, but for progress that is not urgent. The next write of the lease's row,
 // usually a renewal, includes it.
 func (l *Lease) Offer(p Progress) {
 	l.mu.Lock()
@@ -163,7 +164,7 @@ func (l *Lease) offered() *Progress {
 	return p
 }
 
-// Note records why the shard makes no progress; the zero value clears it. The next renewal or
+// Note records why the shard makes no progress. The zero value clears the note. The next renewal or
 // commit writes it.
 func (l *Lease) Note(t Trouble) {
 	l.mu.Lock()
@@ -179,8 +180,8 @@ func (l *Lease) Finish(ctx context.Context, p Progress) error {
 	})
 }
 
-// Declare makes the shard a gap. The caller raises the generation next; if it cannot, the next
-// process that sees the row does (Undeclared).
+// Declare makes the shard a gap. The caller must raise the generation next. If the caller fails,
+// the next process that sees the row raises it (Undeclared).
 func (l *Lease) Declare(ctx context.Context, loss Loss, reason string) error {
 	return l.conclude(ctx, Gap, func(s *Shard) error {
 		s.EndedAt, s.Settling = time.Time{}, Settling{}
@@ -196,7 +197,7 @@ func (l *Lease) Release(ctx context.Context) error {
 
 // conclude makes the last write of a lease. It leaves the shard in the given state without an owner
 // and ends the context of the lease. It may be repeated after an unknown outcome, even if a renewal
-// has resolved that outcome meanwhile.
+// has settled that outcome meanwhile.
 func (l *Lease) conclude(ctx context.Context, state State, change func(*Shard) error) error {
 	err := l.change(ctx, func(s *Shard) error {
 		s.State, s.Owner = state, ""

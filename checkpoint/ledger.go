@@ -38,7 +38,7 @@ type Options struct {
 	Worker string
 	// ID names the ledger if Open creates it; any unique text.
 	ID string
-	// About describes this process in its leases, for people.
+	// About describes this process in its leases, for display.
 	About About
 	// Lease is how long a lease lasts without renewal; the default is 15 s.
 	Lease time.Duration
@@ -131,18 +131,18 @@ func (l *Ledger) Worker() string { return l.worker }
 // Lease returns how long a lease lasts without renewal.
 func (l *Ledger) Lease() time.Duration { return l.lease }
 
-// margin returns how long before its end a holder stops trusting a lease, so that it has stopped
-// before another worker takes over.
+// margin returns how long before a lease ends its holder must stop trusting it. So the holder has
+// stopped before another worker takes over.
 func (l *Ledger) margin() time.Duration { return l.lease / 5 }
 
 func (l *Ledger) pipelineKey() string                 { return l.name + "/pipeline" }
 func (l *Ledger) tableKey(source string) string       { return l.name + "/table/" + source }
 func (l *Ledger) coordinatorKey(source string) string { return l.name + "/keeper/" + source }
 func (l *Ledger) shardPrefix(source string) string {
-	return l.name + "/shard/" + source + "/" // ends with a slash, so table a is not a prefix of table a.b
+	return l.name + "/shard/" + source + "/" // the slash at the end keeps table a from matching table a.b
 }
 
-// Check fails with ErrLedgerExchanged when the ledger is not the one that was opened.
+// Check fails with ErrLedgerExchanged if another ledger has replaced the one that was opened.
 func (l *Ledger) Check(ctx context.Context) error {
 	_, _, err := l.readPipeline(ctx)
 	return err
@@ -172,8 +172,8 @@ func (l *Ledger) Cluster(ctx context.Context) (string, error) {
 }
 
 // CheckCluster stores the first cluster that is known, and fails with ErrClusterChanged when the
-// cluster changes later (H46). The new one may lack writes that were not replicated to it. An empty
-// id means that the cluster is unknown, and nothing is checked.
+// cluster changes later (H46). The new cluster may lack writes that were not replicated to it. An
+// empty id means that the cluster is unknown. Then nothing is checked.
 func (l *Ledger) CheckCluster(ctx context.Context, id string) error {
 	if id == "" {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Limits bound the loads of a table. An operator's limits, in the table's record, override the
-// configured ones; a nil limit overrides nothing.
+// Limits bound the loads of a table. An operator's limits are in the table's record and override
+// the configured ones. A nil limit overrides nothing.
 type Limits struct {
 	// RowsPerSecond is how many items one process copies per second; 0 is no limit.
 	RowsPerSecond *float64 `json:"rows_per_second,omitempty"`
@@ -27,7 +27,7 @@ type ReadLimit struct {
 	Units float64 `json:"units,omitempty"`
 }
 
-// Over returns under, overridden by the limits that l sets.
+// Over returns the limits in under, replaced by those of l where l sets a limit.
 func (l Limits) Over(under Limits) Limits {
 	if l.RowsPerSecond != nil {
 		under.RowsPerSecond = l.RowsPerSecond
@@ -41,9 +41,9 @@ func (l Limits) Over(under Limits) Limits {
 	return under
 }
 
-// ReadUnits returns the limit in read units per second for a table with the given provisioned
-// units, 0 if it is billed per request. It returns false if there is no limit, as for a share of 0
-// units.
+// ReadUnits returns the limit in read units per second. Provisioned is the table's provisioned read
+// capacity, or 0 if the table is billed per request. ReadUnits returns false if there is no limit.
+// A share of 0 units is no limit.
 func (l Limits) ReadUnits(provisioned int64) (float64, bool) {
 	switch {
 	case l.Read == nil:

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// openShards records when listings last showed each shard of a stream open. It has its own row,
-// which only the coordinator writes. Writing it into the shards' rows would end their owners'
-// leases, because every write of a row raises its counter.
+// openShards records, for each shard of a stream, when a listing last showed the shard as open. It
+// has its own row, which only the coordinator writes. Writing it into the shards' rows would end
+// their owners' leases, because every write of a row raises its counter.
 type openShards struct {
 	header
 	Label string               `json:"label"`
 	Open  map[string]time.Time `json:"open"` // by shard id
-	// At is the time of the last complete listing. All its shards have rows.
+	// At is the time of the last complete listing. Every shard that it showed has a row.
 	At time.Time `json:"at,omitzero"`
 }
 
@@ -25,8 +25,8 @@ type Listings struct {
 
 func (l *Ledger) openKey(source string) string { return l.name + "/open/" + source }
 
-// Listings returns the recorded listings of a stream; none if NoteOpen was last called for another
-// stream.
+// Listings returns the recorded listings of a stream. It returns none if NoteOpen was last called
+// for another stream.
 func (l *Ledger) Listings(ctx context.Context, source, label string) (Listings, error) {
 	seen, _, err := l.seenOpen(ctx, source)
 	if err != nil || seen.Label != label {
@@ -35,8 +35,9 @@ func (l *Ledger) Listings(ctx context.Context, source, label string) (Listings, 
 	return Listings{At: seen.At, Open: seen.Open}, nil
 }
 
-// ListingsFor returns the listings of a table's stream if one of its shards needs them, because the
-// shard's children are unknown or the shard was not read yet. Otherwise it returns the zero value.
+// ListingsFor returns the listings of a table's stream if one of its shards needs them. A shard
+// needs them if its children are unknown, or if the shard was not read yet. Otherwise it returns
+// the zero value.
 func (l *Ledger) ListingsFor(ctx context.Context, source string, table TableState, shards []Shard) (Listings, error) {
 	unread := func(s Shard) bool { return !s.Finished() && s.ReadAt.IsZero() }
 	if len(Unfollowed(table, shards, time.Time{})) == 0 && !slices.ContainsFunc(shards, unread) {
@@ -55,8 +56,8 @@ func (l *Ledger) seenOpen(ctx context.Context, source string) (openShards, uint6
 }
 
 // NoteOpen records a complete listing of the stream, and the shards that it showed as open at the
-// given time. Other shards are kept while they are in known, because their children may not be
-// leased yet. The rows of all listed shards must exist already.
+// given time. Shards that this listing did not show stay recorded while they are in known, because
+// their children may not be leased yet. The rows of all listed shards must exist already.
 func (l *Ledger) NoteOpen(ctx context.Context, source, label string, open []string, at time.Time, known map[string]bool) error {
 	for range tries {
 		seen, counter, err := l.seenOpen(ctx, source)

@@ -9,17 +9,18 @@ import (
 	"time"
 )
 
-// MaxTries is how many loads in a row may begin without completing before only an operator can
-// request the next one. Without this bound, a load that starves the stream would cause the gap that
-// requests another load (H106).
+// MaxTries is how many loads in a row may begin without being completed. After that, only an
+// operator can request the next load. Without this bound, loads could repeat endlessly: a load that
+// slows the stream's readers can cause a gap, and the gap requests another load (H106).
 const MaxTries = 3
 
 // The reasons why a load is paused.
 const (
 	PausedByOperator  = "operator"
 	PausedForHeadroom = "headroom" // the stream's headroom is below the bound for loads
-	// PausedForStranger begins the pause of a sweep, or of a first load, while another migration
-	// writes the target. The rest of the text names it (Stranger).
+	// PausedForStranger begins the reason of a pause while another migration writes the target.
+	// Such a pause stops a sweep or a first load. The rest of the reason names the other migration
+	// (Stranger).
 	PausedForStranger = "shared target: "
 )
 
@@ -29,37 +30,39 @@ type Load struct {
 	// Generation is the generation of the rows that the load writes; 0 while the load is requested
 	// but not sealed.
 	Generation uint32 `json:"generation,omitempty"`
-	// Number rises with every load of the table, as long as the ledger exists.
+	// Number rises with every load of the table and never falls while the ledger exists.
 	Number uint32 `json:"number,omitempty"`
 	// Before is the latest generation in which an earlier load began; 0: none, or not recorded.
 	Before uint32 `json:"before,omitempty"`
 	// Parts is the number of parts of the plan; 0 while the load is not sealed.
 	Parts  int    `json:"parts,omitempty"`
 	Source string `json:"source,omitempty"` // the kind of source, such as scan or export
-	// Export is copied instead of a scan, and then Windows in their order.
+	// Export is the export that the load copies instead of a scan. Windows are copied after it, in
+	// their order.
 	Export  Export   `json:"export,omitzero"`
 	Windows []Export `json:"windows,omitempty"`
-	// Request is the export that is requested first, until the load is sealed.
+	// Request is the export that must be requested before the load is sealed.
 	Request ExportRequest `json:"request,omitzero"`
 	// TableID is the id of the source table when the load began; a recreated table has another one.
 	TableID string    `json:"table_id,omitempty"`
 	AskedAt time.Time `json:"asked_at,omitzero"`
-	// StartedAt is when the load was planned, on the service's clock; every item is scanned later.
+	// StartedAt is when the load was planned, on the service's clock. Every item is scanned after
+	// that time.
 	StartedAt time.Time `json:"started_at,omitzero"`
-	// CancelledAt is when an operator cancelled the previous load or withdrew the request; zero
-	// once another load is requested.
+	// CancelledAt is when an operator cancelled the previous load or withdrew the request. It is
+	// zero once another load is requested.
 	CancelledAt time.Time `json:"cancelled_at,omitzero"`
 	DoneAt      time.Time `json:"done_at,omitzero"`  // when every part was copied
 	SweptAt     time.Time `json:"swept_at,omitzero"` // when a pass of the sweep had nothing to write, or the last pass ended
 	Items       int64     `json:"items,omitempty"`
 	Bytes       int64     `json:"bytes,omitempty"`
 	Units       float64   `json:"units,omitempty"` // read capacity units consumed
-	// Estimate and EstimateBytes are the service's counts when the load began; they may be hours
-	// old.
+	// Estimate and EstimateBytes are the service's counts when the load began. Such counts may be
+	// hours old.
 	Estimate      int64 `json:"estimate,omitempty"`
 	EstimateBytes int64 `json:"estimate_bytes,omitempty"`
-	// Paused is why no part is leased; "" if the load runs. It also applies to the next load,
-	// because only the actor that paused it may resume it.
+	// Paused is why no part is leased; "" if the load runs. A pause also applies to the next load,
+	// because only the actor that began the pause may end it.
 	Paused string `json:"paused,omitempty"`
 	Sweep  Sweep  `json:"sweep,omitzero"`
 }
@@ -89,7 +92,7 @@ const (
 )
 
 // Stage returns the progress of the load of the current generation. A raise ends the load of the
-// previous generation. A load that is requested and not sealed belongs to any generation.
+// previous generation. A load that is requested but not sealed belongs to any generation.
 func (s TableState) Stage() Stage {
 	l := s.Load
 	switch {
@@ -100,7 +103,7 @@ func (s TableState) Stage() Stage {
 	case l.DoneAt.IsZero() && l.Parts > 0:
 		return StageCopying
 	case l.DoneAt.IsZero():
-		return StageNone // begun by a version without parts: it begins again
+		return StageNone // a program version without parts began it, so it begins again
 	case l.Parts > 0 && l.SweptAt.IsZero() && s.Base != s.Generation:
 		return StageSweeping
 	}
@@ -120,7 +123,7 @@ type LoadError struct {
 	Step   string // the step that was tried
 	Reason string
 	Cure   string // what to do instead
-	// Yet reports that waiting may help: the caller must read the ledger again.
+	// Yet reports that waiting may help. The caller must then read the ledger again.
 	Yet bool
 }
 
@@ -140,7 +143,7 @@ func (s *TableState) refuseYet(step, reason, cure string) error {
 // redo returns the command that begins a load in a new generation.
 func (s *TableState) redo() string { return "replicator backfill redo --table " + s.Source }
 
-// The steps below change a table's record. They change nothing if they were made already, because a
+// The steps below change a table's record. A step that was made already changes nothing, because a
 // write with an unknown outcome is repeated on a fresh record.
 
 // AskLoad requests a load of the current generation. Approved allows its sweep in advance.
@@ -150,8 +153,8 @@ func (s *TableState) AskLoad(at time.Time, approved bool) error {
 	case StageCopying, StageSweeping:
 		return s.refuse(step, "a load is running", "wait for its end, or begin again: "+s.redo())
 	case StageOver:
-		// Its images would have versions as old as those of the previous load, so rows of items
-		// that changed unseen would refuse them (H71).
+		// The images of a second load would have versions as old as those of the first. Rows of
+		// items that changed unseen would refuse such images (H71).
 		return s.refuse(step, "this generation has already had its load", "begin another generation: "+s.redo())
 	}
 	if s.Generation == 0 {
@@ -166,7 +169,7 @@ func (s *TableState) ask(at time.Time, approved bool) {
 	if s.Stage() != StageAsked {
 		s.Load = Load{Number: before.Number, AskedAt: at.UTC(), Paused: before.Paused, Before: before.Begun()}
 	}
-	s.Load.Export, s.Load.Windows, s.Load.Request = Export{}, nil, ExportRequest{} // a caller that wants them sets them afterwards
+	s.Load.Export, s.Load.Windows, s.Load.Request = Export{}, nil, ExportRequest{} // a caller that wants them must set them afterwards
 	s.Load.Sweep.Approved = before.Sweep.Approved || approved
 }
 
@@ -183,7 +186,7 @@ type Plan struct {
 	Estimate, EstimateBytes int64
 }
 
-// SealLoad fixes the plan of the requested load. No part is leased before that.
+// SealLoad fixes the plan of the requested load. No part can be leased before.
 func (s *TableState) SealLoad(plan Plan) error {
 	const step = "seal the load"
 	sealed := Load{
@@ -235,7 +238,7 @@ func (s *TableState) ResumeLoad(why string) error {
 	return nil
 }
 
-// of refuses a step that refers to another generation or load than the current one.
+// of refuses a step unless it refers to the current generation and load.
 func (s *TableState) of(step string, generation, number uint32) error {
 	if s.Generation != generation || s.Load.Generation != generation || s.Load.Number != number {
 		return s.refuseYet(step, "another generation or load has begun", "read the table's record again")
@@ -244,8 +247,8 @@ func (s *TableState) of(step string, generation, number uint32) error {
 }
 
 // CompleteCopy records that every part of the load is durable. The parts were read in the given
-// generation (H98). A first generation in a target that replicator created needs no sweep: the
-// target was empty, and no copied item is in doubt.
+// generation (H98). A first generation in a target that replicator created needs no sweep, because
+// the target was empty and no copied item is in doubt.
 func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.Time) error {
 	const step = "complete the copy"
 	if err := s.of(step, generation, number); err != nil {
@@ -276,16 +279,17 @@ func (s *TableState) NeedsNoSweep() bool {
 	return s.MadeByUs && s.Base == 0 && !s.NeedsLoad && s.Load.Doubted().IsZero()
 }
 
-// mended makes the current generation the base: it was loaded and, if necessary, swept.
+// mended makes the current generation the base, because the generation was loaded and, if
+// necessary, swept.
 func (s *TableState) mended() {
 	s.Base = s.Generation
 	s.NeedsLoad, s.Reason, s.Kind, s.LostFrom, s.Tries = false, "", "", time.Time{}, 0
 	s.forget()
 }
 
-// AsksItself reports whether replicator requests a load without an operator. It requests the first
-// load if first is set, and a load after a gap if again is set. If a load is needed but not
-// requested, waits says why.
+// AsksItself reports whether replicator itself requests a load, without an operator. It requests
+// the first load if first is set, and a load after a gap if again is set. If a load is needed but
+// not requested, waits says why.
 func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 	stage := s.Stage()
 	switch {
@@ -353,8 +357,8 @@ func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) 
 	})
 }
 
-// Redo ends the generation from and requests a load of the next one, regardless of the progress of
-// the current load.
+// Redo ends the generation given as from, and requests a load of the next generation. The progress
+// of the current load does not matter.
 func (l *Ledger) Redo(ctx context.Context, source string, from uint32, reason string, approved bool) (TableState, error) {
 	if from == 0 {
 		return TableState{}, (&TableState{Source: source}).AskLoad(time.Time{}, false)

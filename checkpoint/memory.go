@@ -8,11 +8,11 @@ import (
 
 // memory caches the records of rows as last decoded. Every worker reads all rows of a table every
 // second or two, and most of them have not changed. Comparing their text is many times cheaper than
-// decoding it. It compares the whole text, not the counter, because counters are not unique after a
-// ledger was restored.
+// decoding it. The memory compares the whole text, not the counter, because counters are not unique
+// after a ledger was restored.
 type memory[T headed] struct {
 	mu   sync.Mutex
-	sets map[string][]remembered[T] // by set of rows that are read together; sorted by key, and never changed in place
+	sets map[string][]remembered[T] // by the set of rows that are read together; sorted by key, never changed in place
 }
 
 type remembered[T headed] struct {
@@ -61,7 +61,7 @@ func (m *memory[T]) decode(set string, rows []Row) ([]T, error) {
 	return records, nil
 }
 
-// one does the same as decode for a single row.
+// one decodes a single row, as decode does.
 func (m *memory[T]) one(row Row) (record T, err error) {
 	records, err := m.decode(row.Key, []Row{row})
 	if err == nil {

@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// Mode says what is done with a table's changes before its checkpoints move.
+// Mode says where a table's changes go before its checkpoints move.
 type Mode string
 
 // The modes.
 const (
-	Direct Mode = ""      // they are written to the target
-	Both   Mode = "both"  // they are published to a topic, and written to the target
-	Topic  Mode = "topic" // they are published to a topic, from which appliers write them
+	Direct Mode = ""      // changes are written to the target
+	Both   Mode = "both"  // changes are published to a topic and written to the target
+	Topic  Mode = "topic" // changes are published to a topic, from which appliers write them
 )
 
 // Publishes reports whether changes go to a topic.
@@ -30,8 +30,8 @@ func (m Mode) String() string {
 	return string(m)
 }
 
-// ErrMode is returned if a process works on a table in another mode than the ledger says. Such a
-// process would move checkpoints past changes that were never published.
+// ErrMode is returned if a process works on a table in a mode that differs from the ledger's. Such
+// a process would move checkpoints past changes that were never published.
 var ErrMode = errors.New("the ledger records another mode for the table")
 
 // Admits returns ErrMode if a process with the given mode may not work on the table. Accept allows
@@ -43,14 +43,15 @@ func (s TableState) Admits(mode Mode, accept bool) error {
 	return fmt.Errorf("%w: table %s has mode %s, this process has mode %s", ErrMode, s.Source, s.Apply, mode)
 }
 
-// LeftTopic is why a generation begins when a table is no longer applied from a topic.
+// LeftTopic is the reason of the generation that begins when a table is no longer applied from a
+// topic.
 const LeftTopic = "the table was applied from a topic; unapplied messages of the topic need a load"
 
 // CheckMode compares a table's mode with the mode of this process. Before the first generation, or
-// with accept, it stores the process's mode; otherwise it returns ErrMode if they differ. After
-// CheckMode, leases of this table are taken only while the ledger holds this mode. Processes with
-// another mode stop when they next read the ledger. A table that leaves its topic begins a new
-// generation, because unapplied messages may never be applied.
+// with accept, it stores the process's mode. Otherwise it returns ErrMode if the two modes differ.
+// After CheckMode, this process takes leases of the table only while the ledger holds this mode.
+// Processes with another mode stop when they next read the ledger. A table that leaves its topic
+// begins a new generation, because unapplied messages may never be applied.
 func (l *Ledger) CheckMode(ctx context.Context, source string, mode Mode, accept bool) error {
 	state, _, err := l.Table(ctx, source)
 	if err != nil {
@@ -89,9 +90,9 @@ func (l *Ledger) checkMode(s TableState) error {
 	return nil
 }
 
-// number records where the numbers of a shard's messages begin: with a new generation, and with the
-// first lease in a mode that publishes. Changes that were read in another mode before were never
-// published, or need no appliers.
+// number sets where the numbers of a shard's messages begin. They begin with a new generation, and
+// with the first lease in a mode that publishes. Changes that were read earlier in another mode
+// were never published, or need no appliers.
 func (s *Shard) number(mode Mode, raised bool) {
 	if mode.Publishes() && (raised || s.Apply != mode) {
 		s.NumberedFrom = s.Applied

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Phase is a phase of a load: first it copies, then it sweeps, pass by pass. Each phase has its own
-// parts.
+// Phase is a phase of a load. The first phase copies, and each later one is a pass of the sweep.
+// Each phase has its own parts.
 type Phase string
 
 // PhaseCopy is the phase in which the source is copied.
@@ -30,7 +30,7 @@ const (
 )
 
 // Part is the ledger's row of one part of a load or of a verify: a segment of a scan, some files of
-// an export, a range of a sweep. A part without a row is free and not begun.
+// an export, a range of a sweep. A part without a row is free, and no worker has begun it.
 type Part struct {
 	header
 	Source     string `json:"source"` // source table
@@ -45,8 +45,8 @@ type Part struct {
 	// does.
 	Epoch uint64 `json:"epoch"`
 	Owner string `json:"owner,omitempty"`
-	// Begun is when the part was first leased, on the service's clock if the worker knew it. It
-	// informs people only.
+	// Begun is when the part was first leased, on the service's clock if the worker knew it. Begun
+	// is only for display.
 	Begun time.Time `json:"begun,omitzero"`
 	PartProgress
 	Heartbeat
@@ -98,8 +98,8 @@ func (s TableState) RunningPhase() (phase Phase, total int) {
 	return "", 0
 }
 
-// LoadPart returns a part of the running phase of the table's load as it is before a worker begins
-// it; the caller sets its Index. Its Total is 0 if no phase is running.
+// LoadPart returns a part of the running phase of the table's load in its first state. The caller
+// must set its Index. Its Total is 0 if no phase is running.
 func (s TableState) LoadPart() Part {
 	phase, total := s.RunningPhase()
 	return Part{Source: s.Source, Generation: s.Generation, Number: s.Load.Number, Phase: phase, Total: total, State: PartOpen}
@@ -133,7 +133,8 @@ func (s TableState) pauses(phase Phase) string {
 	return s.Load.Paused
 }
 
-// PartsOf reads the rows of the phase of a part that LoadPart or VerifyPart returned, by index.
+// PartsOf reads the rows of one phase, ordered by index. The phase is that of a part from LoadPart
+// or VerifyPart.
 func (l *Ledger) PartsOf(ctx context.Context, of Part) ([]Part, error) {
 	source := of.Source
 	if of.Phase.verifies() {
@@ -151,7 +152,7 @@ func (l *Ledger) PartsOf(ctx context.Context, of Part) ([]Part, error) {
 	return parts, err
 }
 
-// Parts reads the rows of a phase of the table's load, by index.
+// Parts reads the rows of a phase of the table's load, ordered by index.
 func (l *Ledger) Parts(ctx context.Context, table TableState, phase Phase) ([]Part, error) {
 	return l.PartsOf(ctx, Part{Source: table.Source, Generation: table.Load.Generation, Number: table.Load.Number, Phase: phase})
 }
@@ -183,7 +184,7 @@ type Sums struct {
 // Complete reports whether every part is done.
 func (s Sums) Complete() bool { return s.Total > 0 && s.Done == s.Total }
 
-// PartsDone adds up the rows of a phase with total parts. Rows with another Total do not count.
+// PartsDone adds up the rows of a phase that has total parts. Rows with another Total do not count.
 func PartsDone(rows []Part, total int) Sums {
 	sums := Sums{Total: total}
 	seen := map[int]bool{}
@@ -240,8 +241,8 @@ type PartLease struct {
 }
 
 // TakePart leases a part. It fails with ErrTaken if another worker was faster, or if the part is no
-// longer available. That is so if its load or verify is paused, another phase runs, or the
-// generation was raised.
+// longer available. A part is not available if its load or verify is paused, if another phase runs,
+// or if the generation was raised.
 func (l *Ledger) TakePart(ctx context.Context, p Part) (*PartLease, error) {
 	lease := &PartLease{}
 	encode := func() ([]byte, error) {
@@ -282,7 +283,7 @@ func (l *PartLease) Part() Part {
 }
 
 // Context returns a context that ends, with the cause ErrLeaseLost, when the lease can no longer be
-// trusted. Work under the lease uses it.
+// trusted. All work under the lease must use it.
 func (l *PartLease) Context() context.Context { return l.ctx }
 
 // Keep renews the lease until its context ends. Run it as a task in parallel with the work.
@@ -290,22 +291,22 @@ func (l *PartLease) Keep() error {
 	return l.keep(l.ctx, l.Renew)
 }
 
-// Renew writes the lease's row now. If it returns nil, no other worker had taken the part at the
-// time of that write.
+// Renew writes the lease's row now. If it returns nil, this worker still held the part at the time
+// of that write.
 func (l *PartLease) Renew(ctx context.Context) error {
 	return l.change(ctx, func(*Part) error { return nil })
 }
 
-// Note records why the part makes no progress; the zero value clears it. The next renewal or commit
-// writes it.
+// Note records why the part makes no progress. The zero value clears the note. The next renewal or
+// commit writes it.
 func (l *PartLease) Note(t Trouble) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note = t
 }
 
-// Commit advances the part: all work before the new position must be durable. It refuses to move
-// back.
+// Commit advances the part: all work before the new position must be durable. Commit fails if the
+// position would move back.
 func (l *PartLease) Commit(ctx context.Context, to PartProgress) error {
 	return l.change(ctx, func(p *Part) error { return p.advance(to) })
 }
@@ -362,10 +363,10 @@ func (p *Part) advance(to PartProgress) error {
 	return nil
 }
 
-// PartsToTake returns the free parts that a worker leases now, so that each live worker holds about
-// parts ÷ workers, and this one at most limit. Held counts parts by worker. No worker takes a held
-// part from another: parts are short, and a late worker finds other free parts. Workers begin at
-// different parts, so they seldom want the same one.
+// PartsToTake returns the free parts that worker me should lease now. Then each live worker holds
+// about parts ÷ workers, and worker me holds at most limit. Held counts parts by worker. No worker
+// takes a held part from another: parts are short, and a late worker finds other free parts.
+// Workers begin at different parts, so they seldom want the same one.
 func PartsToTake(free []Part, held map[string]int, me string, workers, limit int) []Part {
 	open, others := len(free), 0
 	for worker, n := range held {

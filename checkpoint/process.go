@@ -7,18 +7,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Role is what a process does that holds no lease.
+// Role says what a process that holds no lease does.
 type Role string
 
-// The roles. Versions that do not know RoleIdle never write it.
+// The roles.
 const (
 	RoleStandby Role = ""     // waits for leases of other processes
 	RoleIdle    Role = "idle" // stays up without work, because the tables are cut over
 )
 
 // Process is the record of a running process of the migration that held no lease when it wrote the
-// record. It shows standbys and idle processes to people. Only finalize decides by it: it accepts
-// idle processes alone.
+// record. The record shows standbys and idle processes to operators. Only finalize decides by it:
+// finalize accepts idle processes and no others.
 type Process struct {
 	header
 	Worker string `json:"worker"`
@@ -62,7 +62,7 @@ func (l *Ledger) forget(ctx context.Context, row Row) error {
 	return err
 }
 
-// RemoveProcess removes the row of this process, which ends.
+// RemoveProcess removes the row of this process when the process ends.
 func (l *Ledger) RemoveProcess(ctx context.Context) error {
 	row, found, err := readRow(ctx, l.store, l.processPrefix()+l.worker)
 	if err != nil || !found {

@@ -9,9 +9,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// rowLease is one holding of one row. It has the counter that it expects, the time until which the
-// lease may be trusted, and the write whose outcome is unknown, if there is one. A lost row lease
-// never writes again; taking the row again creates another one with another epoch (H45).
+// rowLease is the right of one holder to write one row. It has the counter that it expects, the
+// time until which the lease may be trusted, and the write whose outcome is unknown, if there is
+// one. A lost row lease never writes again. Taking the row again creates a new row lease with a new
+// epoch (H45).
 type rowLease struct {
 	ledger *Ledger
 	store  Store
@@ -27,8 +28,7 @@ type rowLease struct {
 	lost  error
 }
 
-// pending is a write that was sent. While its outcome is unknown, no other write is made to the
-// row.
+// pending is a write that was sent. No other write is made to the row until the outcome is known.
 type pending struct {
 	data  []byte
 	sent  time.Duration
@@ -111,8 +111,8 @@ func (t *rowLease) lose(cause error) {
 	t.end(cause)
 }
 
-// Abandon ends the lease without a write, so other workers wait until it expires. After the last
-// write of a lease it changes nothing.
+// Abandon ends the lease without a write. Other workers must wait until the lease expires. It has
+// no effect after the last write of a lease.
 func (t *rowLease) Abandon() { t.lose(ErrLeaseLost) }
 
 // trust returns until when the lease may be trusted, or why it is lost.
@@ -122,8 +122,9 @@ func (t *rowLease) trust() (time.Duration, error) {
 	return t.until, t.lost
 }
 
-// keep renews the lease a third of its duration after each write was sent, until ctx ends or the
-// lease is lost. It ends the context of the lease in time even if renewals hang or fail.
+// keep renews the lease when a third of its duration has passed since the last write was sent. It
+// ends when ctx ends or the lease is lost. It ends the context of the lease in time, even if
+// renewals hang or fail.
 func (t *rowLease) keep(ctx context.Context, renew func(ctx context.Context) error) error {
 	third := t.ledger.lease / 3
 	for {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Run is a range of a shard's numbered messages, From to To, that are all applied, with their
-// latest event time.
+// Run is a range of a shard's numbered messages, From to To, and their latest event time. All these
+// messages are applied.
 type Run struct {
 	From uint64    `json:"f"`
 	To   uint64    `json:"t"`
@@ -54,8 +54,8 @@ func (r Runs) Outside(o Runs) Runs {
 	return slices.DeleteFunc(slices.Clone(r), func(run Run) bool { return Runs{run}.Within(o) })
 }
 
-// Prefix returns the last number up to which all messages from number after+1 on are applied, and
-// their latest event time. If message after+1 is not applied, it returns after.
+// Prefix returns the last number of the unbroken run of applied messages that begins with number
+// after+1, and the run's latest event time. If message after+1 is not applied, it returns after.
 func (r Runs) Prefix(after uint64) (through uint64, at time.Time) {
 	for _, run := range r {
 		if run.From <= after+1 && run.To > after {

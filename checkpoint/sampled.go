@@ -11,19 +11,19 @@ import (
 type Sampled struct {
 	At       time.Time `json:"at,omitzero"`        // time of the last comparison, on the service's clock
 	Compared int64     `json:"compared,omitempty"` // rows compared since the ledger began
-	// Differing is how many rows are known to differ: a comparison found them, and no later one
-	// found them equal.
+	// Differing is how many rows are known to differ. A comparison found each of them, and no later
+	// comparison found it equal.
 	Differing int `json:"differing,omitempty"`
 }
 
 // Mismatched returns how many rows are known to differ, according to the last verify and the
-// continuous comparison; false if nothing was compared yet.
+// continuous comparison. It returns false if nothing was compared yet.
 func (s TableState) Mismatched() (rows int64, known bool) {
 	return s.Verify.Result.Differing() + int64(s.Sampled.Differing), s.Verify.Result.Known() || !s.Sampled.At.IsZero()
 }
 
-// MostSampled bounds the recorded differing rows. More are recorded only after some of these are
-// repaired.
+// MostSampled bounds the recorded differing rows. More differing rows are recorded only after some
+// of the recorded ones are repaired.
 const MostSampled = 200
 
 // sampledRecord holds the rows that are known to differ.
@@ -51,8 +51,8 @@ func (l *Ledger) sampled(ctx context.Context, source string) (sampledRecord, uin
 	return record, row.Counter, decode(row, &record)
 }
 
-// Sample records that a number of rows were compared at the given time, and changes the list of
-// differing rows. It calls change again with a fresh list whenever another worker was faster.
+// Sample records that a number of rows were compared at the given time. It also changes the list of
+// differing rows. If another worker was faster, Sample calls change again with a fresh list.
 func (l *Ledger) Sample(ctx context.Context, source string, at time.Time, compared int64, change func([]json.RawMessage) []json.RawMessage) (Sampled, error) {
 	for range tries {
 		record, counter, err := l.sampled(ctx, source)
@@ -72,7 +72,7 @@ func (l *Ledger) Sample(ctx context.Context, source string, at time.Time, compar
 			}
 		}
 		state, err := l.UpdateTable(ctx, source, func(s *TableState) error {
-			if !s.Sampled.At.Equal(at) { // otherwise an earlier attempt took place
+			if !s.Sampled.At.Equal(at) { // if equal, an earlier attempt took place
 				s.Sampled.Compared += compared
 			}
 			s.Sampled.At, s.Sampled.Differing = at.UTC(), len(record.Findings)

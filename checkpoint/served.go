@@ -9,7 +9,7 @@ import (
 )
 
 // served is the source's clock according to its last response. It advances with the monotonic
-// clock, so coverage depends on no worker's wall clock (H64).
+// clock. So coverage does not depend on any worker's wall clock (H64).
 type served struct {
 	mu     sync.Mutex
 	at     time.Time     // time of the last response; zero before the first
@@ -27,9 +27,9 @@ func (l *Ledger) Heard(ctx context.Context, at time.Time) {
 	l.served.at, l.served.heard, l.served.offset = at, task.Mono(ctx), task.Now(ctx).Sub(at)
 }
 
-// ServiceTime returns the source's time now. It is never ahead of the source's clock, and behind it
-// by the travel time of the last response. It is zero before the first response; then no coverage
-// may be claimed.
+// ServiceTime returns the source's time now. It is never ahead of the source's clock. It may be
+// behind by the travel time of the last response. It is zero before the first response. Then the
+// caller must not claim coverage.
 func (l *Ledger) ServiceTime(ctx context.Context) time.Time {
 	l.served.mu.Lock()
 	defer l.served.mu.Unlock()
@@ -39,8 +39,8 @@ func (l *Ledger) ServiceTime(ctx context.Context) time.Time {
 	return l.served.at.Add(task.Mono(ctx) - l.served.heard).UTC()
 }
 
-// Now returns the source's time if known, otherwise this process's time. It serves to show ages;
-// claims of coverage use only ServiceTime.
+// Now returns the source's time if known, otherwise this process's time. Use it only to show ages;
+// claims of coverage must use ServiceTime.
 func (l *Ledger) Now(ctx context.Context) time.Time {
 	if at := l.ServiceTime(ctx); !at.IsZero() {
 		return at
@@ -48,8 +48,8 @@ func (l *Ledger) Now(ctx context.Context) time.Time {
 	return task.Now(ctx).UTC()
 }
 
-// ClockOffset returns how far this host's clock is ahead of the source's, to about a second; false
-// before the first response.
+// ClockOffset returns how far this host's clock is ahead of the source's clock, to about a second.
+// It returns false before the first response.
 func (l *Ledger) ClockOffset() (time.Duration, bool) {
 	l.served.mu.Lock()
 	defer l.served.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *Ledger) ClockOffset() (time.Duration, bool) {
 // ClockTolerance is how far a host's clock may be off before the offset is reported.
 const ClockTolerance = time.Minute
 
-// wrongBy returns the clock offset that a worker writes into its leases, in seconds; 0 within
+// wrongBy returns the clock offset that a worker writes into its leases, in seconds. It is 0 within
 // ClockTolerance.
 func (l *Ledger) wrongBy() float64 {
 	if offset, _ := l.ClockOffset(); offset.Abs() > ClockTolerance {

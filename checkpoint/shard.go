@@ -12,7 +12,7 @@ type State string
 
 // The four states of a shard.
 const (
-	Waiting State = "waiting" // for its parent, or for a worker
+	Waiting State = "waiting" // waits for its parent, or for a worker
 	Reading State = "reading"
 	Done    State = "done" // read to its end and applied
 	Gap     State = "gap"  // cannot be continued; Loss says why
@@ -23,9 +23,9 @@ type Loss string
 
 // The losses.
 const (
-	Trimmed  Loss = "trimmed"   // the stream no longer keeps its position; later changes can be read: see Reopen
-	NotFound Loss = "not found" // the service no longer knows it
-	Replaced Loss = "replaced"  // its stream was replaced
+	Trimmed  Loss = "trimmed"   // the stream no longer keeps the shard's position; later changes can be read (Reopen)
+	NotFound Loss = "not found" // the service no longer knows the shard
+	Replaced Loss = "replaced"  // the shard's stream was replaced
 	Late     Loss = "late"      // it was first listed when no rank was left between its ancestors and descendants, or its descendants were applied in an earlier generation
 )
 
@@ -37,7 +37,7 @@ type Shard struct {
 	header
 	Source    string `json:"source"` // source table
 	StreamARN string `json:"stream_arn"`
-	Label     string `json:"label"` // of the stream
+	Label     string `json:"label"` // the stream's label
 	ID        string `json:"id"`
 	Parent    string `json:"parent,omitempty"` // id of the parent shard
 	State     State  `json:"state"`            // waiting, reading, done or gap
@@ -70,44 +70,44 @@ type Shard struct {
 	// position; zero if no page proves it.
 	AppliedTo time.Time `json:"applied_to,omitzero"`
 	// ReadAt is when the last read that this record covers was sent, on the clock of the record's
-	// last writer. It serves people and the lag.
+	// last writer. It is used for display and for the lag.
 	ReadAt time.Time `json:"read_at,omitzero"`
 	// CaughtUp reports that the read at ReadAt returned an empty page.
 	CaughtUp bool `json:"caught_up,omitempty"`
 	// DoneAt is when the shard became done or a gap, on the service's clock. Reopened shards and
-	// children of a gap are covered up to it. It is zero if no response had a time.
+	// children of a gap count as covered up to that time. It is zero if no response had a time.
 	DoneAt time.Time `json:"done_at,omitzero"`
-	// EndedAt is when the last page of the shard was applied once under dual writes, on the
-	// service's clock; zero before that, and without dual writes. From then on its children may be
-	// read, while the shard settles.
+	// EndedAt is when the last page of the shard was first applied under dual writes, on the
+	// service's clock. It is zero before that, and without dual writes. From EndedAt on, the
+	// shard's children may be read while the shard itself settles.
 	EndedAt time.Time `json:"ended_at,omitzero"`
-	// Complete reports that all children of a shard that is done have rows: a listing that began
-	// cutover.listing_bound after the shard's end was found has added them.
+	// Complete reports that all children of a done shard have rows. A listing that began
+	// cutover.listing_bound after the shard's end was found has added these rows.
 	Complete bool `json:"complete,omitempty"`
-	// Settling counts the changes after the position that were applied once and will be written a
+	// Settling counts the changes after the position that were applied once and must be written a
 	// second time.
 	Settling Settling `json:"settling,omitzero"`
 	// Sighted holds facts about the shard that a cutover needs.
 	Sighted Sighted `json:"sighted,omitzero"`
-	// Rechecked says how far the rows of the shard's changes were compared again.
+	// Rechecked says up to which change the rows of the shard's changes were compared again.
 	Rechecked Rechecked `json:"rechecked,omitzero"`
 	// Reopened is how often the shard was reopened after a gap. It is reset when a page of the
 	// shard is applied.
 	Reopened int `json:"reopened,omitempty"`
-	// Dropping reports that all changes of the shard's lineage so far are earlier than the cut: the
-	// table's (start: now) or the shard's.
+	// Dropping reports that all changes of the shard's lineage so far are earlier than the cut. The
+	// cut is the table's (start: now) or the shard's own.
 	Dropping bool `json:"dropping,omitempty"`
 	// Cut is the time of a gap in the shard's lineage, or of a parent that was never listed, less
-	// 10 minutes (Slack). Earlier changes are dropped, because the load after that gap covers them.
-	// Some of them may be trimmed without a further gap, and the others would outrank the load.
+	// 10 minutes (Slack). Changes before the cut are dropped, because the load after that gap
+	// covers them. If they were applied, they would outrank the rows of the load.
 	Cut time.Time `json:"cut,omitzero"`
 	// Applied is how many changes were applied since the shard's row was created, and Rate the
-	// recent number per second. Both inform people only.
+	// recent number per second. Both numbers are only for display.
 	Applied uint64  `json:"applied,omitempty"`
 	Rate    float64 `json:"rate,omitempty"`
-	// Apply is the mode in which the shard was last leased. NumberedFrom is how many of the Applied
-	// changes precede the first message of the generation, in a mode that publishes. They have no
-	// number in that generation.
+	// Apply is the mode in which the shard was last leased. In a mode that publishes, NumberedFrom
+	// is how many of the Applied changes precede the first message of the generation. Those
+	// preceding changes have no number in the generation.
 	Apply        Mode   `json:"apply,omitempty"`
 	NumberedFrom uint64 `json:"numbered_from,omitempty"`
 	// Announced are the changes that may be published while the shard has no position yet.
@@ -123,11 +123,12 @@ type Shard struct {
 }
 
 // Settling describes the changes between a shard's checkpoint and its last read, while the
-// application also writes the target. They were applied as timestamped writes and must still be
+// application also writes the target. They were applied as timestamped writes, and must still be
 // asserted exactly.
 type Settling struct {
 	Changes uint64 `json:"changes,omitempty"`
-	// EventTime, CellTime and CaughtUp are like the shard's, but for the changes that were read.
+	// EventTime, CellTime and CaughtUp mean the same as the shard's fields, but for the changes
+	// that were read.
 	EventTime time.Time `json:"event_time,omitzero"`
 	CellTime  time.Time `json:"cell_time,omitzero"`
 	CaughtUp  bool      `json:"caught_up,omitempty"`
@@ -144,8 +145,8 @@ func (s *Shard) ReadTime() time.Time {
 // ahead returns how far the clock of the record's last writer is ahead of the service's clock.
 func (s *Shard) ahead() time.Duration { return time.Duration(s.ClockOffset * float64(time.Second)) }
 
-// beat replaces the heartbeat and converts ReadAt to its clock, because the process that writes the
-// record may have another clock than the process that read, or a clock that has jumped.
+// beat replaces the heartbeat and converts ReadAt to the new writer's clock. That clock may differ
+// from the previous writer's, or may have jumped.
 func (s *Shard) beat(h Heartbeat) {
 	at := s.ReadTime()
 	s.Heartbeat = h
@@ -158,8 +159,8 @@ func (s *Shard) key(l *Ledger) string { return l.shardPrefix(s.Source) + s.Label
 
 // PositionTime returns the service's time up to which every change of the shard is applied: the
 // time of its last change or of the empty pages after it. It shows whether changes after the
-// position were trimmed, and headroom is the stream's retention less its age. For a shard without
-// changes it is the time that the shard inherited or first read.
+// position were trimmed. The headroom is the stream's retention less the age of this time. For a
+// shard without changes it is the time that the shard inherited, or the time of its first read.
 func (s *Shard) PositionTime() time.Time {
 	switch {
 	case !s.Position.IsZero():
@@ -183,8 +184,8 @@ func (s Shard) Reached(p Progress) time.Time {
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Gap }
 
 // Ended reports whether the shard was read to its end and all its changes were applied at least
-// once: then its children may be read. A shard that is done has also settled. The removal of its
-// row and the end of a run wait for that.
+// once. Then its children may be read. A shard that is done has also settled. The removal of the
+// shard's row and the end of a run wait until the shard has settled.
 func (s *Shard) Ended() bool {
 	return s.State == Done || s.State == Reading && !s.EndedAt.IsZero()
 }
@@ -197,24 +198,26 @@ func (s *Shard) EndTime() time.Time {
 	return s.EndedAt
 }
 
-// AwaitsChildren reports whether children of the shard, if none is known, are likely to be listed
-// soon: the shard was read to its end less than a day ago. After a day its children may be gone, if
-// no listing was made while they existed. Then the shards after them cause a gap, at the latest
-// when the stream can be listed again (Unfollowed). Complete listings may add late children at any
-// time.
+// AwaitsChildren reports whether children are likely to be listed soon for a shard without known
+// children. They are if the shard was read to its end less than a day ago. After a day its children
+// may be gone, if no listing was made while they existed. In that case the shards after these
+// children cause a gap, at the latest when the stream can be listed again (Unfollowed). Complete
+// listings may add late children at any time.
 func (s *Shard) AwaitsChildren(now time.Time) bool {
 	return s.Ended() && (s.EndTime().IsZero() || now.Sub(s.EndTime()) < cdc.Retention)
 }
 
-// Incomplete reports whether children of the shard may exist that have no row yet. A shard that was
-// read to its end needs a listing for that; a shard that is read has no children.
+// Incomplete reports whether children of the shard may exist that have no row yet. Such children
+// may exist if the shard was read to its end and no listing has been made since. A shard that is
+// still read has no children.
 func (s *Shard) Incomplete() bool { return s.Ended() && !s.Complete }
 
 // Unfollowed returns the shards of the table's stream that were read to their ends but have no
-// known children: no child has a row, and the stream did not end. This is so briefly while a
-// listing is late, and for as long as the stream cannot be listed. A listing made a day after a
-// shard's end resolves it: a listing has shown its children, or the shards after them have caused a
-// gap. Listed is the time of the last complete listing (Listings); zero if unknown.
+// known children: no child has a row, and the stream did not end. A shard stays unfollowed for a
+// short time while a listing is late, and longer if the stream cannot be listed. A listing made a
+// day after a shard's end settles the question. Either it has shown the children, or the shards
+// after them have caused a gap. Listed is the time of the last complete listing (Listings); zero if
+// unknown.
 func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 	if table.StreamEnded {
 		return nil
@@ -234,20 +237,21 @@ func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 	return out
 }
 
-// settled reports whether no change of the shard will be applied for the first time again, and its
-// losses are declared. A trimmed shard is finished, but it will be reopened. Children of a gap are
-// not read in the generation that the gap ends.
+// settled reports whether the shard has no change left to apply for the first time, and its losses
+// are declared. A trimmed shard is finished, but it will be reopened. Children of a gap are not
+// read in the generation that the gap ends.
 func (s *Shard) settled(table TableState) bool {
 	return s.Ended() || s.State == Gap && s.Loss != Trimmed && !s.Undeclared(table)
 }
 
-// Covers returns an event time up to which every change of a finished shard's lineage is applied;
-// its children's changes are later. It is the later of its last event and open, the time at which a
-// listing last showed the shard open (zero if none did), both less Slack; otherwise the time that
-// it inherited. A page with a next iterator does not prove that the shard is open: a closed shard
-// that is read late returns one on every page but its last. For a gap it is the time of the gap,
-// because the load that follows covers earlier changes. Owed is the table's: without a load, a
-// root's first read does not cover changes that were trimmed before it.
+// Covers returns an event time up to which every change of a finished shard's lineage is applied.
+// Its children's changes are later. Covers uses the later of two times, both less Slack: the
+// shard's last event, and open. Open is when a listing last showed the shard open, or zero. Without
+// either time, Covers returns the time that the shard inherited. A page with a next iterator does
+// not prove that the shard is open: a closed shard that is read late returns one on every page but
+// its last. For a gap, Covers returns the time of the gap, because the load that follows covers
+// earlier changes. Owed is the table's Owed. In a table without a load, a root's first read does
+// not cover changes that were trimmed before it.
 func (s *Shard) Covers(open, owed time.Time) time.Time {
 	if s.State == Gap {
 		return s.DoneAt
@@ -268,16 +272,17 @@ func (s *Shard) Covers(open, owed time.Time) time.Time {
 	return s.FirstRead
 }
 
-// Overtaken reports whether a shard that is listed only now must not be read: changes of a
-// descendant may have been applied in a generation earlier than the given one, in which the shard's
-// older changes would outrank them. Parents maps the id of every shard to its parent's.
+// Overtaken reports whether a shard that is first listed now must not be read. That is so if
+// changes of a descendant may have been applied in a generation before the given one. In the given
+// generation, the shard's older changes would outrank them. Parents maps the id of every shard to
+// the id of its parent.
 func Overtaken(id string, rows []Shard, parents map[string]string, generation uint32) bool {
 	return slices.ContainsFunc(rows, func(s Shard) bool {
 		return s.State != Waiting && s.Loss != Late && s.Began < generation && descends(s.Parent, id, parents)
 	})
 }
 
-// cutAt makes the shard drop changes that precede a gap found at the given time.
+// cutAt makes the shard drop changes that are earlier than a gap found at the given time.
 func (s *Shard) cutAt(found time.Time) {
 	if cut := found.Add(-Slack); !found.IsZero() && cut.After(s.Cut) {
 		s.Dropping, s.Cut = true, cut
@@ -285,8 +290,9 @@ func (s *Shard) cutAt(found time.Time) {
 }
 
 // OrphansCut returns the cut of shards whose parents were never listed and whose gap was found at
-// the given time. Rows are the rows of all other shards. The cut is zero while one of these is
-// still being applied: it may be an ancestor, and every change of the orphans must outrank it.
+// the given time. Rows are the rows of all other shards. The cut is zero while one of these shards
+// is still being applied. That shard may be an ancestor, and every change of the orphans must
+// outrank it.
 func OrphansCut(rows map[string]Shard, table TableState, found time.Time) time.Time {
 	for _, s := range rows {
 		if !s.settled(table) {
@@ -299,8 +305,8 @@ func OrphansCut(rows map[string]Shard, table TableState, found time.Time) time.T
 	return found.Add(-Slack)
 }
 
-// DescendantsCut returns the latest cut of the descendants of a shard that is listed late: the
-// shard's changes are older than the changes that they dropped.
+// DescendantsCut returns the latest cut of the descendants of a shard that is listed late. The
+// shard's changes are older than the changes that these descendants dropped.
 func DescendantsCut(id string, rows map[string]Shard, parents map[string]string) (cut time.Time) {
 	for _, s := range rows {
 		if !s.Cut.IsZero() && descends(s.Parent, id, parents) {
@@ -310,7 +316,7 @@ func DescendantsCut(id string, rows map[string]Shard, parents map[string]string)
 	return cut
 }
 
-// descends reports whether shard at is the shard from or one of its descendants.
+// descends reports whether at and from are the same shard, or at is a descendant of from.
 func descends(at, from string, parents map[string]string) bool {
 	for range len(parents) { // a lineage has no cycles; damaged rows might
 		if at == from || at == "" {
@@ -322,9 +328,10 @@ func descends(at, from string, parents map[string]string) bool {
 }
 
 // Outrun returns the unfinished shards of the table's stream that have a descendant which was
-// applied in an earlier generation: a worker began the descendant before its lineage was known, and
-// the generation was raised since. The rest of the shard is older than the descendant's changes but
-// would outrank them. Shards that have ended are left to settle.
+// applied in an earlier generation. A worker began that descendant before its lineage was known,
+// and the generation was raised since then. The changes left in the shard are older than the
+// descendant's changes but would outrank them. Outrun leaves out shards that have ended, because
+// these only settle.
 func Outrun(shards []Shard, table TableState) []Shard {
 	rows, ahead := map[string]*Shard{}, map[string]bool{}
 	for i := range shards {
@@ -349,10 +356,10 @@ func Outrun(shards []Shard, table TableState) []Shard {
 	return out
 }
 
-// Undeclared reports whether the shard is a gap for which no generation was raised yet, or which
-// the process that raised it did not see: then the table's record does not say since when changes
-// are lost. Losses earlier than the base were repaired by its load, and without a base the load
-// copies everything.
+// Undeclared reports whether the table's record does not say since when the shard's changes are
+// lost. Either no generation was raised yet for the gap, or the process that raised it did not see
+// the gap. Losses before the base generation do not count, because the base's load repaired them.
+// Without a base, the load copies everything.
 func (s *Shard) Undeclared(table TableState) bool {
 	counted := s.Generation < table.Generation && (s.Noted || s.Generation < table.Base || table.Base == 0)
 	return s.State == Gap && s.Label == table.Label && !counted

@@ -9,9 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// GiveUp makes a gap of a shard that Outrun returned, even if a worker holds it. The caller raises
-// the generation next; if it cannot, the next process that sees the row does (Undeclared). If the
-// row has changed, GiveUp does nothing and returns false.
+// GiveUp makes a gap of a shard that Outrun returned, even if a worker holds it. The caller must
+// raise the generation next. If the caller fails, the next process that sees the row raises it
+// (Undeclared). If the row has changed, GiveUp does nothing and returns false.
 func (l *Ledger) GiveUp(ctx context.Context, s Shard, reason string) (bool, error) {
 	return l.giveUp(ctx, s, Late, reason)
 }
@@ -28,8 +28,8 @@ func (l *Ledger) giveUp(ctx context.Context, s Shard, loss Loss, reason string) 
 
 // Shards reads the rows of all shards of a source table, by stream label and id. The result has the
 // parent's row of every unfinished shard, if the row exists. A second read may be necessary,
-// because a range read is not a snapshot: a parent's row that is created behind the read is missing
-// while its child's row is found.
+// because a range read is not a snapshot. A parent's row may be created in the part of the range
+// that is already read, and its child's row in the part that follows.
 func (l *Ledger) Shards(ctx context.Context, source string) ([]Shard, error) {
 	rows, err := l.store.Read(ctx, l.shardPrefix(source))
 	if err != nil {
@@ -95,8 +95,8 @@ func (l *Ledger) missingParents(shards []Shard) map[string]bool {
 // CreateShard adds the row of a discovered shard: waiting or, if it must not be read, a gap. If the
 // row exists already, it does nothing. A concurrent raise may miss the row (H70). This is safe,
 // because no worker reads the shard before Take. Take stamps the row with the table's generation,
-// which it reads just before, and refuses the row of a replaced stream; the next Adopt finds such a
-// row.
+// which it reads just before. It refuses the row of a replaced stream, and the next Adopt finds
+// such a row.
 func (l *Ledger) CreateShard(ctx context.Context, s Shard) error {
 	s.Heartbeat = l.unowned(ctx)
 	_, err := l.swap(ctx, l.store, s.key(l), 0, l.stamp(&s.header, &s))
@@ -131,7 +131,7 @@ func (l *Ledger) Remove(ctx context.Context, s Shard) error {
 }
 
 // Completed records that all children of a shard that is done have rows. A row that has changed
-// stays as it is.
+// stays unchanged.
 func (l *Ledger) Completed(ctx context.Context, s Shard) error {
 	if s.State != Done || s.Complete {
 		return nil
@@ -144,16 +144,17 @@ func (l *Ledger) Completed(ctx context.Context, s Shard) error {
 // kept is how long the row of a finished shard stays: twice the stream's retention.
 const kept = 2 * cdc.Retention
 
-// Removable returns the rows that are no longer needed: finished shards that are not listed, whose
-// known children are all finished, and that ended at least 48 hours ago. A shard without known
-// children stays while its stream exists: its children may be listed late, and without their
-// parent's row they would look like a lost lineage (H16, H76). A parent's row is removed before its
-// children's rows and precedes them in the result, because a parent without known children would
-// wait for them permanently. Their times do not ensure this order, because workers' clocks differ.
-// Listed is the last complete listing, and label its stream.
+// Removable returns the rows that are no longer needed. Such a shard is finished and is not listed
+// any more. Its known children are all finished, and it ended at least 48 hours ago. A shard
+// without known children stays while its stream exists: its children may be listed late, and
+// without their parent's row they would look like a lost lineage (H16, H76). A parent's row is
+// removed before its children's rows and precedes them in the result, because a parent without
+// known children would wait for them permanently. The times at which the shards ended do not ensure
+// this order, because workers' clocks differ. Listed is the last complete listing, and label its
+// stream.
 func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now time.Time) []Shard {
 	type id struct{ label, shard string }
-	// A trimmed shard is finished only until it is reopened.
+	// A trimmed shard is finished only until a worker reopens it.
 	finished := func(s Shard) bool { return s.Finished() && (s.Loss != Trimmed || s.Label != label) }
 	children := map[id][2]int{} // number of children, number of finished ones
 	for _, s := range shards {

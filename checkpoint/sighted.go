@@ -12,18 +12,18 @@ type Sighted struct {
 	// Canaries is the set of that attempt's canaries that were read: bit n of the hexadecimal
 	// number is canary n.
 	Canaries string `json:"canaries,omitempty"`
-	// WrittenAt is the time of the last change that is neither a canary nor a removal by time to
-	// live. Written is a hash of its key.
+	// WrittenAt is the time of the last change that is neither a canary nor a TTL deletion. Written
+	// is a hash of that change's key.
 	WrittenAt time.Time `json:"written_at,omitzero"`
 	Written   string    `json:"written,omitempty"`
-	// BehindAt is when the shard was last further behind than the configuration's bound, on the
+	// BehindAt is the last time at which the shard's lag exceeded the configured bound, on the
 	// service's clock.
 	BehindAt time.Time `json:"behind_at,omitzero"`
 }
 
-// Ahead is what was sighted in a shard of which more was read than is applied for good: canaries prove
-// that everything before them is applied, so they wait; that somebody writes is a fact as soon as it
-// is read.
+// Ahead returns s with the times of read, where s covers the applied changes and read covers all
+// changes read so far. The canaries stay those of s, because a canary proves that everything before
+// it is applied. A write by the application counts as soon as it is read.
 func (s Sighted) Ahead(read Sighted) Sighted {
 	s.WrittenAt, s.Written, s.BehindAt = read.WrittenAt, read.Written, read.BehindAt
 	return s
@@ -49,12 +49,12 @@ func (s *Sighted) seen(attempt uint32) *big.Int {
 	return seen
 }
 
-// Since reports whether more canaries were read than before.
+// Since reports whether s has canaries that before does not have.
 func (s Sighted) Since(before Sighted) bool {
 	return s.Canary != before.Canary || s.Canaries != before.Canaries
 }
 
-// Unseen returns how many of an attempt's first n canaries were read in no shard of a stream.
+// Unseen returns how many of an attempt's first n canaries no shard of the stream has read.
 func Unseen(shards []Shard, label string, attempt uint32, n int) int {
 	all := new(big.Int)
 	for i := range shards {

@@ -11,10 +11,10 @@ import (
 type Store interface {
 	// Read returns the rows whose keys begin with prefix, by key.
 	Read(ctx context.Context, prefix string) ([]Row, error)
-	// Swap replaces a row whose counter is was by data and the counter next, which is not 0. If was
-	// is 0, the row must not exist. Nil data removes the row. Swap returns false if the row has
-	// another counter. After an error the outcome is unknown, and the change may still take place
-	// later.
+	// Swap writes data and the counter next into a row if the row's counter is still was. Next must
+	// not be 0. If was is 0, the row must not exist. Nil data removes the row. Swap returns false
+	// if the row has another counter. After an error the outcome is unknown, and the change may
+	// still take place later.
 	Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error)
 }
 
@@ -29,13 +29,14 @@ type Row struct {
 // an older format is read, and converted with its next write. So workers of an older version stop
 // at the first newer record, instead of writing it back without its unknown members.
 //
-// Format 2 added records of target tables. Writes of a worker that knows only format 1 name no
-// fence. Format 3 added loads from exports and former mappings. A worker that knows only format 2
-// would treat the parts of such a load as segments of a scan, and leave the rows of former
-// mappings. A table's record has format 3 while it has one of these. Format 4 is the format of a
-// target table's record once a cutover has raised its fence: processes that keep no record of what
-// they may write (Writer) must not read that number. All other records have format 2, so workers of
-// several versions may run side by side until then.
+// Format 2 added records of target tables. Writes of a worker that knows only format 1 do not name
+// a fence. Format 3 added loads from exports and former mappings. A worker that knows only format 2
+// would treat the parts of such a load as segments of a scan. It would also leave the rows of
+// former mappings. A table's record has format 3 while it has such a load or mapping. Format 4 is
+// the format of a target table's record once a cutover has raised the table's fence. It keeps older
+// programs from reading the fence's number, because they keep no record of what they may write
+// (Writer). All other records have format 2, so workers of several versions may run concurrently
+// until then.
 const (
 	Format       = 4
 	exportFormat = 3
@@ -43,7 +44,7 @@ const (
 )
 
 // header is part of every record. It names the worker that wrote it and the number of that write.
-// After an unknown outcome it shows whether this process's write took place.
+// After an unknown outcome, the header shows whether this process's write took place.
 type header struct {
 	Format int    `json:"format"` // version of the record's format
 	By     string `json:"by"`     // the worker that last wrote the record
@@ -53,7 +54,7 @@ type header struct {
 // ErrFormat is returned for a record written by a newer version.
 var ErrFormat = errors.New("the ledger was written by a newer version of replicator")
 
-// headed is a record: it embeds a header.
+// headed is a record that embeds a header.
 type headed interface{ format() int }
 
 func (h header) format() int { return h.Format }
@@ -62,7 +63,7 @@ func (h header) format() int { return h.Format }
 func decode[T headed](row Row, record *T) error {
 	err := json.Unmarshal(row.Data, record)
 	format := (*record).format()
-	if err != nil { // perhaps because its format is unknown
+	if err != nil { // the record's format may be unknown
 		var h header
 		if json.Unmarshal(row.Data, &h) == nil {
 			format = h.Format
@@ -109,7 +110,7 @@ func (l *Ledger) exchange(ctx context.Context, store Store, key string, was, nex
 	if done && err == nil {
 		return true, nil
 	}
-	// Check a refusal too: an earlier attempt of this swap may have taken place, so that only its
+	// Check a refusal too. An earlier attempt of this swap may have taken place, and then only its
 	// repetition was refused.
 	row, found, readErr := readRow(ctx, store, key)
 	if readErr != nil {

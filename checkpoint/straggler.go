@@ -13,8 +13,8 @@ type CutoverStraggler struct {
 	At    time.Time `json:"at"`
 }
 
-// CutoverUnwatched is a period after the freeze whose changes were not read from the streams, so
-// writes to a source in it went unnoticed.
+// CutoverUnwatched is a period after the freeze whose changes were not read from the streams.
+// Writes to a source in that period went unnoticed.
 type CutoverUnwatched struct {
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
@@ -31,8 +31,9 @@ func (c *Cutover) Watched(now time.Time) error {
 	return nil
 }
 
-// Watch records that the streams were read up to a time. Changes made after the previous read, but
-// more than keeps before this time, were trimmed unseen.
+// Watch records that the streams were read up to a time. Keeps is the stream's retention. Changes
+// made after the previous read, but earlier than keeps before at, were trimmed before any process
+// read them.
 func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
 	from := later(c.WatchedTo, c.FrozenAt)
 	if trimmed := at.Add(-keeps); trimmed.After(from) {
@@ -48,8 +49,8 @@ func (c *Cutover) Unwatch(from, until, at time.Time, why string) {
 	c.Note(at, fmt.Sprintf("not watched from %s to %s: %s", gap.From.Format(time.RFC3339), gap.Until.Format(time.RFC3339), why))
 }
 
-// Unanswered returns the number of changes after the freeze that no operator has reviewed. Each is
-// missing from the target.
+// Unanswered returns the number of changes after the freeze that no operator has reviewed. Each
+// such change is missing from the target.
 func (c *Cutover) Unanswered() int { return max(c.Strays-c.StraysSeen, 0) }
 
 // See records that an operator has reviewed n changes after the freeze; n must be the number of all

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Stranger is another migration that writes a target table: it has another ledger, and this ledger
-// does not know its source table. Its rows look like this migration's rows whose items were
-// removed.
+// Stranger is another migration that writes a target table. It has another ledger, and this ledger
+// does not know its source table. To this migration, the stranger's rows look like rows of removed
+// items.
 type Stranger struct {
 	Target string // the target table that both write
 	Source string // the other migration's source table
@@ -31,10 +31,10 @@ type Witnesses struct {
 }
 
 // Stranger returns another migration that writes the target table; false if there is none. It skips
-// witnesses of source tables that the ledger or the process knows, because Beat judges them. After
-// the loss of a ledger they belong to the lost one. It reads the ledger's tables after the
-// witnesses, because a table's record is created before its witness. L is nil if there is no ledger
-// yet.
+// witnesses of source tables that the ledger or the process knows, because Beat judges those
+// witnesses. After the loss of a ledger, such witnesses belong to the lost ledger. It reads the
+// ledger's tables after the witnesses, because a table's record is created before its witness. L is
+// nil if no ledger exists yet.
 func (at Witnesses) Stranger(ctx context.Context, l *Ledger, own func(source string) bool) (Stranger, bool, error) {
 	rows, err := at.Store.Read(ctx, at.Prefix)
 	if err != nil || len(rows) == 0 {

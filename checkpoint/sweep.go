@@ -32,13 +32,13 @@ type SweepRange struct {
 }
 
 // Counts counts the rows that a sweep examined. In a table's record, Seen, Left and Unexplained are
-// those of the last complete pass. Put and Removed are the totals of all passes except pass 0; the
-// counts of pass 0 are shown until pass 1 begins.
+// the counts of the last complete pass. Put and Removed are the totals of all passes except pass 0.
+// The counts of pass 0 are shown until pass 1 begins.
 type Counts struct {
 	Seen        int64 `json:"seen,omitempty"` // rows that replicator wrote in an earlier generation
 	Put         int64 `json:"put,omitempty"`
 	Removed     int64 `json:"removed,omitempty"`
-	Bare        int64 `json:"bare,omitempty"`        // of put and removed: rows that had no version, with dual writes
+	Bare        int64 `json:"bare,omitempty"`        // rows among put and removed that had no version, under dual writes
 	Left        int64 `json:"left,omitempty"`        // rows without an item that were kept, because time to live may have removed the item
 	Unexplained int64 `json:"unexplained,omitempty"` // rows that replicator wrote but no mapping explains
 }
@@ -46,15 +46,15 @@ type Counts struct {
 // wrote reports whether a pass has written rows that the next pass must examine.
 func (c Counts) wrote() bool { return c.Put+c.Removed > c.Bare }
 
-// Ends reports whether a pass with these counts leaves nothing to sweep. It must have written no
-// row and explained every row; if it only counted, it must have found none.
+// Ends reports whether a pass with these counts leaves nothing to sweep. A pass that writes must
+// have written no row and explained every row. Pass 0, which only counts, must have found no row.
 func (c Counts) Ends(pass int) bool {
 	return !c.wrote() && c.Unexplained == 0 && (pass > 0 || c.Seen == 0)
 }
 
 // NextPass returns the pass of the sweep that begins next. In a target that replicator did not
 // create, the first pass only counts, until an operator has seen the counts and approves. NextPass
-// returns false while a pass runs, waits for approval, or is not due.
+// returns false if a pass runs, if a pass waits for approval, or if no pass is due.
 func (s TableState) NextPass() (int, bool) {
 	sweep := s.Load.Sweep
 	switch {
@@ -66,8 +66,8 @@ func (s TableState) NextPass() (int, bool) {
 	return sweep.Pass + 1, true
 }
 
-// BeginSweep begins a pass. The caller waits until every lease older than the raise has ended and
-// the longest deadline of a write has passed.
+// BeginSweep begins a pass. The caller must first wait until every lease older than the raise has
+// ended and the longest deadline of a write has passed.
 func (s *TableState) BeginSweep(generation, number uint32, pass int, ranges []SweepRange, at time.Time) error {
 	const step = "begin a pass of the sweep"
 	if err := s.of(step, generation, number); err != nil {
@@ -101,8 +101,8 @@ func (s *TableState) approve() string {
 	return "check its counts with replicator backfill status, then: replicator backfill resume --table " + s.Source + " --yes"
 }
 
-// ApproveSweep allows the sweep of a target that replicator did not create, for this load and later
-// ones.
+// ApproveSweep allows the sweep of a target that replicator did not create, for this load and for
+// later loads.
 func (s *TableState) ApproveSweep() error {
 	if s.Load.Sweep.Approved {
 		return nil
@@ -115,27 +115,29 @@ func (s *TableState) ApproveSweep() error {
 }
 
 // MaxPasses is how many passes of a sweep may write. A pass does not find the rows that the
-// previous pass wrote, unless the target refused even their removal.
+// previous pass wrote, unless the target refused even the removal of these rows.
 const MaxPasses = 5
 
-// endless is why a table still needs a load after a sweep in which every pass had rows to write.
+// endless is why a table still needs a load after a sweep that used all its passes and had rows to
+// write in each.
 const endless = "the sweep ended after %d passes, each of which had rows to write; see replicator parked list"
 
-// unexplained is why a table needs a load, or an operator's attention, after its sweep has nothing
+// unexplained is why a table needs a load or an operator's attention although its sweep has nothing
 // left to write.
 const unexplained = "the sweep left rows of this migration that no mapping explains"
 
-// Two reasons why a table is not in sync after a load and sweep under another mapping. With
-// formerMapping, the former mapping is unknown. With contested, other items have cells where it
-// wrote.
+// Two reasons why a table is not in sync after a load and sweep under another mapping.
+// formerMapping means that the former mapping is unknown. contested means that other items have
+// cells in places that the former mapping wrote.
 const (
 	formerMapping = "loaded and swept under the present mapping; rows of the former mapping may still exist"
 	contested     = "loaded and swept under both mappings; rows of the former one remain where other items may now have cells"
 )
 
-// CompletePass records that every part of a pass is done. A pass that wrote nothing is the last;
-// otherwise MaxPasses is. Rows that the last pass still wrote, and rows that no mapping explains,
-// may belong to removed items, so they keep the table from being in sync.
+// CompletePass records that every part of a pass is done. A pass that wrote nothing is the last
+// pass. Otherwise pass MaxPasses is the last. Rows that the last pass still wrote may belong to
+// removed items, and so may rows that no mapping explains. Such rows keep the table from being in
+// sync.
 func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums, at time.Time) error {
 	const step = "complete a pass of the sweep"
 	if err := s.of(step, generation, number); err != nil {

@@ -46,26 +46,26 @@ type TableState struct {
 	Former  []Former `json:"former_mappings,omitempty"`
 	// Apply is the mode in which changes are applied; "" means direct.
 	Apply Mode `json:"apply,omitempty"`
-	// NeedsLoad reports that the target may lack changes until the table is loaded again; Reason
+	// NeedsLoad reports that the target may lack changes until the table is loaded again. Reason
 	// says why.
 	NeedsLoad bool          `json:"needs_load,omitempty"`
 	Reason    string        `json:"reason,omitempty"`
 	Gaps      []DeclaredGap `json:"gaps,omitempty"`
 	GapCount  int           `json:"gap_count,omitempty"`
-	// Earlier are the generations that ended with gaps that Gaps no longer lists. Rows of all
+	// Earlier lists the generations that ended with a gap that is no longer in Gaps. Rows of all
 	// generations below Inherited were written by this ledger or by a lost one.
 	Earlier   []uint32 `json:"earlier_generations,omitempty"`
 	Inherited uint32   `json:"inherited,omitempty"`
-	// Base is the last generation that was loaded and swept; 0 before the first. The next members
-	// cover the time since then.
+	// Base is the last generation that was loaded and swept; 0 before the first. Kind, LostFrom and
+	// Tries cover the time since then.
 	Base uint32 `json:"base,omitempty"`
-	// Kind is the widest kind of loss that needs repair, "" if none does. LostFrom is the earliest
-	// event time at which changes of the stream were lost. It is a separate field because the list
-	// of gaps is bounded.
+	// Kind is the widest kind of loss that needs repair; "" if no loss needs repair. LostFrom is
+	// the earliest event time at which changes of the stream were lost. It is a separate field
+	// because the list of gaps is bounded.
 	Kind     GapKind   `json:"kind,omitempty"`
 	LostFrom time.Time `json:"lost_from,omitzero"`
-	// Tries is how many loads began since Base. None of them has completed, because completing one
-	// raises Base.
+	// Tries is how many loads began since the base generation. None of these loads was completed,
+	// because a completed load raises Base.
 	Tries int  `json:"tries,omitempty"`
 	Load  Load `json:"load,omitzero"`
 	// ExportsAsked is how many exports were requested, over all loads.
@@ -101,7 +101,7 @@ type TableState struct {
 	// Since is the event time from which changes of a table without a load are applied, if there is
 	// no cut (start: trim_horizon).
 	Since time.Time `json:"since,omitzero"`
-	// Changed is when the record was last written, on the writer's clock. It informs people only.
+	// Changed is when the record was last written, on the writer's clock. It is only for display.
 	Changed time.Time `json:"changed,omitzero"`
 }
 
@@ -112,13 +112,13 @@ type Suspension struct {
 	Reason string    `json:"reason"`
 }
 
-// Owed returns the event time from which every change must be applied, for a table without a load.
+// For a table without a load, Owed returns the event time from which every change must be applied.
 // If such a change is trimmed before a root is first read, no load copies it. It is zero for a
 // table with a load.
 func (s TableState) Owed() time.Time { return later(s.Cut, s.Since) }
 
-// reserve is the number of generations that the clock never reaches: even a worker whose clock is
-// centuries ahead must leave higher generations.
+// reserve is the number of highest generations that no clock can reach. So a worker whose clock is
+// centuries ahead still leaves higher generations.
 const reserve = 1_000_000
 
 // NextGeneration returns the generation after previous. It is at least the number of whole minutes
@@ -165,8 +165,8 @@ func (l *Ledger) table(ctx context.Context, source string) (TableState, uint64, 
 	return state, row.Counter, true, nil
 }
 
-// UpdateTable changes the record of a source table, and creates it if necessary. It calls change
-// again on a fresh record whenever another writer was faster or may have been, so change must be
+// UpdateTable changes the record of a source table, and creates it if necessary. If another writer
+// was or may have been faster, it calls change again on a fresh record. So change must be
 // idempotent. It writes nothing if change leaves the record as it is.
 func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*TableState) error) (TableState, error) {
 	for range tries {
@@ -202,9 +202,9 @@ func (s *TableState) written() int {
 	return plainFormat
 }
 
-// takeOver converts a record of format 1, which had neither kinds of gaps nor sweeps. Its losses
-// need a copy, and a table that was loaded without a loss counts as swept. The caller must own the
-// record.
+// takeOver converts a record of format 1. That format had neither kinds of gaps nor sweeps. The
+// record's losses need a copy, and a table that was loaded without a loss counts as swept. The
+// caller must own the record.
 func (s *TableState) takeOver() {
 	if s.format() > 1 {
 		return
@@ -220,12 +220,12 @@ func (s *TableState) takeOver() {
 	}
 }
 
-// Raise ends generation from because of gap and begins the next one. It writes the table's row
-// first. Then it adopts every unfinished shard with a new epoch, so that no older holder can commit
-// (H70). Change, if not nil, alters the record in the same write. If the generation is already
-// above from, another process has raised it: Raise notes the gap and begins no new generation. But
-// if change would still alter the record, Raise writes nothing and returns ErrRaised. If it fails
-// midway, Adopt completes it.
+// Raise ends the generation given as from because of gap, and begins the next generation. It writes
+// the table's row first. Then it adopts every unfinished shard with a new epoch, so that no older
+// holder can commit (H70). Change, if not nil, alters the record in the same write. If the
+// generation is already above from, another process has raised it. Then Raise notes the gap and
+// begins no new generation. However, if change would still alter the record, Raise writes nothing
+// and returns ErrRaised. If Raise fails midway, Adopt completes its work.
 func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap DeclaredGap, change func(*TableState)) (TableState, error) {
 	now := task.Now(ctx)
 	gap.At, gap.Generation = now.UTC(), from
@@ -270,10 +270,11 @@ func changes(s TableState, change func(*TableState)) bool {
 }
 
 // Adopt gives every unfinished shard of the table's stream the table's generation and a new epoch
-// without an owner. When all have it, it records that in the table's row. Unfinished shards of an
-// earlier stream are lost, because that stream was replaced (H24). Any process may complete an
-// adoption that another one began. Adopt reads the rows even if the record says that all shards
-// have adopted. A process that had not seen the raise may have created a row since.
+// without an owner. When all these shards have the generation, Adopt records that in the table's
+// row. Unfinished shards of an earlier stream are lost, because that stream was replaced (H24). Any
+// process may complete an adoption that another one began. Adopt reads the rows even if the record
+// says that all shards have adopted. A process that had not seen the raise may have created a row
+// meanwhile.
 func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	for range tries {
 		state, found, err := l.Table(ctx, source)
@@ -287,7 +288,7 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 		if err != nil {
 			return TableState{}, err
 		}
-		// Between the two reads another stream may have replaced this one, and these rows may
+		// Between the two reads another stream may have replaced this one, and the rows read may
 		// include its shards.
 		if slices.ContainsFunc(shards, func(s Shard) bool { return s.Label != state.Label && !s.Finished() }) {
 			now, _, err := l.Table(ctx, source)
@@ -325,8 +326,8 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 		}
 		generation := state.Generation
 		state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
-			// A process that raised it for an operator may never have seen the service's time. A
-			// later time is fine.
+			// A process that raised the generation for an operator may never have seen the
+			// service's time. A time later than that raise is safe.
 			timeless := s.GapCount > 0 && s.AdoptedAt.IsZero()
 			if s.Generation == generation && (s.Adopted != generation || timeless) {
 				s.Adopted, s.AdoptedAt = generation, l.ServiceTime(ctx)
@@ -343,17 +344,17 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	return TableState{}, ErrConflict
 }
 
-// ChangedMapping says why a generation begins under another mapping, and what it needs.
+// ChangedMapping says why a generation begins under another mapping, and what the table then needs.
 const ChangedMapping = "the mapping was changed: load all rows again, then sweep those of the old mapping"
 
-// ErrRanked is returned for a mapping without a version attribute where rows are ranked by one:
-// those rows would refuse writes without a number permanently.
+// ErrRanked is returned for a mapping without a version attribute if a version attribute already
+// ranks the rows. Those rows would permanently refuse writes without a number.
 var ErrRanked = errors.New("dual_writes.version_attribute ranks the rows, so it cannot be switched off")
 
 // rankedSuffix ends the hash of a mapping with a version attribute.
 const rankedSuffix = "n"
 
-// CheckRanked refuses to replace a mapping that writes version numbers with one that does not.
+// CheckRanked refuses a mapping that writes no version numbers if the stored mapping writes them.
 func CheckRanked(stored, hash string) error {
 	if strings.HasSuffix(stored, rankedSuffix) && !strings.HasSuffix(hash, rankedSuffix) {
 		return ErrRanked
@@ -362,11 +363,11 @@ func CheckRanked(stored, hash string) error {
 }
 
 // CheckMapping compares the hash of a table's mapping with the stored one. Until the first
-// generation begins, when nothing is written yet, it stores any hash. Later it refuses a changed
+// generation begins, it stores any hash, because nothing is written yet. Later it refuses a changed
 // mapping with ErrMappingChanged. With accept, a changed mapping begins a new generation instead,
 // because the rows that the old mapping wrote must be asserted again. Then raised is true, and the
-// ledger keeps the old mapping until a sweep is complete. After CheckMapping, leases of this table
-// are taken only while the ledger holds this hash (H60).
+// ledger keeps the old mapping until a sweep is complete. After CheckMapping, this process takes
+// leases of the table only while the ledger holds this hash (H60).
 func (l *Ledger) CheckMapping(ctx context.Context, source string, m Mapping, accept bool) (state TableState, raised bool, err error) {
 	state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 		if s.MappingHash == "" || s.Generation == 0 {

@@ -13,15 +13,16 @@ import (
 type Target struct {
 	header
 	Table string `json:"table"`
-	// Fence is the number under which rows of the table are written; 0: no number was published
-	// yet, so no row is written.
+	// Fence is the number under which rows of the table are written. It is 0 before the first
+	// number is published, and then no row is written.
 	Fence uint64 `json:"fence,omitempty"`
-	// Last is the highest number that was tried, with any outcome. No number is tried twice.
+	// Last is the highest number that was tried, successfully or not. No number is tried twice.
 	Last uint64 `json:"last,omitempty"`
 	// Withheld is why no fence can be raised. Then write requests name no fence, and late ones are
 	// not rejected.
 	Withheld string `json:"withheld,omitempty"`
-	// Recorded reports that every process which may write under Fence has a record of it (Writer).
+	// Recorded reports that every process that may write under Fence has a record of that right
+	// (Writer).
 	Recorded bool `json:"recorded,omitempty"`
 	// Former are lost ledgers whose fences are removed with the next drop.
 	Former []string `json:"former_ledgers,omitempty"`
@@ -31,12 +32,12 @@ type Target struct {
 	// AdoptRows is an operator's permission to overwrite the table's existing rows in a first
 	// generation.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
-	// Changed is when the record was last written, on the writer's clock. It informs people only.
+	// Changed is when the record was last written, on the writer's clock. It is only for display.
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Open reports whether rows of the table may be written: under a number, or without one because no
-// fence can be raised.
+// Open reports whether rows of the table may be written. They may be written under a number, or
+// without a number if no fence can be raised.
 func (t Target) Open() bool { return t.Fence > 0 || t.Withheld != "" }
 
 // written returns the lowest format that can hold the record (Format).
@@ -47,7 +48,8 @@ func (t *Target) written() int {
 	return plainFormat
 }
 
-// Disown records the former ledger, now lost, under which the table was written, if it is not own.
+// Disown records that the table was written under a ledger that is now lost. It does nothing if
+// that ledger is own.
 func (t *Target) Disown(former, own string) {
 	if former != "" && former != own && !slices.Contains(t.Former, former) {
 		t.Former = append(slices.Clone(t.Former), former)

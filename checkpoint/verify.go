@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// phaseVerifyPrefix begins the phases of a verify, whose parts have keys of their own.
+// phaseVerifyPrefix begins the names of a verify's phases. So the parts of a verify and of a load
+// never have the same key.
 const phaseVerifyPrefix = "verify-"
 
 // phaseVerify returns phase n of a verify; the first is 1.
@@ -16,8 +17,8 @@ func phaseVerify(n int) Phase { return Phase(fmt.Sprint(phaseVerifyPrefix, n)) }
 
 func (p Phase) verifies() bool { return strings.HasPrefix(string(p), phaseVerifyPrefix) }
 
-// Verify is the last comparison of the table with its target. Like a load it is a plan of parts
-// that all workers share.
+// Verify is the last comparison of the table with its target. Like a load, a verify is a plan of
+// parts that all workers share.
 type Verify struct {
 	// Number rises with every verify of the table.
 	Number uint32 `json:"number,omitempty"`
@@ -43,8 +44,8 @@ type Verify struct {
 	Ended string `json:"ended,omitempty"`
 	// Cleaned is the number of the last verify whose ledger rows are removed.
 	Cleaned uint32 `json:"cleaned,omitempty"`
-	// Result is the result of the last completed verify, which may precede this one. Full is the
-	// result of the last completed verify of all items.
+	// Result is the result of the last completed verify, which may be an earlier verify than this
+	// one. Full is the result of the last completed verify of all items.
 	Result VerifyResult `json:"result,omitzero"`
 	Full   VerifyResult `json:"full,omitzero"`
 }
@@ -66,18 +67,18 @@ type VerifyCounts struct {
 	Different int64 `json:"different,omitempty"` // rows whose cells differ from their item
 	Extra     int64 `json:"extra,omitempty"`     // rows whose item does not exist or belongs elsewhere
 	Foreign   int64 `json:"foreign,omitempty"`   // rows with cells that replicator did not write
-	// InFlight counts rows whose latest change was not applied at any read. Kept counts rows
-	// without an item that expire: keep retains.
+	// InFlight counts rows that had an unapplied change at every read. Kept counts rows that stay
+	// without an item because of expire: keep.
 	InFlight int64 `json:"in_flight,omitempty"`
 	Kept     int64 `json:"kept,omitempty"`
 	// Unmapped counts items that cannot be mapped, so they have no row.
 	Unmapped int64 `json:"unmapped,omitempty"`
-	// LeftOut counts findings above the limit of recorded ones. They are counted but not listed,
-	// and compared only once.
+	// LeftOut counts findings above the limit of recorded ones. Such findings are counted but not
+	// listed, and their rows are compared only once.
 	LeftOut int64 `json:"left_out,omitempty"`
 }
 
-// Add adds up.
+// Add adds the counts of o to c.
 func (c *VerifyCounts) Add(o VerifyCounts) {
 	c.Items += o.Items
 	c.Rows += o.Rows
@@ -175,7 +176,7 @@ func (s *TableState) EndVerify(number uint32, from int, result VerifyResult) err
 		return nil
 	case s.Verify.Number != number || s.Verify.Phase != from:
 		return s.refuseYet("end the verify", "it is in another phase", "read the table's record again")
-	case s.VerifyOutdated() != "": // the next process that checks ends it
+	case s.VerifyOutdated() != "": // the next process that checks the verify ends it
 		return s.refuseYet("end the verify", s.VerifyOutdated(), "read the table's record again")
 	}
 	result.Number, result.Generation = number, s.Generation
@@ -205,7 +206,7 @@ func (s *TableState) ResumeVerify() error {
 	return nil
 }
 
-// CancelVerify ends the verify without a result. The result of an earlier one stays.
+// CancelVerify ends the verify without a result. The result of an earlier verify stays.
 func (s *TableState) CancelVerify() error {
 	if s.Verify.Number == 0 {
 		return s.refuse("cancel the verify", "no verify was started", "see replicator verify status")
@@ -218,8 +219,9 @@ func (s *TableState) endVerify() {
 	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full}
 }
 
-// VerifyOutdated returns, in fixed words, why a running verify cannot complete: the table has
-// changed since it was planned, so no worker takes its parts. Otherwise it returns "".
+// VerifyOutdated returns, in fixed words, why a running verify cannot complete. Then the table has
+// changed since the verify was planned, and no worker takes its parts. It returns "" if the verify
+// can complete.
 func (s *TableState) VerifyOutdated() string {
 	switch v := s.Verify; {
 	case !v.Running():
@@ -234,7 +236,8 @@ func (s *TableState) VerifyOutdated() string {
 	return ""
 }
 
-// EndOutdatedVerify ends a verify that is outdated, with its reason. It changes no other.
+// EndOutdatedVerify ends a verify that is outdated, with its reason. It leaves any other verify
+// unchanged.
 func (s *TableState) EndOutdatedVerify() {
 	if why := s.VerifyOutdated(); why != "" {
 		s.endVerify()
@@ -242,7 +245,8 @@ func (s *TableState) EndOutdatedVerify() {
 	}
 }
 
-// EndOutdatedVerify ends a verify that is outdated, with its reason. It changes no other.
+// EndOutdatedVerify ends a verify that is outdated, with its reason. It leaves any other verify
+// unchanged.
 func (l *Ledger) EndOutdatedVerify(ctx context.Context, source string) (TableState, error) {
 	return l.UpdateTable(ctx, source, func(s *TableState) error { s.EndOutdatedVerify(); return nil })
 }
@@ -264,11 +268,11 @@ func (l *Ledger) verifyData(source string, number uint32, name string) string {
 	return l.verifyRun(source, number) + "data/" + name
 }
 
-// PutVerifyData stores data under a name. A name is used once, or again for the same data. The data
+// PutVerifyData stores data under a name. A name may be used again only for the same data. The data
 // may hold item keys, and is at most 8 MB.
 func (l *Ledger) PutVerifyData(ctx context.Context, table TableState, name string, data []byte) error {
 	_, err := l.store.Swap(ctx, l.verifyData(table.Source, table.Verify.Number, name), 0, 1, data)
-	return err // a refusal means that it is stored already
+	return err // a refusal means that the data is stored already
 }
 
 // DropVerifyData removes data that PutVerifyData stored, and that the verify no longer needs.
@@ -296,8 +300,8 @@ func (l *Ledger) VerifyData(ctx context.Context, source string, number uint32, p
 	return data, nil
 }
 
-// RemoveVerify deletes the data of ended verifies of the table. It deletes parts, sums and buckets
-// immediately, and findings after a later verify has ended.
+// RemoveVerify deletes the data of verifies of the table that have ended. It deletes parts, sums
+// and buckets immediately, and findings after a later verify has ended.
 func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 	table, _, err := l.Table(ctx, source) // read before the rows: a verify that begins meanwhile has a higher number
 	if err != nil {
@@ -316,7 +320,7 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 		return nil
 	}
 	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
-		if s.Verify.Number < v.Number { // this is another ledger: create no record in it
+		if s.Verify.Number < v.Number { // this is another ledger, so create no record in it
 			return s.refuseYet("record the removal", "the ledger was replaced", "read the table's record again")
 		}
 		s.Verify.Cleaned = max(s.Verify.Cleaned, v.Result.Number-1)
@@ -326,8 +330,8 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 }
 
 // removeRun deletes the data of one verify, except its findings if findings is true. Sums are
-// large, so it reads those of one part at a time. It deletes the parts' rows last, because they
-// show which parts have sums.
+// large, so it reads those of one part at a time. It deletes the parts' rows last, because these
+// rows show which parts have sums.
 func (l *Ledger) removeRun(ctx context.Context, source string, number uint32, findings bool) error {
 	run := l.verifyRun(source, number)
 	parts, err := l.readParts(ctx, source+"/verify", run+"part/")

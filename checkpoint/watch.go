@@ -62,11 +62,11 @@ type Available struct {
 }
 
 // Look returns the shards of the table's stream that may be leased, in the given order. A free
-// shard is unfinished, and has no owner or one whose lease has ended. Its parent is finished, or
-// unknown to the ledger (roots, and children of removed rows). A child never starts before its
-// parent is finished (H12) and its parent's gap is declared; a trimmed parent is reopened and read
-// first. A held shard is one that would be free if its lease had ended. It may be taken over only
-// for balance. Shards must hold all rows of the table, because Look forgets all others.
+// shard is unfinished. It has no owner, or its owner's lease has ended. Its parent is finished, or
+// the ledger does not know the parent (roots, and children of removed rows). A child never starts
+// before its parent is finished (H12) and the parent's gap is declared. A trimmed parent is
+// reopened and read first. A held shard would be free if its lease had ended. It may be taken over
+// only for balance. Shards must hold all rows of the table, because Look forgets all others.
 func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free, held []Available) {
 	rows := make(map[string]*Shard, len(shards))
 	for i := range shards {
@@ -97,9 +97,9 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 }
 
 // LookParts returns the free and the held parts of a phase. Rows are all rows of the phase, and of
-// is the result of LoadPart or VerifyPart for the table. A free part is not done, and has no owner
-// or one whose lease has ended. A part without a row is returned as it would be written first. A
-// held part has a lease that has not ended. No part is free while the load or verify is paused.
+// is the result of LoadPart or VerifyPart for the table. A free part is not done. It has no owner,
+// or its owner's lease has ended. A part without a row is returned in its first state. A held part
+// has a lease that has not ended. No part is free while the load or verify is paused.
 func (w *Watch) LookParts(rows []Part, of Part, table TableState, now time.Duration) (free, held []Part) {
 	known := make(map[int]Part, len(rows))
 	for _, p := range rows {

@@ -2,7 +2,7 @@ package checkpoint
 
 import "time"
 
-// windowMargin is how much earlier than the earliest time of a loss the first window must begin.
+// windowMargin is the least time by which the first window must begin before the earliest loss.
 // Times of stream records are rounded, but times of a window's writes are not.
 const windowMargin = 6 * time.Second
 
@@ -13,9 +13,9 @@ func (l Load) incremental() bool { return !l.Export.From.IsZero() || len(l.Windo
 // load.
 func (l Load) MendsGap() bool { return !l.Export.From.IsZero() }
 
-// Doubted returns the time of the load's full export if windows follow it; zero otherwise. It is
-// not known that a window begins exactly at the time of the export. So an item whose row still
-// comes from the full export may have changed in between, and is read again.
+// Doubted returns the time of the load's full export if windows follow it; zero otherwise. The
+// first window may not begin exactly at the time of the export. So an item may have changed in
+// between while its row still comes from the full export. Such an item is read again.
 func (l Load) Doubted() time.Time {
 	if len(l.Windows) > 0 && l.Export.From.IsZero() {
 		return l.Export.At
@@ -35,8 +35,8 @@ func (l Load) begins() time.Time {
 	return l.Export.From
 }
 
-// WindowsBy returns the latest time at which the first window may begin so that windows repair the
-// table's gap; zero if unknown.
+// WindowsBy returns the latest time at which the first window may begin if windows are to repair
+// the table's gap; zero if unknown.
 func (s TableState) WindowsBy() time.Time {
 	if s.LostFrom.IsZero() {
 		return time.Time{}
@@ -45,8 +45,8 @@ func (s TableState) WindowsBy() time.Time {
 }
 
 // Mendable returns nil if windows can repair the table's losses without a copy. The table must have
-// been loaded once, only changes of the stream were lost since, and the start of the loss is known
-// (H107). Every other loss needs a copy.
+// been loaded once. Since then it must have lost only changes of the stream, and the start of the
+// loss must be known (H107). Every other loss needs a copy.
 func Mendable(table TableState) error {
 	never := func(why string) error { return &NotAdmissible{"windows alone cannot repair this: " + why, false} }
 	switch {
@@ -62,7 +62,7 @@ func Mendable(table TableState) error {
 	return nil
 }
 
-// MendsFrom returns nil if windows repair the table's gap when the first of them begins at from
+// MendsFrom returns nil if windows can repair the table's gap when the first window begins at from
 // (H36, H107).
 func MendsFrom(table TableState, from time.Time) error {
 	if err := Mendable(table); err != nil {
@@ -84,8 +84,9 @@ func (s *TableState) stillMends() error {
 }
 
 // Unbroken returns nil if point-in-time recovery of the source holds every write since from.
-// Earliest is the oldest time that it can restore: it began then, or older data was removed, and it
-// was not interrupted since (H90). Zero means that it is off.
+// Earliest is the oldest time that point-in-time recovery can restore. Recovery began at that time,
+// or older data was removed, and it was not interrupted since (H90). A zero Earliest means that
+// point-in-time recovery is off.
 func Unbroken(earliest, from time.Time) error {
 	switch {
 	case earliest.IsZero():
@@ -98,9 +99,9 @@ func Unbroken(earliest, from time.Time) error {
 
 func stampOf(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// Aged returns the time from which the age of a load's images counts: their own time or, if later,
-// the adoption of their generation. Only tombstones of that generation refuse them, and all of
-// these were written since.
+// Aged returns the time from which the age of a load's images counts. It is the time of the images
+// or the adoption of their generation, if that is later. Only tombstones of that generation can
+// refuse the images, and all these tombstones were written after the adoption.
 func Aged(at, adopted time.Time) time.Time {
 	if adopted.After(at) {
 		return adopted

@@ -28,18 +28,19 @@ const (
 type Witness struct {
 	header
 	Ledger string `json:"ledger"`
-	// Pipeline is the ledger's name, for people; "" if an earlier version wrote it.
+	// Pipeline is the ledger's name, for display; "" if an earlier version wrote it.
 	Pipeline   string `json:"pipeline,omitempty"`
 	Generation uint32 `json:"generation"`
 	Beat       uint64 `json:"beat"`
 	// Fence is the family that every write to the target table names first. An application that
-	// also writes the table reads it here (package dualwrite). It is "" if no fence is published
-	// yet or only the ledger's workers write, and NoFence if no fence can be raised.
+	// also writes the table reads the fence here (package dualwrite). Fence is "" if no fence is
+	// published yet, or if only the ledger's workers write. It is NoFence if no fence can be
+	// raised.
 	Fence string `json:"fence,omitempty"`
 }
 
-// counter returns the counter by which the witness's row is compared and set. Rows of two ledgers
-// never have the same counter, so a late beat does not replace another pipeline's witness after the
+// counter returns the counter for the compare-and-set of the witness's row. Rows of two ledgers
+// never have the same counter. So a late beat does not replace another pipeline's witness after the
 // target was exchanged. One ledger never uses a counter twice, because its beats rise even when the
 // target is lost. The hash has 63 bits, which leaves room for the beats above it.
 func (w Witness) counter() uint64 {
@@ -60,7 +61,7 @@ func Judge(w Witness, found bool, ledger string, table TableState) Verdict {
 	case w.Beat < table.WitnessBeat:
 		return TargetLost
 	}
-	return Fine // the same beat, or one more if the worker ended between the beat and its mirror
+	return Fine // the same beat, or one more: the worker ended before it mirrored the beat
 }
 
 // Place is the location of a witness.
@@ -85,7 +86,7 @@ func ReadWitness(ctx context.Context, at Place) (w Witness, found bool, err erro
 
 // Beat checks the witness of a source table. If the verdict is Fine, it raises the witness's beat
 // and mirrors it in the ledger. Otherwise it changes nothing and returns the verdict and the
-// witness: the caller raises the generation above the witness's and then calls Claim.
+// witness. The caller must then raise the generation above the witness's generation and call Claim.
 func (l *Ledger) Beat(ctx context.Context, source string, at Place) (Verdict, Witness, error) {
 	return l.witness(ctx, source, at, false)
 }
@@ -98,7 +99,8 @@ func (l *Ledger) Claim(ctx context.Context, source string, at Place) error {
 
 // Withdraw removes the witness of a source table from a target table to which the source is no
 // longer copied, and its beat from the ledger. It leaves a witness of another ledger. It fails with
-// ErrMappingChanged if another mapping has begun meanwhile, because that may write the table again.
+// ErrMappingChanged if another mapping has begun meanwhile, because the new mapping may write the
+// table again.
 func (l *Ledger) Withdraw(ctx context.Context, source string, at Place) error {
 	w, row, found, err := readWitness(ctx, at)
 	if err != nil || !found || w.Ledger != l.id {
@@ -125,8 +127,8 @@ func (l *Ledger) Withdraw(ctx context.Context, source string, at Place) error {
 	return err
 }
 
-// forgetWitness removes the mirrored beat of a target table's witness, wherever the record now
-// keeps it. Otherwise a later mapping that writes the table again would judge the target as lost.
+// forgetWitness removes the mirrored beat of a target table's witness from the record. Otherwise a
+// later mapping that writes the table again would judge the target as lost.
 func (s *TableState) forgetWitness(table string, beat uint64) {
 	if len(s.Targets) > 0 && s.Targets[0] == table && s.WitnessBeat <= beat {
 		s.WitnessBeat = 0
@@ -137,8 +139,8 @@ func (s *TableState) forgetWitness(table string, beat uint64) {
 	}
 }
 
-// Look judges the witness of a source table without changing anything. It is for readers while no
-// coordinator runs, and fails with ErrConflict if a coordinator beats meanwhile.
+// Look judges the witness of a source table without changing anything. Readers use it while no
+// coordinator runs. It fails with ErrConflict if a coordinator beats meanwhile.
 func (l *Ledger) Look(ctx context.Context, source string, at Place) (Verdict, error) {
 	table, err := l.mirrored(ctx, source, at)
 	if err != nil {
@@ -187,8 +189,8 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 		return Fine, Witness{}, err
 	}
 	if found && mine && w.Ledger != l.id {
-		// This process has claimed it before. Two live pipelines would take it from each other
-		// endlessly.
+		// This process has claimed the witness before. Two live pipelines would take the witness
+		// from each other endlessly.
 		return Fine, w, ErrForeignPipeline
 	}
 	if verdict := Judge(w, found, l.id, table); verdict != Fine && !claim {
@@ -208,7 +210,7 @@ func (l *Ledger) witness(ctx context.Context, source string, at Place, claim boo
 		return Fine, w, err
 	}
 	if !done {
-		return Fine, w, ErrConflict // another coordinator or another pipeline was faster; the next beat shows which
+		return Fine, w, ErrConflict // another coordinator or pipeline was faster; the next beat shows which
 	}
 	l.mu.Lock()
 	l.claimed[held] = true
@@ -237,9 +239,10 @@ func (l *Ledger) mirror(ctx context.Context, source string, at Place, beat uint6
 	return err
 }
 
-// unchanged returns ErrConflict if the table's record has changed since it was read as before. The
-// witness was read in between, so a verdict that compares it with an outdated record is invalid.
-// Otherwise a worker that was suspended there for longer than a lease could declare a false gap.
+// unchanged returns ErrConflict if the table's record has changed since the caller read it as
+// before. The witness was read in between. A verdict that compares the witness with an outdated
+// record is invalid. Without this check, a worker that was suspended there for longer than a lease
+// could declare a false gap.
 func (l *Ledger) unchanged(ctx context.Context, before TableState, at Place) error {
 	now, err := l.mirrored(ctx, before.Source, at)
 	if err == nil && (now.WitnessBeat != before.WitnessBeat || now.Generation != before.Generation) {

@@ -27,8 +27,9 @@ type dynamoTable struct {
 	name   string
 }
 
-// DynamoDB returns a table as a Source. Each call is one attempt, whatever the client's retryer
-// does. A retry of a conditional write that was executed would fail on its own condition.
+// DynamoDB returns a table as a Source. Each call makes one attempt, regardless of the client's
+// retryer. If a conditional write was executed, a retry of it would fail because of its own
+// condition.
 func DynamoDB(client *dynamodb.Client, table string) Source {
 	return &dynamoTable{client, backfill.NewTables(client), table}
 }
@@ -68,7 +69,7 @@ func (t *dynamoTable) Write(ctx context.Context, c Change) (attribute.Item, erro
 	return backfill.ConvertItem(old)
 }
 
-// Transact makes all changes or none.
+// Transact makes all changes or none of them.
 func (t *dynamoTable) Transact(ctx context.Context, changes []Change) error {
 	ctx, cancel := task.WithTimeout(ctx, writeTime)
 	defer cancel()
@@ -90,11 +91,12 @@ func (t *dynamoTable) Transact(ctx context.Context, changes []Change) error {
 	return nil
 }
 
-// conflicts are the reasons for a cancelled transaction that may succeed with the items as they are
-// then: another write was faster or is in flight.
+// conflicts are the reasons for a cancelled transaction that may succeed after the items are read
+// again. Another write was faster, or is in flight.
 var conflicts = []string{"ConditionalCheckFailed", "TransactionConflict"}
 
-// condition returns DynamoDB's expression for what a change expects; nil if it expects nothing.
+// condition returns DynamoDB's expression for what a change expects of the item; nil if it expects
+// nothing.
 func (c Change) condition() (*string, map[string]string, map[string]types.AttributeValue) {
 	names := map[string]string{"#v": c.Attribute}
 	switch {
@@ -106,8 +108,8 @@ func (c Change) condition() (*string, map[string]string, map[string]types.Attrib
 	return aws.String("#v = :v"), names, map[string]types.AttributeValue{":v": &types.AttributeValueMemberN{Value: c.Number}}
 }
 
-// asWriteError classifies a failed write: was it certainly not executed? It withholds a text of the
-// service that may quote an item.
+// asWriteError classifies a failed write by whether the write was certainly not executed. It
+// withholds a text of the service that may quote an item.
 func asWriteError(err error) error {
 	var conflict *types.ConditionalCheckFailedException
 	if errors.As(err, &conflict) {
@@ -133,7 +135,7 @@ func asWriteError(err error) error {
 	return err
 }
 
-// toSDK converts an item for the SDK; nil if it does not exist.
+// toSDK converts an item for the SDK. It returns nil for an item that does not exist.
 func toSDK(item attribute.Item) map[string]types.AttributeValue {
 	return membersToSDK(item.Attributes())
 }

@@ -12,15 +12,16 @@ type Outcome string
 const (
 	Written    Outcome = "written"
 	NotWritten Outcome = "not written"
-	// PartlyWritten: of several rows of an item at least one was written, and some may be missing.
+	// PartlyWritten: at least one of the item's several rows was written, and other rows may be
+	// missing.
 	PartlyWritten Outcome = "partly written"
-	// Unknown: no answer came. The request may have been executed, or may still be.
+	// Unknown: no answer came. The request may have been executed, or may be executed later.
 	Unknown Outcome = "unknown"
 )
 
 // Error says what each store has after a failed write.
 //
-// A write that DynamoDB has is never lost: replicator brings it to Bigtable, with or without this
+// A write that DynamoDB has is never lost. Replicator brings it to Bigtable, with or without this
 // package.
 type Error struct {
 	// Op is Put, Update, Delete or Transact.
@@ -28,8 +29,8 @@ type Error struct {
 	// DynamoDB and Bigtable are the outcomes in the two stores. Bigtable is written only after
 	// DynamoDB certainly has the image.
 	DynamoDB, Bigtable Outcome
-	// Repeat says that the same call may be repeated; after ErrConflict, with the item as it is
-	// now. If DynamoDB has the write, nothing needs to be repeated.
+	// Repeat says that the caller may repeat the same call. After ErrConflict, the caller must read
+	// the item again first. If DynamoDB has the write, nothing needs to be repeated.
 	Repeat bool
 	Err    error
 }
@@ -55,26 +56,28 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Errors that callers may look for.
 var (
-	// ErrConflict: the item was changed, created or removed since it was read. Nothing was written.
+	// ErrConflict: another write changed, created or removed the item after the caller had read it.
+	// Nothing was written.
 	ErrConflict = errors.New("the item's number has changed since it was read")
 	// ErrNumber: the item's version attribute is not a valid number.
 	ErrNumber = errors.New("the version attribute is not an integer from 0 to 99999999999999999999")
-	// ErrKey: Update or Transact was to change the primary key.
+	// ErrKey: the change function of Update or Transact has changed the primary key.
 	ErrKey = errors.New("the item's primary key has changed since it was read")
-	// ErrTransact: after an unanswered transaction, only conditions on numbers show the previous
-	// images of the items.
+	// ErrTransact: Transact needs numbers. After a transaction without an answer, only conditions
+	// on numbers show the previous images of the items.
 	ErrTransact = errors.New("Transact needs dual_writes.version_attribute; without it call TransactWriteItems, and replicator writes the rows")
-	// ErrUnmappable: the rules of the mapping make no row of the item. Replicator parks it.
+	// ErrUnmappable: the rules of the mapping make no row from the item. Replicator parks such an
+	// item.
 	ErrUnmappable = errors.New("the item cannot be mapped")
-	// ErrNotReady: replicator has not yet written its witness row to the target table, or no number
-	// of the fence. It brings the write once it runs.
+	// ErrNotReady: replicator has not yet written its witness row to the target table, or has not
+	// yet published a number of the fence. Replicator brings the write to Bigtable once it runs.
 	ErrNotReady = errors.New("replicator is not ready for writes of the application")
-	// ErrOvertaken: the item was changed before its row was written. The later write writes the
-	// row.
+	// ErrOvertaken: another write changed the item before this call wrote its row. That later write
+	// also writes the row.
 	ErrOvertaken = errors.New("the item was changed meanwhile")
 )
 
-// NotExecuted wraps an error of a Source, and says that the request was certainly not executed.
+// NotExecuted wraps an error of a Source. It says that the request was certainly not executed.
 type NotExecuted struct{ Err error }
 
 func (e *NotExecuted) Error() string { return e.Err.Error() }

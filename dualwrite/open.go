@@ -17,13 +17,14 @@ import (
 type Option func(*config.Allowed)
 
 // AllowEmulators accepts the Bigtable emulator, AWS endpoints that are not Amazon's, and endpoints
-// without https. It is for tests. Without it Open refuses a variable such as BIGTABLE_EMULATOR_HOST
-// that was left in the environment, because every write would go there.
+// without https. It is for tests. Without it, Open refuses a variable such as
+// BIGTABLE_EMULATOR_HOST. If such a variable was left in the environment, every write would go to
+// the emulator.
 func AllowEmulators(a *config.Allowed) { a.Emulator, a.Insecure = true, true }
 
 // Open returns a Writer for a source table of a replicator.yaml. It connects to both stores with
-// the same credentials and endpoints as replicator. Close it in the end. Errors name the place in
-// the file. Open refuses a table without dual_writes.
+// the same credentials and endpoints as replicator. The caller must close the Writer in the end.
+// Errors name the place in the file. Open refuses a table without dual_writes.
 func Open(ctx context.Context, file, table string, options ...Option) (w *Writer, err error) {
 	cfg, err := config.Load(file, os.LookupEnv)
 	if err != nil {

@@ -41,15 +41,15 @@ type seenMark struct {
 	at time.Duration // monotonic
 }
 
-// withheldFor is how long a fence counts as withheld after a read of the witness. A write without a
-// stamp never fails because of the fence, so no failure would make the writer read the witness
+// withheldFor is how long a fence counts as withheld after the witness was read. A write without a
+// stamp never fails because of the fence. So no failure would make the writer read the witness
 // again.
 const withheldFor = time.Minute
 
-// Rows returns the requests that an application sends for a change of an item, given as a stream
-// would show it, without the fence. With a version attribute they are the guard's, at the item's
-// number and without a position. Otherwise they are cells at the change's time. Errors are
-// ErrUnmappable.
+// Rows returns the requests that an application sends for a change of an item, without the fence.
+// The change must have the form in which a stream shows it. With a version attribute, the requests
+// are the guard's, at the item's number and without a position. Otherwise the requests set cells at
+// the change's time. Errors are ErrUnmappable.
 func Rows(m *transform.Mapping, change cdc.Change) ([]sink.Request, error) {
 	rows, err := mutations(m, change)
 	if err != nil {
@@ -75,31 +75,31 @@ func mutations(m *transform.Mapping, change cdc.Change) ([]transform.RowMutation
 	for i := range batch.Rows {
 		batch.Rows[i].Version = batch.Rows[i].Version.Rank().AppliedBy()
 	}
-	// A moved item is written first and removed afterwards: a reader between the two finds it
-	// twice, instead of not at all.
+	// For a moved item, its new row is written before its old row is removed. A reader in between
+	// finds the item twice, not never.
 	return slices.Concat(removing(batch.Rows, false), removing(batch.Rows, true)), nil
 }
 
-// removing returns the rows that are removed, or the others.
+// removing returns the rows that are removed, or the other rows if remove is false.
 func removing(rows []transform.RowMutation, remove bool) []transform.RowMutation {
 	return slices.DeleteFunc(slices.Clone(rows), func(row transform.RowMutation) bool { return row.Remove != remove })
 }
 
-// requestTime bounds one request to Bigtable, so that none waits forever.
+// requestTime bounds one request to Bigtable, so that no request waits forever.
 const requestTime = 10 * time.Second
 
-// limited makes a request within requestTime.
+// limited makes a request that ends within requestTime.
 func limited(ctx context.Context, request func(ctx context.Context) error) error {
 	ctx, cancel := task.WithTimeout(ctx, requestTime)
 	defer cancel()
 	return request(ctx)
 }
 
-// unheld is above every version, so no row refuses a request with it.
+// unheld is above every version. So no row refuses a request with it.
 const unheld = transform.Version("\xff")
 
-// timed returns a write without an order relative to replicator: the cells of the image, and
-// deletions of the old image's cells that are not younger.
+// timed returns a write that has no order relative to replicator's writes. It sets the cells of the
+// image, and deletes cells of the old image that are not younger.
 func timed(row transform.RowMutation) sink.Request {
 	row.Timestamped = true
 	guard := sink.Guard(row)
@@ -114,7 +114,8 @@ func timed(row transform.RowMutation) sink.Request {
 }
 
 // write sends the requests of a change one after the other. It returns the outcome of the first row
-// that failed, PartlyWritten if others were written before it, or NotWritten if none was sent.
+// that failed. The outcome is PartlyWritten if other rows were written before that row, and
+// NotWritten if no request was sent.
 func (t *target) write(ctx context.Context, change cdc.Change) (Outcome, error) {
 	if t.mapping.VersionAttribute() == "" {
 		return t.writeTimed(ctx, change)
@@ -133,12 +134,12 @@ func (t *target) write(ctx context.Context, change cdc.Change) (Outcome, error) 
 			return err
 		}
 		err := limited(ctx, execute)
-		if sink.Is(err, sink.Permanent) { // the fence may have risen, and its family is gone
+		if sink.Is(err, sink.Permanent) { // the fence may have risen, so that its old family no longer exists
 			if stamps, err = t.prove(ctx, true, func(ctx context.Context) error { return t.current(ctx, change) }); err == nil {
 				err = limited(ctx, execute)
 			}
 		}
-		if err != nil { // a refusal is no error: the row holds something newer, or the same
+		if err != nil { // a refusal is no error: the row holds the same version or a newer one
 			return outcomeOf(err, i), err
 		}
 	}
@@ -164,8 +165,8 @@ func (t *target) writeTimed(ctx context.Context, change cdc.Change) (Outcome, er
 	return Written, nil
 }
 
-// outcomeOf returns the outcome of a change if one of its rows failed after the given number of
-// others were written.
+// outcomeOf returns the outcome of a change after one of its rows has failed. Written is how many
+// other rows were written before.
 func outcomeOf(err error, written int) Outcome {
 	if written > 0 {
 		return PartlyWritten
@@ -176,8 +177,8 @@ func outcomeOf(err error, written int) Outcome {
 	return Unknown
 }
 
-// current checks that the item has not changed since the write began; only then may a write get a
-// new stamp. A sweep may have compared the row with the source since the earlier number was read.
+// current checks that the item has not changed since the write began. Only then may the write get a
+// new stamp. A sweep may have compared the row with the source after the earlier number was read.
 func (t *target) current(ctx context.Context, change cdc.Change) error {
 	found, exists, err := t.source.Get(ctx, change.Keys)
 	if err == nil && (exists != change.New.Exists() || exists && !found.Equal(change.New)) {
@@ -186,7 +187,7 @@ func (t *target) current(ctx context.Context, change cdc.Change) error {
 	return err
 }
 
-// prove returns the stamps of the fence, from the witnesses or from their last read.
+// prove returns the stamps of the fence, from the witnesses or from the last read of them.
 func (t *target) prove(ctx context.Context, anew bool, right func(context.Context) error) (sink.Stamps, error) {
 	if right == nil {
 		right = func(context.Context) error { return nil } // DynamoDB has just accepted the write
@@ -239,12 +240,12 @@ func (t *target) read(ctx context.Context, table string) (sink.Mark, error) {
 }
 
 // highest returns the highest number that the rows of a new item hold, without leading zeros; "" if
-// they hold none. The tombstone of a removed item may hold one.
+// these rows hold none. The tombstone of a removed item may hold a number.
 func (t *target) highest(ctx context.Context, image attribute.Item) (string, error) {
 	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: t.mapping.Keys(image), New: image}
 	rows, err := mutations(t.mapping, change)
 	if errors.Is(err, ErrUnmappable) {
-		return "", nil // replicator parks it
+		return "", nil // replicator parks such an item
 	}
 	if err != nil {
 		return "", err

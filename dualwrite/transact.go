@@ -10,19 +10,20 @@ import (
 
 // Transactor is a Source that can change several items atomically.
 type Transactor interface {
-	// Transact makes all changes or none. Its errors are those of Source.Write: ErrConflict if any
-	// condition does not hold.
+	// Transact makes all changes or none of them. Its errors are the errors of Source.Write. It
+	// returns ErrConflict if any condition does not hold.
 	Transact(ctx context.Context, changes []Change) error
 }
 
 // Transact changes several items of the table atomically, at most as many as TransactWriteItems
-// accepts. It reads them and writes what change returns for them. If another writer was faster, it
-// waits and starts again. Change returns as many items as it gets, in their order; it removes those
-// that it returns as not existing. Transact returns the items as written.
+// accepts. It reads the items, and writes the items that change returns for them. If another writer
+// was faster, Transact waits and starts again. Change must return as many items as it gets, in the
+// same order. Transact removes an item that change returns as not existing. Transact returns the
+// items as they were written.
 //
-// The write is atomic in DynamoDB. Rows are written one after the other, so Bigtable is
-// PartlyWritten if some failed. Errors are *Error, or those of change; without a version attribute
-// ErrTransact.
+// The write is atomic in DynamoDB. Rows are written one after the other, so the outcome in Bigtable
+// is PartlyWritten if some rows failed. Errors are *Error, or the errors of change. Without a
+// version attribute, the error is ErrTransact.
 func (w *Writer) Transact(ctx context.Context, keys []attribute.Item, change func([]attribute.Item) ([]attribute.Item, error)) ([]attribute.Item, error) {
 	source, ok := w.source.(Transactor)
 	if !ok || w.mapping.VersionAttribute() == "" {
@@ -49,11 +50,11 @@ type part struct {
 	Change
 	at     int // index of its key
 	read   attribute.Item
-	unseen error // as returned by rank
+	unseen error // the error that rank returned
 }
 
 // prepare reads the items and ranks what change makes of them. An item that exists neither before
-// nor after has no part.
+// nor after the change has no part.
 func (w *Writer) prepare(ctx context.Context, keys []attribute.Item, change func([]attribute.Item) ([]attribute.Item, error)) (parts []part, err error) {
 	const op = "Transact"
 	read := make([]attribute.Item, len(keys))

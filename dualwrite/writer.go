@@ -17,9 +17,9 @@ import (
 type Source interface {
 	// Get reads an item by its primary key with strong consistency; false if there is none.
 	Get(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error)
-	// Write puts or deletes an item if its condition holds, and returns the previous image, which
-	// does not exist if there was no item. Errors are ErrConflict, *NotExecuted, or any other if
-	// the request may have been executed.
+	// Write puts or deletes an item if its condition holds, and returns the item's previous image.
+	// That image does not exist if there was no item. Errors are ErrConflict and *NotExecuted.
+	// After any other error the request may have been executed.
 	Write(ctx context.Context, c Change) (old attribute.Item, err error)
 }
 
@@ -28,8 +28,9 @@ type Change struct {
 	Keys attribute.Item
 	// Image is the item to put. An image that does not exist deletes the item.
 	Image attribute.Item
-	// Attribute is the version attribute, which must have the value Number. If Number is "", the
-	// item must not have the attribute, or not exist. If Attribute is "", there is no condition.
+	// Attribute is the version attribute. In the stored item it must have the value Number. If
+	// Number is "", the item must not exist or must not have the attribute. If Attribute is "",
+	// there is no condition.
 	Attribute, Number string
 }
 
@@ -44,25 +45,26 @@ type Writer struct {
 	close   func() error // closes what Open connected
 }
 
-// New returns a Writer of the given parts. Open makes one from a replicator.yaml.
+// New returns a Writer made of the given parts. Open makes a Writer from a replicator.yaml.
 func New(m *transform.Mapping, source Source, t Target) *Writer {
 	return &Writer{mapping: m, source: source, target: &target{mapping: m, store: t, source: source}}
 }
 
-// Mapping returns the mapping of the table, which shows readers where to find an item in Bigtable.
+// Mapping returns the mapping of the table. It shows readers where to find an item in Bigtable.
 func (w *Writer) Mapping() *transform.Mapping { return w.mapping }
 
-// Put writes an item. With a version attribute, the item carries the number with which it was read,
-// or none if it is new. Put returns it as written, with its new number. If another writer changed
-// the item in between, Put fails with ErrConflict. Errors are *Error.
+// Put writes an item. With a version attribute, the item must carry the number that it had when the
+// caller read it, or none if the item is new. Put returns the item as it was written, with its new
+// number. If another writer changed the item in between, Put fails with ErrConflict. Errors are
+// *Error.
 func (w *Writer) Put(ctx context.Context, item attribute.Item) (attribute.Item, error) {
 	return w.write(ctx, call{op: "Put", keys: w.mapping.Keys(item), read: item, image: item})
 }
 
-// Update reads an item and puts what change returns for it. If another writer was faster, it waits
-// and starts again. Keys may be the whole item. Change must keep the primary key and may ignore the
-// version attribute. If there is no item, change gets one that does not exist. Errors are *Error,
-// or those of change.
+// Update reads an item, and puts the item that change returns for it. If another writer was faster,
+// Update waits and starts again. Keys may be the whole item. Change must keep the primary key and
+// may ignore the version attribute. If there is no item, change gets an item that does not exist.
+// Errors are *Error, or the errors of change.
 func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(attribute.Item) (attribute.Item, error)) (attribute.Item, error) {
 	keys = w.mapping.Keys(keys)
 	waits := newWaits(ctx)
@@ -85,8 +87,8 @@ func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(at
 	}
 }
 
-// Delete removes an item, which has the primary key of the given one and, with a version attribute,
-// its number. It is the item as the caller read it. Errors are *Error.
+// Delete removes an item. The argument is the item as the caller read it. It must have the primary
+// key and, with a version attribute, the number. Errors are *Error.
 func (w *Writer) Delete(ctx context.Context, item attribute.Item) error {
 	_, err := w.write(ctx, call{op: "Delete", keys: w.mapping.Keys(item), read: item, old: item})
 	return err
@@ -94,11 +96,11 @@ func (w *Writer) Delete(ctx context.Context, item attribute.Item) error {
 
 // call is one change of an item.
 type call struct {
-	op    string         // as in Error
+	op    string         // as in Error.Op
 	keys  attribute.Item // the primary key
 	read  attribute.Item // has the number with which the item was read
 	image attribute.Item // the new image; if it does not exist, the item is removed
-	old   attribute.Item // the item as read, as far as the caller gave it
+	old   attribute.Item // the item as read, if the caller gave it
 }
 
 // write makes a change in both stores.
@@ -132,7 +134,7 @@ func (c Change) isStreams() bool {
 	return c.Attribute != "" && c.Number == "" && !c.Image.Exists()
 }
 
-// follow writes the rows of a change that DynamoDB has. Unseen is that of rank.
+// follow writes the rows of a change that DynamoDB has. Unseen is the result of rank.
 func (w *Writer) follow(ctx context.Context, c Change, old attribute.Item, unseen error) (Outcome, error) {
 	switch {
 	case unseen != nil:
@@ -143,9 +145,10 @@ func (w *Writer) follow(ctx context.Context, c Change, old attribute.Item, unsee
 	return w.target.write(ctx, w.record(ctx, c, old))
 }
 
-// before returns the previous image of a change whose answer was lost; false if its rows are
-// unknown. A number belongs to only one image, so the expected number identifies it. If the item is
-// gone, every row is removed, whatever its last images were.
+// before returns the previous image of a change whose answer was lost. It returns false if the rows
+// of that image are unknown. A number belongs to only one image of an item, so the expected number
+// identifies the image. If the item no longer exists, every row of it is removed, regardless of its
+// last images.
 func (w *Writer) before(c Change, read attribute.Item) (old attribute.Item, known bool) {
 	if w.mapping.DependsOnKeyOnly() {
 		return attribute.Item{}, true
@@ -163,7 +166,7 @@ func (w *Writer) record(ctx context.Context, c Change, old attribute.Item) cdc.C
 	switch {
 	case !c.Image.Exists():
 		record.Event = cdc.Remove
-		if !old.Exists() { // the row must not keep its number
+		if !old.Exists() { // the row must not keep the number of a removed item
 			record.Old = c.removed()
 		}
 	case !old.Exists():
@@ -181,9 +184,9 @@ func (c Change) removed() attribute.Item {
 	return with(c.Keys, c.Attribute, number)
 }
 
-// rank sets the condition of a change, and the next number of its image. Unseen is why the rows of
-// a new item could not be read. Then its number may be below that of a removed item, and the stream
-// decides (sink.Fell).
+// rank sets the condition of a change, and the next number of its image. Unseen says why the rows
+// of a new item could not be read. Then the item's number may be below that of a removed item, and
+// the stream decides (sink.Fell).
 func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unseen, err error) {
 	c.Attribute = w.mapping.VersionAttribute()
 	if c.Attribute == "" {
@@ -199,7 +202,7 @@ func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unse
 		return nil, nil
 	}
 	next, _ := new(big.Int).SetString("0"+c.Number, 10)
-	if c.Number == "" { // new, or written before items had numbers
+	if c.Number == "" { // the item is new, or was written before items had numbers
 		if next, unseen = w.first(ctx, c.Image); ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -211,13 +214,13 @@ func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unse
 	}
 	c.Image = with(c.Image, c.Attribute, number)
 	if _, err := w.mapping.RankOf(c.Image, false); err != nil {
-		return nil, ErrNumber // above what a version can hold
+		return nil, ErrNumber // the number is above the highest that a version can hold
 	}
 	return unseen, nil
 }
 
-// first returns what the number of a new item must exceed: the clock's number, and any number that
-// its rows remember of a removed item.
+// first returns what the number of a new item must exceed. That is the clock's number, or a higher
+// number that the item's rows remember of a removed item.
 func (w *Writer) first(ctx context.Context, image attribute.Item) (above *big.Int, unseen error) {
 	held, err := w.target.highest(ctx, image)
 	if err != nil {
@@ -230,7 +233,7 @@ func (w *Writer) first(ctx context.Context, image attribute.Item) (above *big.In
 	return above, unseen
 }
 
-// with returns an item with an attribute set.
+// with returns a copy of the item with one attribute set.
 func with(item attribute.Item, name string, value attribute.Value) attribute.Item {
 	list := []attribute.Attribute{{Name: name, Value: value}}
 	for _, a := range item.Attributes() {
@@ -241,8 +244,9 @@ func with(item attribute.Item, name string, value attribute.Value) attribute.Ite
 	return attribute.NewItem(list)
 }
 
-// resolve decides the outcome of a failed write of DynamoDB, by a read if it is unknown. If resolve
-// returns no error, the write was executed, and the previous images are unknown.
+// resolve decides the outcome of a failed write of DynamoDB. If the outcome is unknown, it reads
+// the items. If resolve returns no error, the write was executed, and the previous images are
+// unknown.
 func (w *Writer) resolve(ctx context.Context, op string, failed error, changes ...Change) error {
 	var not *NotExecuted
 	if errors.Is(failed, ErrConflict) || errors.As(failed, &not) {

@@ -17,9 +17,9 @@ const (
 // Error reports a failed call of Pub/Sub. It quotes no data.
 type Error struct {
 	Op     string // the method
-	Name   string // of the topic or subscription
+	Name   string // the topic or subscription
 	Reason Reason
-	Code   string // of gRPC
+	Code   string // the gRPC code
 	Text   string // the service's message, about topics, quotas and permissions
 }
 

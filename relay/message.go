@@ -17,11 +17,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// The names in a message of a change.
+// These constants are the names in a message of a change.
 const (
-	// Type of the CloudEvent.
+	// Type is the type of the CloudEvent.
 	Type = "com.github.dynamodb-bigtable.replicator.change"
-	// ContentType of a message as a whole, which is a CloudEvent in structured mode.
+	// ContentType is the content type of a whole message, which is a CloudEvent in structured mode.
 	ContentType = "application/cloudevents+json"
 	// SchemaV1 names the format of Body. Later versions of the program may add members to it.
 	SchemaV1 = "replicator.change/v1"
@@ -29,12 +29,12 @@ const (
 
 // Limits of a message.
 const (
-	// MaxMessage is the largest request of Pub/Sub, in bytes, and so the largest message with
+	// MaxMessage is the largest request of Pub/Sub, in bytes. So it also bounds a message with its
 	// attributes and ordering key. Source:
 	// https://docs.cloud.google.com/pubsub/quotas#resource_limits
 	MaxMessage = 10_000_000
-	// MaxData is the largest data that Encode makes. The rest is for attributes, key and the
-	// request itself.
+	// MaxData is the largest data that Encode makes, in bytes. The rest of a request is for the
+	// attributes, the ordering key and the request itself.
 	MaxData = MaxMessage - 16<<10
 )
 
@@ -45,7 +45,7 @@ type Omission string
 const (
 	// BeforeStart: the change precedes the time from which the table is followed.
 	BeforeStart Omission = "before_start"
-	// TooLarge: the images do not fit a message. The item can be read by its keys.
+	// TooLarge: the images do not fit into a message. A consumer can read the item by its keys.
 	TooLarge Omission = "too_large"
 )
 
@@ -70,7 +70,7 @@ type Origin struct {
 	Ledger      string // its id
 	Table       string // source table
 	StreamARN   string
-	Label       string // of the stream
+	Label       string // the stream's label
 	Shard       string
 	Generation  uint32
 	Hop         uint32
@@ -83,12 +83,14 @@ type Change struct {
 	// Number counts the shard's changes from 1, without holes within a generation.
 	Number uint64
 	cdc.Change
-	// CellTime is the latest event time of the shard up to the change. It dates cells.
+	// CellTime is the latest event time of the shard's changes up to this one. It dates the cells
+	// of the change.
 	CellTime time.Time
 	// Omitted says why the change has no images; "" if it has them.
 	Omitted Omission
-	// Loaded reports that a load has read the item; the item was not changed. The change has no
-	// Number, and its Event is Insert, or Remove if the load found that the item does not exist.
+	// Loaded reports that the message comes from a load that has read the item, not from a change
+	// of the item. Such a message has no Number. Its Event is Insert, or Remove if the load found
+	// that the item does not exist.
 	Loaded bool
 }
 
@@ -145,13 +147,13 @@ func OrderingKey(table string, keys attribute.Item) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Encode returns the message of a change. It is pure: the same change gives the same message (R1).
-// It omits images that do not fit, and omitted reports that.
+// Encode returns the message of a change. Encode is pure, so the same change always gives the same
+// message (R1). It leaves out images that do not fit. Omitted reports this.
 func Encode(c Change) (m Message, omitted Omission, err error) {
 	if m, err = encode(c); err != nil || len(m.Data) <= MaxData {
 		return m, c.Omitted, err
 	}
-	if c.Loaded && c.Event == cdc.Remove { // a removal needs no image
+	if c.Loaded && c.Event == cdc.Remove { // a removal has no image
 		c.Old = attribute.Item{}
 		m, err = encode(c)
 		return m, c.Omitted, err
@@ -240,8 +242,8 @@ func image(item attribute.Item) (json.RawMessage, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// ErrMessage is returned for data that is not a message of this package. The error that wraps it
-// says what is wrong and quotes no data.
+// ErrMessage is returned for data that is not a message of this package. The error that wraps
+// ErrMessage says what is wrong, and quotes no data.
 var ErrMessage = errors.New("not a message of a relay")
 
 // Decode is the inverse of Encode, for the data of a message.

@@ -8,9 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// The names in a message of a parked item.
+// These constants are the names in a message of a parked item.
 const (
-	// ParkedType of the CloudEvent.
+	// ParkedType is the type of the CloudEvent.
 	ParkedType = "com.github.dynamodb-bigtable.replicator.parked"
 	// ParkedSchemaV1 names the format of ParkedBody. Later versions of the program may add members
 	// to it.
@@ -42,8 +42,9 @@ type ParkedBody struct {
 	Sequence string          `json:"sequence" desc:"sequence number of the stream's record; for a load, the second of its read" pattern:"^[0-9]{1,40}$"`
 }
 
-// EncodeParked returns the message of an item that the named migration has parked. Ref names its
-// entry in the state table, which stays there. Images that do not fit are omitted.
+// EncodeParked returns the message of an item that the named migration has parked. Ref names the
+// item's entry in the state table. The entry stays there. Images that do not fit into a message are
+// omitted.
 func EncodeParked(migration, ref string, p transform.Parked) (Message, error) {
 	m, err := encodeParked(migration, ref, p, "")
 	if err != nil || len(m.Data) <= MaxData {

@@ -9,29 +9,29 @@ import (
 
 // Topic accepts messages. *PubSub implements it.
 type Topic interface {
-	// Publish sends messages, in order within each key. It returns once the outcome of each is
-	// known or ctx has ended; the outcome nil means that the message is stored durably. A message
-	// after a failed one of the same key fails too. A key that a failure blocked is free again when
-	// Publish returns. Blocked is the number of such keys.
+	// Publish sends messages, in order within each key. It returns once the outcome of each message
+	// is known, or once ctx has ended. A nil outcome means that the message is stored durably. If a
+	// message fails, later messages of the same key fail too. A failure blocks the message's key.
+	// The key is free again when Publish returns. Blocked is the number of keys that were blocked.
 	Publish(ctx context.Context, messages []Message) (outcomes []error, blocked int)
 }
 
 // Page holds the messages of one page of a shard that are not published yet.
 type Page struct {
 	Open []Message
-	// Oversize are the indexes of the page's changes whose images do not fit into a message.
+	// Oversize lists the changes of the page whose images do not fit into a message, by index.
 	Oversize []int
 }
 
-// Number is the position at which the messages of a page begin: how many of the shard's changes
-// precede it, and their latest cell time.
+// Number is the position at which the messages of a page begin. It says how many of the shard's
+// changes precede them, and the latest cell time of these changes.
 type Number struct {
 	Before   uint64
 	CellTime time.Time
 }
 
-// NewPage numbers the changes of a page and makes their messages. The first dropped changes precede
-// the start: they are counted, but have no images.
+// NewPage numbers the changes of a page and makes their messages. The first changes of the page,
+// dropped in number, precede the start of the migration. They are counted, but have no images.
 func NewPage(o Origin, at Number, changes []cdc.Change, dropped int) (Page, error) {
 	p := Page{Open: make([]Message, 0, len(changes))}
 	for i, c := range changes {
@@ -63,9 +63,9 @@ type Published struct {
 	Failed error
 }
 
-// Publish makes one attempt to publish the open messages of a page. On an error the caller repeats
-// it with the same page: only messages that are not durable are sent again, in order (R2). It
-// returns nil when all are durable.
+// Publish makes one attempt to publish the open messages of a page. If Publish returns an error,
+// the caller must repeat it with the same page. Only messages that are not durable are sent again,
+// in order (R2). Publish returns nil if all messages are durable.
 func (p *Page) Publish(ctx context.Context, topic Topic) (done Published, err error) {
 	if len(p.Open) == 0 {
 		return Published{}, nil

@@ -22,7 +22,8 @@ import (
 
 // Only this file uses the client of Pub/Sub.
 
-// Bounds of the messages that the client has accepted but not confirmed, and of its batches.
+// These constants bound the messages that the client has accepted but not confirmed, and the
+// client's batches.
 const (
 	outstandingMessages = 10_000
 	outstandingBytes    = 64 << 20
@@ -32,8 +33,8 @@ const (
 	publishTimeout      = 30 * time.Second
 )
 
-// connect opens a client that tries each request once; the caller retries. The client's own retries
-// would end with an error about the deadline, without the service's message.
+// connect opens a client that tries each request once, because the caller retries. The client's own
+// retries would end with an error about the deadline, without the service's message.
 func connect(ctx context.Context, project string, o ...option.ClientOption) (*pubsub.Client, error) {
 	try := []gax.CallOption{gax.WithRetry(func() gax.Retryer { return once{} })}
 	return pubsub.NewClientWithConfig(ctx, project, &pubsub.ClientConfig{
@@ -44,7 +45,7 @@ func connect(ctx context.Context, project string, o ...option.ClientOption) (*pu
 	}, o...)
 }
 
-// once is a gax.Retryer that never retries.
+// once is a gax.Retryer that never retries a call.
 type once struct{}
 
 func (once) Retry(error) (time.Duration, bool) { return 0, false }
@@ -56,10 +57,10 @@ type PubSub struct {
 	name      string
 
 	mu   sync.Mutex
-	open map[string][]*pubsub.PublishResult // by key: messages whose outcome no call has seen
+	open map[string][]*pubsub.PublishResult // by key: messages whose outcomes no call has seen
 }
 
-// OpenTopic connects to a topic, projects/P/topics/T. Nothing is sent before the first call.
+// OpenTopic connects to a topic, projects/P/topics/T. It sends nothing before the first call.
 func OpenTopic(ctx context.Context, project, topic string, o ...option.ClientOption) (*PubSub, error) {
 	client, err := connect(ctx, project, o...)
 	if err != nil {
@@ -79,8 +80,9 @@ func OpenTopic(ctx context.Context, project, topic string, o ...option.ClientOpt
 
 // Publish implements Topic. The client puts messages of one key into one request, sends requests of
 // different keys concurrently, and blocks a key after a failure until it is resumed. Later messages
-// of a blocked key fail, so no message is sent out of order. A key is resumed once the outcomes of
-// all its messages are known. If that is after ctx has ended, the next call waits for it first.
+// of a blocked key fail, so no message is sent out of order. Publish resumes a key once the
+// outcomes of all its messages are known. If ctx ends before that, the next call waits for these
+// outcomes first.
 func (t *PubSub) Publish(ctx context.Context, messages []Message) (outcomes []error, blocked int) {
 	outcomes = make([]error, len(messages))
 	results := make([]*pubsub.PublishResult, len(messages))
@@ -118,8 +120,8 @@ func (t *PubSub) Publish(ctx context.Context, messages []Message) (outcomes []er
 	return outcomes, len(failed)
 }
 
-// clear waits until the outcomes of all earlier messages of a key are known, and resumes the key.
-// It reports whether they are.
+// clear waits until the outcomes of all earlier messages of a key are known, and then resumes the
+// key. It reports whether all outcomes are known.
 func (t *PubSub) clear(ctx context.Context, key string) bool {
 	t.mu.Lock()
 	open := slices.Clone(t.open[key])
@@ -144,7 +146,8 @@ func (t *PubSub) clear(ctx context.Context, key string) bool {
 
 // TopicFacts are facts about a topic from the service.
 type TopicFacts struct {
-	// Retention is how long the topic keeps messages, acknowledged or not; 0: it keeps none.
+	// Retention is how long the topic keeps messages, acknowledged or not. 0 means that it keeps
+	// none.
 	Retention time.Duration
 	// Transformed reports that the topic changes messages before they are delivered.
 	Transformed bool
@@ -166,7 +169,7 @@ func (t *PubSub) Close() error {
 	return t.client.Close()
 }
 
-// pullTime bounds a pull that finds no message. The service answers as soon as there is one.
+// pullTime bounds a pull that finds no message. The service answers as soon as it has a message.
 const pullTime = 5 * time.Second
 
 // PubSubscription is a subscription of Cloud Pub/Sub.
@@ -176,7 +179,7 @@ type PubSubscription struct {
 	wait   time.Duration // pullTime
 }
 
-// OpenSubscription connects to a subscription, projects/P/subscriptions/S. Nothing is sent before
+// OpenSubscription connects to a subscription, projects/P/subscriptions/S. It sends nothing before
 // the first call.
 func OpenSubscription(ctx context.Context, project, subscription string, o ...option.ClientOption) (*PubSubscription, error) {
 	client, err := connect(ctx, project, o...)
@@ -194,8 +197,8 @@ func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error
 	answer, err := s.client.SubscriptionAdminClient.Pull(limited, &pubsubpb.PullRequest{Subscription: s.name, MaxMessages: int32(most)},
 		gax.WithGRPCOptions(grpc.Peer(&sentTo)))
 	if err != nil {
-		// A pull that was not even sent does not show that there is no message. The server may end
-		// the pull at the deadline a moment before this process does.
+		// A pull that was never sent does not show whether the subscription has messages. The
+		// server may end the pull at the deadline a moment before this process does.
 		over := limited.Err() != nil || status.Code(err) == codes.DeadlineExceeded
 		if ctx.Err() == nil && over && sentTo.Addr != nil {
 			return nil, nil
@@ -223,9 +226,9 @@ func (s *PubSubscription) Extend(ctx context.Context, ids []string, by time.Dura
 	})
 }
 
-// inChunks makes requests for ids. The service refuses a request as a whole for one id that it
-// does not take any more, because it has expired for example. An id is passed over if it alone is
-// refused: its message comes again. If all of several are refused, that is an error.
+// inChunks makes requests for ids. The service may refuse a whole request because of one id, for
+// example because that id has expired. If an id is refused alone, inChunks skips it, because its
+// message will be delivered again. If all of several ids are refused, inChunks returns an error.
 func (s *PubSubscription) inChunks(ids []string, op string, request func(chunk []string) error) error {
 	for chunk := range slices.Chunk(ids, idsAtOnce) {
 		taken, err := halved(chunk, request)
@@ -236,8 +239,8 @@ func (s *PubSubscription) inChunks(ids []string, op string, request func(chunk [
 	return nil
 }
 
-// halved makes a request for ids, or for each half of them if it is refused. It returns how many
-// were taken, and the last refusal, or the error that ended it.
+// halved makes a request for ids. If the request is refused, it makes one for each half of the ids.
+// It returns how many ids were taken, and the last refusal or the error that ended it.
 func halved(ids []string, request func(ids []string) error) (taken int, err error) {
 	err = request(ids)
 	switch {
@@ -262,7 +265,8 @@ func refused(err error) bool {
 	return code == codes.InvalidArgument || code == codes.FailedPrecondition
 }
 
-// idsAtOnce bounds the ids in a request, of about 200 bytes each, so that it stays below 512 KiB.
+// idsAtOnce bounds the ids in one request. An id has about 200 bytes, so a request stays below 512
+// KiB.
 const idsAtOnce = 1000
 
 // Look reads the facts about the subscription. It fails with an Error of reason NotFound if there
@@ -320,7 +324,7 @@ func explain(op, name string, err error) error {
 	var paused pubsub.ErrPublishingPaused
 	switch {
 	case errors.As(err, &paused):
-		e.Code = "Paused" // after a failed message of its key
+		e.Code = "Paused" // an earlier message of the same key failed
 	case errors.Is(err, pubsub.ErrOversizedMessage):
 		e.Code, e.Reason = "Oversized", Refused
 	}

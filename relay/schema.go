@@ -7,6 +7,6 @@ import _ "embed"
 //go:embed message.schema.json
 var schema []byte
 
-// JSONSchema returns the JSON Schema (draft 2020-12) of a message's data: a CloudEvent whose data is
-// a Body.
+// JSONSchema returns the JSON Schema (draft 2020-12) of a message of a change: a CloudEvent whose
+// data is a Body.
 func JSONSchema() []byte { return schema }

@@ -9,19 +9,21 @@ import (
 type Delivery struct {
 	ID   string // identifies this delivery, to acknowledge it
 	Data []byte
-	// Attributes are those of the message, which its publisher chose.
+	// Attributes are the attributes that the publisher gave the message.
 	Attributes map[string]string
 	Attempt    int // number of the delivery attempt; 0 without a dead-letter policy
 }
 
-// Subscription delivers messages, each at least once, in any order. *PubSubscription implements it.
+// Subscription delivers messages. It delivers each message at least once, in any order.
+// *PubSubscription implements it.
 type Subscription interface {
-	// Pull returns up to most messages. It may wait for some, and return none.
+	// Pull returns no more than most messages. It may wait for messages, and may return none.
 	Pull(ctx context.Context, most int) ([]Delivery, error)
 	// Ack acknowledges deliveries. A message whose deadline has passed may nevertheless be
 	// delivered again.
 	Ack(ctx context.Context, ids []string) error
-	// Extend sets the deadlines of deliveries to by from now; 0 returns them for redelivery.
+	// Extend sets the deadlines of deliveries to the time by from now. If by is 0, the service
+	// delivers them again.
 	Extend(ctx context.Context, ids []string, by time.Duration) error
 }
 

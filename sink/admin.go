@@ -16,7 +16,8 @@ import (
 )
 
 // Admin checks tables, views and app profiles, and creates missing ones. It never alters existing
-// ones, and drops only families and views of replicator. Only Admin uses Bigtable's admin clients.
+// tables, views or profiles, and drops only replicator's own families and views. Only Admin uses
+// Bigtable's admin clients.
 type Admin struct {
 	in       Instance
 	emulator bool
@@ -58,7 +59,7 @@ func ConnectAdmin(ctx context.Context, in Instance, opts ...option.ClientOption)
 // Close closes the connections.
 func (a *Admin) Close() error { return errors.Join(a.tables.Close(), a.instance.Close()) }
 
-// Keep is a garbage collection rule in its simple forms; the zero value keeps everything.
+// Keep is a simple garbage collection rule. The zero value keeps everything.
 type Keep struct {
 	Versions int           // how many newest cells of a column are kept; 0: no such rule
 	Age      time.Duration // cells older than this may be collected; 0: no such rule
@@ -88,7 +89,8 @@ type FamilySpec struct {
 	// Keep is the rule with which the family is created. If Keep is the zero value, GC is the rule.
 	Keep Keep
 	GC   transform.GC
-	// Aggregate is the kind of aggregate of its cells. An existing family must have the same kind.
+	// Aggregate is the kind of aggregate that the family's cells have. An existing family must have
+	// the same kind.
 	Aggregate transform.Aggregate
 	// Check says how the rule of an existing family is checked.
 	Check Check
@@ -112,12 +114,13 @@ type TableSpec struct {
 	// SplitKeys are the keys at which a new table is split, ascending, so that a large load does
 	// not begin on one tablet.
 	SplitKeys []string
-	// View names an authorized view over the data families, so that its readers never see rows of
-	// removed items; empty for none.
+	// View names an authorized view over the data families, so that the view's readers never see
+	// rows of removed items. It is empty if no view is wanted.
 	View string
 }
 
-// TargetSpec returns the specification of a target table: the data families and replicator's two.
+// TargetSpec returns the specification of a target table: the data families, and replicator's two
+// families.
 func TargetSpec(table string, tombstoneAge time.Duration, dataFamilies ...string) TableSpec {
 	spec := TableSpec{Name: table}
 	for _, family := range dataFamilies {
@@ -159,7 +162,7 @@ const (
 	EatsVersions           // an age rule on versions or counters, which must live as long as their rows
 	WrongAge               // the rule of the tombstones' family differs from state.tombstone_age
 	WrongRule              // the rule differs from the declared one, so cells would expire at another time or list elements would be collected
-	WrongAggregate         // the family has another kind of aggregate, or one where none is configured, or none
+	WrongAggregate         // the family's kind of aggregate differs from the configured one; either may be none
 	CollectsItems          // an undeclared age rule collects cells of unchanged items; reported, but not an error
 )
 
@@ -192,12 +195,12 @@ func (e *SchemaError) Error() string {
 // Made lists the tables, families and views that Prepare created.
 type Made struct {
 	Tables   []string
-	Families []string // <table>:<family>, of tables that existed
+	Families []string // <table>:<family>, only of tables that existed before
 	Views    []string // <table>:<view>
 	// NoViews are the views that cannot be created, because the service does not support authorized
-	// views; emulators do not.
+	// views. Emulators do not support them.
 	NoViews []string // <table>:<view>
-	// Ageing are existing families with an undeclared age rule (CollectsItems).
+	// Ageing are existing families with an age rule that is not declared (CollectsItems).
 	Ageing []*SchemaError
 }
 
@@ -259,20 +262,20 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 	return a.prepareView(ctx, spec, create, made)
 }
 
-// Lacks lists the parts of its specification that a table lacks.
+// Lacks lists what a table lacks of its specification.
 type Lacks struct {
 	Table    bool         // the table does not exist
-	Families []FamilySpec // of a table that exists
-	View     bool         // set even if the table does not exist
+	Families []FamilySpec // missing families of a table that exists
+	View     bool         // the view is missing; set even if the table does not exist
 	NoViews  bool         // the service does not support authorized views, so none can be created
-	// Ageing are existing families with an undeclared age rule (CollectsItems).
+	// Ageing are existing families with an age rule that is not declared (CollectsItems).
 	Ageing []*SchemaError
 	// Protected reports that the service drops no family of the table, not even those of the fence.
 	Protected bool
 }
 
-// Lacks returns the parts of its specification that a table lacks. It changes nothing. The error
-// joins a *SchemaError for each existing but unfit family, or is the service's *Error.
+// Lacks returns what a table lacks of its specification. It changes nothing. The error joins a
+// *SchemaError for each existing but unfit family, or is the service's *Error.
 func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 	info, err := a.tables.TableInfo(ctx, spec.Name)
 	if status.Code(err) == codes.NotFound {
@@ -353,10 +356,10 @@ func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
 	return nil
 }
 
-// ageing returns a CollectsItems problem if the rule of an existing family is not checked but
-// collects cells by an undeclared age; otherwise nil. Cells of an unchanged item then vanish,
-// although its version says that they exist. The rule may be intended, so it is reported but not an
-// error.
+// ageing returns a CollectsItems problem if the rule of an existing family is not checked and
+// collects cells by an age that is not declared. Otherwise it returns nil. Cells of an unchanged
+// item then vanish, although the row's version says that they exist. The rule may be intended, so
+// it is reported but not an error.
 func (f FamilySpec) ageing(table string, info bigtable.FamilyInfo) []*SchemaError {
 	have := info.FullGCPolicy
 	if f.Check != Any || !agesNewest(have) || ruleOf(have).Same(ruleOf(f.policy())) {
@@ -365,8 +368,8 @@ func (f FamilySpec) ageing(table string, info bigtable.FamilyInfo) []*SchemaErro
 	return []*SchemaError{{Problem: CollectsItems, Table: table, Family: f.Name, Have: ruleText(have), Want: f.Rule()}}
 }
 
-// agesNewest reports whether a rule collects by age even the newest cell of a column, which rules
-// on the number of versions keep.
+// agesNewest reports whether a rule collects even the newest cell of a column by age. Rules on the
+// number of versions keep that cell.
 func agesNewest(policy bigtable.GCPolicy) bool {
 	switch p := policy.(type) {
 	case bigtable.MaxAgeGCPolicy:

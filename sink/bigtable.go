@@ -30,7 +30,7 @@ type Instance struct {
 }
 
 // Bigtable implements Table and Reader with the data client of Cloud Bigtable. Its method Records
-// returns a store of records.
+// returns the store of parked records.
 type Bigtable struct {
 	client *bigtable.Client
 	wire   *wire // for conditional writes
@@ -43,19 +43,19 @@ type Bigtable struct {
 // https://cloud.google.com/bigtable/quotas#limits-operations
 const maxMessageBytes = 1 << 28
 
-// alive closes a connection that has died silently, because the client does not. Otherwise a call
-// without a deadline would wait on it forever, and every later call would use the same connection.
-// It pings only while calls are in flight and nothing has arrived for a while, which is rare enough
-// for any server's policy on pings.
+// alive closes a connection that has died silently. The client itself does not close such a
+// connection. Otherwise a call without a deadline would wait on it forever, and every later call
+// would use the same connection. It pings only while calls are in flight and nothing has arrived
+// for a while. No server's policy forbids pings as rare as that.
 var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second})
 
 // Connect opens the data client with Application Default Credentials. It honours
-// BIGTABLE_EMULATOR_HOST, so a caller that must not use an emulator checks that variable before
-// (H67). A connection in opts takes precedence over the variable. Connect does not wait until the
-// service is reached; Ping does.
+// BIGTABLE_EMULATOR_HOST. A caller that must not use an emulator must check that variable first
+// (H67). A connection in opts takes precedence over the variable. Connect does not wait for an
+// answer of the service; Ping does.
 func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bigtable, error) {
-	// The session data plane and the client's own metrics would need more permissions than to read
-	// and write the tables.
+	// The session data plane and the client's own metrics would need permissions beyond reading and
+	// writing the tables.
 	config := bigtable.ClientConfig{
 		AppProfile: in.AppProfile, DisableSession: true, MetricsProvider: bigtable.NoopMetricsProvider{},
 	}
@@ -84,7 +84,8 @@ func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bi
 }
 
 // dialEmulator connects to the emulator that the environment names, or returns nil. The client
-// would dial it itself, but with gRPC's default message size, which a large item exceeds.
+// could dial the emulator itself, but only with gRPC's default message size. A large item exceeds
+// that size.
 func dialEmulator() (*grpc.ClientConn, error) {
 	host := os.Getenv("BIGTABLE_EMULATOR_HOST")
 	if host == "" {
@@ -104,8 +105,8 @@ func dialEmulator() (*grpc.ClientConn, error) {
 // Close closes the connections.
 func (b *Bigtable) Close() error { return errors.Join(b.wire.close(), b.client.Close()) }
 
-// ping is the only request that concerns just the instance. Bigtable's client also opens its
-// connections with it. Request and response name the instance and the app profile.
+// ping is the only request that names no table. Bigtable's client also opens its connections with
+// this request. The request and its response name the instance and the app profile.
 const ping = "PingAndWarm"
 
 // notOpened returns the error for an instance that could not be opened: *Error if the service
@@ -140,7 +141,7 @@ func (b *Bigtable) Open(table string) *bigtable.Table {
 	return t
 }
 
-// Apply implements Table. No layer below it retries a request.
+// Apply implements Table. No layer below Apply retries the request.
 func (b *Bigtable) Apply(ctx context.Context, r *Request) (applied bool, err error) {
 	refused, err := b.wire.apply(ctx, r)
 	if err != nil {
@@ -163,7 +164,7 @@ func (b *Bigtable) ReadRows(ctx context.Context, table string, r Range, f func(R
 	return classify("ReadRows", err)
 }
 
-// ReadMarks implements MarkReader. A cell that both filters pass is returned twice, once without
+// ReadMarks implements MarkReader. A cell that passes both filters is returned twice, once without
 // its value.
 func (b *Bigtable) ReadMarks(ctx context.Context, table string, r Range, unmarked bool, limit int, f func(Row) error) error {
 	filter := bigtable.InterleaveFilters(bigtable.ColumnRangeFilter(LiveFamily, "", ""), bigtable.ColumnRangeFilter(GoneFamily, "", ""))
@@ -243,7 +244,7 @@ func (b *Bigtable) Look(ctx context.Context, m *transform.RowMutation, before in
 // below are upper estimates. Source: https://cloud.google.com/bigtable/quotas#limits-operations
 const maxLookBytes = 19_000
 
-// lookFilter returns a filter that passes the cells that Look promises.
+// lookFilter returns a filter that passes the cells that Look must return.
 func lookFilter(m *transform.RowMutation, before int64) bigtable.Filter {
 	version := itemColumn(VersionColumn, m.Owner)
 	filters := []bigtable.Filter{only(LiveFamily, version), only(GoneFamily, version)}
@@ -265,8 +266,8 @@ func only(family, qualifier string) bigtable.Filter {
 func lookBytes(family, qualifier string) int { return len(family) + 2*len(qualifier) + 64 }
 
 // lookParts returns filters that pass the columns that a mutation owns. Version columns with long
-// keys may take most of the room in a filter. If the columns do not fit, it uses their families,
-// and if these do not fit, the whole row.
+// keys may take most of the room in a filter. If the columns do not fit, lookParts uses their
+// families. If the families do not fit, it uses the whole row.
 func lookParts(m *transform.RowMutation, room int) (parts []bigtable.Filter) {
 	families, columns, size := slices.Clone(m.Families), []transform.Column(nil), 0
 	for _, c := range m.Columns {
@@ -309,7 +310,7 @@ func rowRange(r Range) bigtable.RowRange {
 }
 
 // rowOf converts a row. Within a family, cells are sorted by qualifier and from newest to oldest. A
-// cell that two filters pass may occur twice.
+// cell that passes two filters may occur twice.
 func rowOf(row bigtable.Row) Row {
 	families := make([]string, 0, len(row))
 	for family := range row {
@@ -341,8 +342,8 @@ func (b *Bigtable) Records(stateTable string) Records {
 type records struct{ table *bigtable.Table }
 
 // Put uses a conditional mutation with the same write in both branches, because the client never
-// retries this kind of write by itself. It would retry a permanent error that asks for a retry
-// endlessly (H50).
+// retries such a write by itself. The client would retry other writes endlessly after a permanent
+// error that asks for a retry (H50).
 func (r records) Put(ctx context.Context, key string, data []byte) error {
 	set := bigtable.NewMutation()
 	set.Set(ParkedFamily, ParkedColumn, 0, data)

@@ -1,13 +1,13 @@
 // Package sink writes rows to Bigtable; parks items that it cannot write. A Writer sends each row
 // as one conditional request, with bounded concurrency.
 //
-// The guard (Guard) is the core. Every write is one CheckAndMutateRow. It does nothing if the row
+// Every write is one CheckAndMutateRow, which the guard builds (Guard). It does nothing if the row
 // already holds the same or a higher version, live or as a tombstone. Otherwise it replaces the
-// item's cells and the version, atomically. So every execution sets a row to the maximum of its
-// content and the request's. Maximum is associative, commutative and idempotent, so repeats, late
-// attempts, paused writers, replays and reordering do no harm.
+// item's cells and the version, atomically. So after every execution, the row holds the content
+// with the higher version: its own or the request's. This maximum is associative, commutative and
+// idempotent, so repeats, late attempts, paused writers, replays and reordering do no harm.
 //
-// Invariants, cited where the code keeps them:
+// Comments cite these invariants by number:
 //
 //	S1  A row's version never falls. The predicate sees all version cells, not only the latest.
 //	S2  Every request sets _cdc:v or _cdc_gone:v, so it is rejected as a whole once those families

@@ -16,7 +16,8 @@ const (
 	// Throttled: the request was not executed because capacity is lacking. Retry later, at a lower
 	// rate.
 	Throttled
-	// Denied: credentials or permissions are missing. A retry succeeds once they are fixed.
+	// Denied: credentials are missing or invalid, or permissions are missing. A retry succeeds once
+	// an operator has corrected them.
 	Denied
 	// Permanent: the target as a whole refuses, for example because a table or family is missing. A
 	// retry succeeds once the target is fixed. It is never a reason to park an item.
@@ -66,8 +67,8 @@ func Repeatable(err error) bool {
 }
 
 // ErrFenced is returned for a write of a generation below the table's, or to a table that an
-// operator or a cutover has halted. Nothing was written. The worker's view of the table is old, so
-// the shard must be leased again.
+// operator or a cutover has halted. Nothing was written. The worker's view of the table is
+// outdated, so the shard must be leased again.
 var ErrFenced = errors.New("the write is rejected, because the table's generation rose or the table is halted")
 
 // ErrParkedLimit is returned when more items are parked than Options.MaxParked allows. The records

@@ -14,8 +14,8 @@ type Families interface {
 	ListFamilies(ctx context.Context, table string) ([]string, error)
 	CreateFamily(ctx context.Context, table, family string) error
 	DropFamily(ctx context.Context, table, family string) error
-	// DropDelay returns how long after the acknowledgement of a drop requests that name the family
-	// may still be executed; 0: not at all.
+	// DropDelay returns how long requests that name a dropped family may still be executed. The
+	// time counts from the acknowledgement of the drop; 0 means not at all.
 	DropDelay() time.Duration
 }
 
@@ -32,9 +32,9 @@ func (a *Admin) ListFamilies(ctx context.Context, table string) ([]string, error
 	return names, nil
 }
 
-// CreateFamily implements Families. No cell of the fence outlives the request that sets it; the
-// rule only collects one that a defect left. The client makes one attempt, because a hidden retry
-// could recreate a family that was dropped meanwhile.
+// CreateFamily implements Families. No cell of the fence outlives the request that sets it. The
+// family's collection rule removes only cells that a defect has left behind. The client makes one
+// attempt, because a hidden retry could recreate a family that was dropped meanwhile.
 func (a *Admin) CreateFamily(ctx context.Context, table, family string) error {
 	spec := FamilySpec{Name: family, Keep: Keep{Versions: 1}}
 	return classifyControl("ModifyColumnFamilies", a.tables.CreateColumnFamilyWithConfig(ctx, table, family, spec.family()))
@@ -58,8 +58,8 @@ func (a *Admin) DropDelay() time.Duration {
 	return DefaultTimeout
 }
 
-// DropOwn drops any of replicator's families, from a table that is cut over. If the family no
-// longer exists, that is not an error.
+// DropOwn drops any of replicator's families from a table that is cut over. It is no error if the
+// family no longer exists.
 func (a *Admin) DropOwn(ctx context.Context, table, family string) error {
 	if !IsFence(family) && family != LiveFamily && family != GoneFamily {
 		return &Error{Op: "ModifyColumnFamilies", Reason: Permanent, Code: "InvalidArgument", Text: "only replicator's families may be dropped"}

@@ -13,22 +13,23 @@ import (
 	"time"
 )
 
-// The fence.
+// This file contains the fence.
 //
-// A write of a paused process, a late retry or a request that the network delayed may execute hours
-// later, and no deadline bounds that. So every write to a row of a target table first names a
-// family with a number. It sets a cell there and deletes it again. After that family is dropped,
-// every later request with its number is rejected as a whole. Witnesses and rows of the state table
-// are compared and set, and carry no stamp.
+// A write of a paused process, a late retry or a request that the network delayed may be executed
+// hours later. No deadline prevents that. So every write to a row of a target table first names a
+// family with a number. The write sets a cell in that family and deletes the cell again. After that
+// family is dropped, every later request with its number is rejected as a whole. Writes to
+// witnesses and to rows of the state table are compare-and-set requests and carry no stamp.
 //
-// The rule that makes this correct: a number is read *before* the right to write is proved, and
-// used only with that proof. A process that reads it afterwards may have lost the right in between,
-// and would write under a number that was published to keep it out. Prove ensures that order, and
-// only Prove makes Stamps that a fenced table accepts.
+// One rule makes the fence correct. A process must read a number *before* it proves its right to
+// write, and must use the number only with that proof. A process that reads the number after the
+// proof may have lost the right in between. It would then write under a number that was published
+// to keep it out. Prove ensures that order, and only Prove makes Stamps that a fenced table
+// accepts.
 //
-// Between the two the process records that it may write under the number (Gate). A cutover first
-// halts the tables and then lists these records. So a process that is not listed reads the halt, and
-// has no right.
+// Between reading the number and proving the right, the process records that it may write under the
+// number (Gate). A cutover first halts the tables and then lists these records. So a process that
+// is missing in the list will still read the halt, and then has no right to write.
 
 // FencePrefix begins the names of the fence's families.
 const FencePrefix = OwnPrefix + "_w"
@@ -87,7 +88,7 @@ type Mark struct {
 	// Family is the family of the published number; "" if none was published yet.
 	Family string
 	Number uint64
-	// Withheld reports that no fence can be kept. Then requests carry no stamp.
+	// Withheld reports that no fence can be raised. Then requests carry no stamp.
 	Withheld bool
 }
 
@@ -103,12 +104,12 @@ type Stamps struct {
 	unfenced bool
 }
 
-// Prove reads the marks of target tables, records in the gate that the process may write under them,
-// and then calls right to prove a right to write to them. For a lease, right writes its row, which
-// shows that the lease is still held. For work without a lease, it checks that generation and
-// mapping are unchanged. In both cases it reads whether the tables are halted. Right must read or
-// write the ledger when it is called. Prove returns its error unchanged, and ErrNoFence if a table
-// has no number yet.
+// Prove reads the marks of target tables and records in the gate that the process may write under
+// them. Then it calls right to prove the right to write to these tables. For a lease, right must
+// write the lease's row, which shows that the lease is still held. For work without a lease, right
+// must check that generation and mapping are unchanged. In both cases right must also read whether
+// the tables are halted. Right must read or write the ledger during the call. Prove returns the
+// error of right unchanged. It returns ErrNoFence if a table has no number yet.
 func Prove(ctx context.Context, gate *Gate, tables []string, read Marks, right func(ctx context.Context) error) (Stamps, error) {
 	s := Stamps{marks: map[string]Mark{}, read: read, gate: gate}
 	for _, table := range tables {
@@ -139,12 +140,12 @@ func Unfenced() Stamps { return Stamps{unfenced: true} }
 // The errors of the fence. No retry fixes them by itself.
 var (
 	// ErrNoFence: the table's coordinator has not published a number yet. No process writes before
-	// that.
+	// a number is published.
 	ErrNoFence = errors.New("no fence number is published yet")
 	// ErrRefenced: a higher number was published since the right to write was proved. The right
 	// must be proved again before any write.
 	ErrRefenced = errors.New("the fence number rose, so the worker must prove its lease again")
-	// ErrUnproved: a write without a proof, which is an error of the caller.
+	// ErrUnproved: a write without a proof, which is a mistake of the caller.
 	ErrUnproved = errors.New("a write without a proof of its lease")
 )
 
@@ -162,8 +163,7 @@ func (s Stamps) Outdated(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Below reports whether a mark in marks, which are by table, is newer than the stamps' mark of the
-// same table.
+// Below reports whether marks has a newer mark for a table than the stamps have. Marks is by table.
 func (s Stamps) Below(marks map[string]Mark) bool {
 	for table, was := range s.marks {
 		if now, known := marks[table]; known && was.isBelow(now) {
@@ -178,9 +178,9 @@ func (m Mark) isBelow(now Mark) bool { return now.Number > m.Number || now.Withh
 // fenceColumn is the only column of a fence's family. No row keeps a cell there.
 const fenceColumn = "f"
 
-// stamp puts the fence's operations before all others. Setting the cell comes first: some
-// implementations execute operations that precede one with an unknown family, and accept deletes in
-// unknown families.
+// stamp puts the fence's operations before all others. Setting the cell comes first for two
+// reasons. Some implementations execute operations that precede one with an unknown family. Some
+// accept deletes in unknown families.
 func (s Stamps) stamp(r *Request) error {
 	mark, proved := s.marks[r.Table]
 	switch {
@@ -206,7 +206,7 @@ func (s Stamps) size(table string) int64 {
 }
 
 // apply stamps a request and sends it. All requests of this package to a Table go through it; a
-// test checks that. So the gate counts all of them here.
+// test checks that. So this method can count every request in the gate.
 func (s Stamps) apply(ctx context.Context, table Table, r Request) (applied bool, err error) {
 	if err := s.stamp(&r); err != nil {
 		return false, err
@@ -223,8 +223,8 @@ func (s Stamps) apply(ctx context.Context, table Table, r Request) (applied bool
 }
 
 // refenced returns ErrRefenced if the fence may be the cause of an error: the table refuses as a
-// whole, and its mark has changed. Otherwise it returns the error. The service does not say which
-// family is missing.
+// whole, and its mark has changed. Otherwise it returns the error. The mark shows this, because the
+// service does not say which family is missing.
 func (s Stamps) refenced(ctx context.Context, failed error) error {
 	if !Is(failed, Permanent) {
 		return failed

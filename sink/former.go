@@ -16,7 +16,7 @@ type Former struct {
 	Families map[string][]string
 }
 
-// claim returns the mapping's claim on a row, without missing families.
+// claim returns the mapping's claim on a row, without families that do not exist.
 func (f Former) claim(table, row string, keys attribute.Item, shared bool) (transform.RowMutation, bool) {
 	claim, ok := f.Mapping.Claim(table, row, keys, shared)
 	if ok && f.Families != nil {
@@ -25,7 +25,7 @@ func (f Former) claim(table, row string, keys attribute.Item, shared bool) (tran
 	return claim, ok
 }
 
-// existing returns the families, and the columns whose families, are in there.
+// existing returns those of the families and columns that exist. There lists the existing families.
 func existing(there, families []string, columns []transform.Column) ([]string, []transform.Column) {
 	missing := func(family string) bool { return !slices.Contains(there, family) }
 	return slices.DeleteFunc(slices.Clone(families), missing),
@@ -33,11 +33,11 @@ func existing(there, families []string, columns []transform.Column) ([]string, [
 }
 
 // Inherit makes a batch also delete cells that former mappings may have in its rows. Every write of
-// the stream, a load, a sweep or a repair needs this until the sweep is done. A row of the present
-// generation is never a suspect, regardless of its cells (H102). In a row that can hold only this
-// item, it deletes all cells of former mappings, regardless of which items they belonged to.
-// Contested are the mappings some of whose cells were left, because other items may now have cells
-// there.
+// the stream, a load, a sweep or a repair needs this until the sweep is done. A sweep does not
+// examine a row of the present generation, even if the row has cells of former mappings (H102). In
+// a row that can hold only this item, Inherit deletes all cells of former mappings, regardless of
+// the items to which they belonged. Contested lists the former mappings that leave cells behind,
+// because other items may now have cells in the same places.
 func Inherit(m *transform.Mapping, former []Former, b *transform.Batch) (contested []*transform.Mapping) {
 	if len(former) == 0 {
 		return nil
@@ -58,7 +58,7 @@ func inherit(m *transform.Mapping, former []Former, row *transform.RowMutation) 
 		return nil
 	}
 	for _, f := range former {
-		var keys attribute.Item // nil: of any item
+		var keys attribute.Item // nil means any item
 		if row.Owner != "" {
 			var ok bool
 			if keys, ok = f.Mapping.ParseItemKey(row.Item); !ok {
@@ -106,7 +106,7 @@ func takeOver(former []Former, row *transform.RowMutation) {
 }
 
 // soleClaim returns the suspect for a row in which the present mapping has only one version. The
-// suspect's items are the candidates to which any mapping gives the row. The claim covers that
+// suspect's items are the candidates that any mapping maps to the row. The claim covers that
 // version and all other cells of replicator in the row.
 func (s Sweeping) soleClaim(row string, candidates []attribute.Item, sole string) (Suspect, bool) {
 	claim := transform.RowMutation{Item: sole, Table: s.Table, Row: row, Owner: sole, Remove: true, Keep: s.Mapping.KeepsVersions()}
@@ -142,9 +142,9 @@ func (s Sweeping) soleClaim(row string, candidates []attribute.Item, sole string
 	return suspect, true
 }
 
-// Disinherit removes missing families and rows of missing former tables from a batch, because a
-// request that names one fails as a whole. Families are the present families by table; tables that
-// are not in it are left unchanged.
+// Disinherit removes missing families from a batch, and rows of former tables that are missing. A
+// request that names a missing family or table fails as a whole. Families are the present families
+// by table. Tables that have no entry there are left unchanged.
 func Disinherit(m *transform.Mapping, families map[string][]string, b *transform.Batch) {
 	tables := m.Tables()
 	for i := range b.Rows {

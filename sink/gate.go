@@ -6,16 +6,17 @@ import (
 	"sync"
 )
 
-// The gate.
+// This file contains the gate.
 //
 // A cutover hands the target over to the application only if no request of any process can be
 // executed afterwards. Each process has one gate. It counts the requests of the process that are in
-// flight, and it remembers those that never got a definite answer. They may be executed at any
-// later time. A cutover closes the gate. Then the process sends nothing more, and its count falls
-// to zero.
+// flight, and it remembers requests that never got a definite answer. A request without a definite
+// answer may be executed at any later time. A cutover closes the gate. Then the process stops
+// sending requests, and its count falls to zero.
 //
-// The rule that makes this correct: a request is counted before it looks at the gate. Otherwise the
-// gate could be found at zero between the two.
+// One rule makes this correct: a request must be counted before it looks at the gate. Otherwise a
+// cutover could read a count of zero after the request has passed the gate and before it is
+// counted.
 
 // Gate counts the requests of one process by target table. Every proof of a right to write passes
 // through it (Prove). Many tasks may use it concurrently.
@@ -37,16 +38,17 @@ type traffic struct {
 type Traffic struct {
 	// InFlight reports that a request has no answer yet.
 	InFlight bool
-	// Doubt is the highest number of the fence under which a request never got a definite answer; 0:
-	// none. A repetition that was answered changes nothing: the first request may still be executed.
+	// Doubt is the highest number of the fence under which a request never got a definite answer;
+	// 0: none. An answer to a repetition of that request does not help, because the first request
+	// may still be executed.
 	Doubt uint64
-	// Unfenced reports such a request without a number, because the fence is withheld.
+	// Unfenced reports that such a request had no number, because the fence is withheld.
 	Unfenced bool
 }
 
-// NewGate returns the gate of a process. Record must make durable that the process may write under
-// these marks, by target table, before it returns. It is called for each proof, before the proof
-// reads whether the tables are halted.
+// NewGate returns the gate of a process. Record must durably store, before it returns, that the
+// process may write under these marks. The marks are by target table. Each proof calls Record
+// before it reads whether the tables are halted.
 func NewGate(record func(ctx context.Context, marks map[string]Mark) error) *Gate {
 	return &Gate{record: record, closed: map[string]bool{}, tables: map[string]*traffic{}}
 }
@@ -57,7 +59,8 @@ func ApplicationGate() *Gate {
 	return NewGate(func(context.Context, map[string]Mark) error { return nil })
 }
 
-// Close makes the process send nothing more to target tables. Requests in flight are not affected.
+// Close stops the process from sending requests to target tables. Requests in flight are not
+// affected.
 func (g *Gate) Close(tables ...string) { g.set(tables, true) }
 
 // Open lets the process send requests to target tables again.
@@ -84,8 +87,8 @@ func (g *Gate) Traffic(table string) Traffic {
 	return t
 }
 
-// enter counts a request that is about to be sent. It returns ErrFenced if the gate is closed; then
-// nothing may be sent.
+// enter counts a request that is about to be sent. It returns ErrFenced if the gate is closed. Then
+// the caller must not send the request.
 func (g *Gate) enter(table string) error {
 	if g == nil {
 		return nil

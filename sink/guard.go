@@ -14,8 +14,8 @@ const (
 )
 
 // OriginColumn of LiveFamily names the source table and the item of a row whose key does not show
-// them. Where several items share a row, each has its own version and origin columns: the column's
-// name, a colon and the item's key.
+// them. If several items share a row, each has its own version and origin columns. Such a column's
+// name is the usual name, a colon and the item's key.
 const OriginColumn = "k"
 
 // itemColumn returns the version or origin column of an item: the row's column if owner is empty,
@@ -30,14 +30,14 @@ func itemColumn(column, owner string) string {
 // ServerTime as a timestamp makes the server set the cell's timestamp.
 const ServerTime int64 = -1
 
-// liveTime is the constant timestamp of live versions: a clock that once ran ahead must not hide a
-// newer version (H43). A write with the same timestamp overwrites, so garbage collection never has
-// several cells to choose from (H28).
+// liveTime is the timestamp of all live versions. It is constant, because a clock that once ran
+// ahead must not hide a newer version (H43). A write with the same timestamp overwrites, so garbage
+// collection never has several cells to choose from (H28).
 const liveTime int64 = 0
 
 var guardFamilies = []string{LiveFamily, GoneFamily}
 
-// Request is one conditional write of one row. If Refuse holds, nothing happens; otherwise all Ops
+// Request is one conditional write of one row. If Refuse holds, nothing happens. Otherwise all Ops
 // are executed in order, atomically.
 type Request struct {
 	Table  string
@@ -46,14 +46,14 @@ type Request struct {
 	Ops    []Op
 }
 
-// Predicate holds if any cell of any age in the named column of any of the families has a value of
-// at least AtLeast, compared as bytes.
+// Predicate holds if one of the families has a cell of at least AtLeast in the named column,
+// compared as bytes. Cells of any age count.
 type Predicate struct {
 	Families  []string
 	Qualifier string
 	AtLeast   transform.Version
-	// Exactly reverses the predicate: the request is executed only if a cell has exactly the value
-	// AtLeast. It is the compare-and-set of Mend, the only write that may lower a row's version.
+	// With Exactly, the request is executed only if a cell has exactly the value AtLeast. This is
+	// the compare-and-set of Mend, the only write that may lower a row's version.
 	Exactly bool
 }
 
@@ -90,11 +90,12 @@ const (
 // early collection.
 //
 // A timestamped put or remove is the first of the two writes of a change while the application also
-// writes the target. It deletes only cells in columns that an old image names, and of these only
-// cells that are not younger than the record.
+// writes the target. It deletes only cells in columns that an old image names, and only cells that
+// are not younger than the record.
 //
-// Where several items share a row, each has its own version column, and the predicate checks only
-// that. So they neither refuse nor delete each other.
+// If several items share a row, each item has its own version column, and the predicate checks only
+// that column. So a write of one item is neither refused because of another item nor deletes cells
+// of another item.
 func Guard(m transform.RowMutation) Request {
 	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.InheritedFamilies)+len(m.InheritedColumns)+len(m.Named)+len(m.Cells)+4)
 	ops = deletions(ops, m)

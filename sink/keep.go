@@ -8,28 +8,28 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A put that keeps older cells.
+// This file builds puts that keep older cells.
 //
-// The deletes of such a put depend on the row. A column that the new image lacks is deleted as a
-// whole, and Bigtable has no request for "all columns except these". So the row is read first, and
-// the request fits only the row that was read. Any higher version refuses the request. This is a
-// compare-and-set, because every write raises the version (S1). The version read is below the
-// put's, so this request refuses everything that the guard refuses, and each execution still sets
-// the row to the maximum. After a refused request the row is read again; then the put is stale or a
-// new request is made.
+// The deletes of such a put depend on the content of the row. A column that the new image lacks is
+// deleted as a whole, and Bigtable has no request for "all columns except these". So the row is
+// read first, and the request fits only the row that was read. Any higher version makes the row
+// refuse the request. This is a compare-and-set, because every write raises the version (S1). The
+// version read is below the put's. So the row refuses this request whenever it would refuse the
+// guard's, and each execution still sets the row to the maximum. After a refusal the row is read
+// again. Then either the put is stale, or a new request is made.
 //
 // In each column of the image, cells at or after the time of the put are deleted. They come from a
 // load that read the item after the change, or from another change in the same second. Then the
 // value is set, unless the newest remaining cell holds it already. So a column has one cell for
-// each value that the attribute has had since it last appeared, at the time when it got that value.
-// Cells before the beginning of a column, row or generation are deleted. No cell can express that
-// there was no value, and values across a gap are unknown.
+// each value that the attribute has had since it last appeared. Each cell has the time at which the
+// attribute got the value. Cells before the beginning of a column, row or generation are deleted.
+// No cell can express that there was no value, and values across a gap are unknown.
 
 // Looker reads the part of a row that a put which keeps older cells needs.
 type Looker interface {
 	// Look reads the row of a mutation. It returns all cells of the item's version columns. Of each
-	// column that the mutation owns, it returns at least the newest cell and the newest before the
-	// given time in microseconds. It may return more cells. Errors are *Error.
+	// column that the mutation owns, it returns at least the newest cell, and the newest cell
+	// before the given time in microseconds. It may return more cells. Errors are *Error.
 	Look(ctx context.Context, m *transform.RowMutation, before int64) (Row, error)
 }
 
@@ -144,7 +144,7 @@ type keeping struct {
 // run is the history of a column since it last appeared.
 type run struct {
 	from   int64 // time of its first cell
-	begins int   // the index of the image with which it begins
+	begins int   // the index of the image with which the run begins
 	last   int   // the index of the last image that has the column
 	cells  []transform.Cell
 }
@@ -166,10 +166,11 @@ func (k *keeping) look(seen Row, m transform.RowMutation) {
 	}
 }
 
-// doubt prepares for cells that the stream may contradict: those of a load or a repair. A load's or
-// repair's read may already include changes that the stream delivers later, so its cells may show
-// values too early. The item's image before the first change decides. A cell with another value is
-// deleted and, for a load, all cells before it too.
+// doubt prepares for cells that the stream may contradict: cells that a load or a repair wrote. A
+// load or a repair may have read changes that the stream delivers later, so its cells may show
+// values too early. The item's image before the first change of the page decides. A cell with
+// another value than this image is deleted. If a load wrote the row, all earlier cells of the
+// column are deleted too.
 func (k *keeping) doubt(held transform.Version, m transform.RowMutation) {
 	k.loaded = held.Hop() == transform.LoadHop
 	if !k.loaded && held.Count() <= transform.CountExact {

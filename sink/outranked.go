@@ -8,16 +8,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Where the application ranks its writes by a number in the item (transform.Rank), the number takes
-// precedence over the position in the stream. A number may restart, for example when an item is
-// removed, and recreated by a server whose clock is behind. Then the row refuses the stream's newer
-// record because of the older one's higher number, and would be wrong permanently (H87). The
-// service does not say which version refused a request, so the row's version is read once after a
-// refusal.
+// An application may rank its writes by a number in the item (transform.Rank). This number takes
+// precedence over the position in the stream. A number may restart, for example if an item is
+// removed and then recreated by a server whose clock is behind. Then the row refuses the stream's
+// newer record because the older record has a higher number. The row would stay wrong permanently
+// (H87). The service does not say which version refused a request, so the row's version is read
+// once after a refusal.
 //
-// In that case the stream judges. The change is written at the number of the row and at its own
-// position, which is later. So no version falls (S1). Late attempts of the item's earlier changes
-// are refused. They may have been raised to another number, but the row has held that number.
+// In that case the position in the stream decides. The change is written at the number of the row
+// and at its own position, which is later. So no version falls (S1). Late attempts of the item's
+// earlier changes are still refused. An earlier change may have been raised to another number, but
+// the row has already held that number.
 
 // outranked returns the version that a row holds after it refused a mutation. It returns "" if the
 // mutation has no rank.
@@ -60,13 +61,14 @@ func overtaken(refused, held transform.Version) bool {
 
 // raised returns the version at which a row takes a change that it refused because of a higher
 // number at an earlier position. It returns "" if the change must not be written. Removes are
-// raised too: otherwise a late put of the removed item, which was raised, would win.
+// raised too. Otherwise a late put of the removed item that was raised would win.
 //
-// A later generation reads changes again that an earlier one has applied, so the position of a
+// A generation may read changes again that an earlier generation has applied. So the position of a
 // change proves nothing about a row of an earlier generation. Such a change is parked, and the row
-// keeps its image, until later changes or the load of the generation follow. The image of a load is
-// later than every earlier generation. It is raised over removed items only. The number of an image
-// may be its own, and then changes older than the load would be taken for later ones.
+// keeps its image. Later changes or the load of the generation then correct the row. A load's image
+// is later than every row of an earlier generation. It is raised only if the row is the tombstone
+// of a removed item. A live row may hold the image's own number. If the image were raised over it,
+// changes older than the load would seem later than the load.
 func raised(refused, held transform.Version) transform.Version {
 	certain := refused.Generation() == held.Generation()
 	if refused.Hop() == transform.LoadHop {
@@ -78,8 +80,9 @@ func raised(refused, held transform.Version) transform.Version {
 	return held.Rank().At(refused)
 }
 
-// judge decides about a row that took a change, or refused it. If it returns true, the change must
-// be sent again, at the version that the row has now. Other changes that fell are parked.
+// judge decides what happens after a row has taken or refused a change. If it returns true, the
+// change must be sent again at the version that the row has now. Other changes for which Fell is
+// true are parked.
 func (w *Writer) judge(b *transform.Batch, row *transform.RowMutation, held transform.Version) (again bool, err error) {
 	if !Fell(row.Version, held) {
 		return false, nil

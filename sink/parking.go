@@ -29,7 +29,7 @@ type ParkingLot interface {
 
 // Records is a small store of keyed records, for example in the state table. Errors are *Error.
 type Records interface {
-	// Put stores a record. It overwrites an existing one.
+	// Put stores a record. It overwrites an existing record with the same key.
 	Put(ctx context.Context, key string, data []byte) error
 	// Delete removes a record, if there is one.
 	Delete(ctx context.Context, key string) error
@@ -170,7 +170,7 @@ func (p *Parking) list(ctx context.Context, prefix string, f func(Ref, transform
 	})
 }
 
-// scan calls f for each record. For a record that cannot be read it passes the reason.
+// scan calls f for each record. For a record that cannot be read, it passes the reason to f.
 func (p *Parking) scan(ctx context.Context, prefix string, f func(ref Ref, record transform.Parked, unreadable error) error) error {
 	return p.records.Scan(ctx, prefix, false, func(key string, data []byte) error {
 		ref := Ref(strings.TrimPrefix(key, p.prefix))
@@ -233,12 +233,12 @@ func (p *Parking) Supersede(ctx context.Context, source, item string, by transfo
 	return err
 }
 
-// Resolve deletes the parked records of a mapping's table that are healed. Images are whole, so
-// once the rows of a parked item hold higher versions, live or as tombstones, no part of the parked
-// change is missing. If a later change of the item is parked too, the older record is deleted as
-// well, but it does not count as resolved, because the item stays parked. Resolve returns how many
-// records are resolved and how many are left. An error of one record does not stop it from checking
-// the others.
+// Resolve deletes the parked records of a mapping's table that are healed. An image is a whole
+// item. So if the rows of a parked item hold higher versions, live or as tombstones, no part of the
+// parked change is missing. If a later change of the item is parked too, the older record is
+// deleted as well, but it does not count as resolved, because the item stays parked. Resolve
+// returns how many records are resolved and how many are left. An error of one record does not keep
+// Resolve from checking the other records.
 func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker) (resolved, left int, err error) {
 	note := func(e error) {
 		if err == nil {
@@ -257,8 +257,8 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 		}
 		ok, failed := isHealed(ctx, m, rows, record)
 		note(failed)
-		// Records of one item are sorted by version, in which the application's number comes first.
-		// So the later change is the one with the later position.
+		// The sort order of the records is not the order of the changes, because versions compare
+		// the application's number first. Compare positions to find the later change.
 		position, same := record.Version.Position(), item == ref.item()
 		older := same && position < at
 		switch {
@@ -292,18 +292,18 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 	return resolved, left - resolved - remove(superseded), err
 }
 
-// isHealed reads the rows to which the images of a parked change map. A later change or a repair of
-// the item leaves or writes one of these rows. A change is repeated until it is in all its rows,
-// but an interrupted repair is not repeated. So a row that still lacks the parked image keeps the
-// record. A record without any row is not healed here: the batch of the item's next change
-// supersedes it.
+// isHealed reads the rows to which the images of a parked change map. Every later change or repair
+// of the item writes at least one of these rows, live or as a tombstone. A change is repeated until
+// it is in all its rows, but an interrupted repair is not repeated. So a row that still lacks the
+// parked image keeps the record from being healed. A record without any row is not healed here: the
+// batch of the item's next change supersedes it.
 func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record transform.Parked) (bool, error) {
 	// A row that cannot be read must not delay the check of other records.
 	ctx, cancel := task.WithTimeout(ctx, DefaultTimeout)
 	defer cancel()
 	newer := false
-	// A row that is above the record only by the application's number precedes it or does not come
-	// from the stream.
+	// A row may be above the record only by the application's number. Then it holds an earlier
+	// change, or a write that is not from the stream.
 	above := func(v transform.Version) bool { return v > record.Version && v.Position() > record.Version.Position() }
 	wanted := Removals(m, record.Change.Keys, []attribute.Item{record.Change.New})
 	for _, at := range Removals(m, record.Change.Keys, []attribute.Item{record.Change.Old, record.Change.New}) {
@@ -325,9 +325,9 @@ func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record tra
 }
 
 // sameRead reports whether a tombstone may belong to the same item that a load parked. A load
-// empties the item's rows first. If it is interrupted there, it reads the item again, perhaps on a
-// host with another clock. Only the stream or a later load shows that the item was removed or
-// moved.
+// empties the item's rows first. If the load is interrupted after that, it reads the item again,
+// perhaps on a host with another clock. Only the stream or a later load shows that the item was
+// removed or moved.
 func sameRead(tombstone, parked transform.Version) bool {
 	return tombstone.Hop() == transform.LoadHop && parked.Hop() == transform.LoadHop && tombstone.Generation() == parked.Generation()
 }

@@ -15,7 +15,7 @@ import (
 type Profile struct {
 	// Cluster is the cluster to which requests are routed; empty if unknown.
 	Cluster string
-	// Note says why a fact is unknown, for the operator; empty if all are known.
+	// Note says why a fact is unknown, for the operator. It is empty if all facts are known.
 	Note string
 }
 
@@ -77,7 +77,7 @@ func judgeProfile(p *adminpb.AppProfile, instance, name string) (Profile, error)
 }
 
 // CreateProfile creates the missing app profile, with single-cluster routing and single-row
-// transactions. If another process has created it meanwhile, that is not an error; Profile checks
+// transactions. It is no error if another process has created the profile meanwhile. Profile checks
 // the result.
 func (a *Admin) CreateProfile(ctx context.Context, cluster string) error {
 	_, err := a.instance.CreateAppProfile(ctx, bigtable.ProfileConf{
@@ -99,8 +99,8 @@ type Cluster struct {
 	HDD             bool
 }
 
-// Clusters lists the clusters of the instance. If they are unknown, as on emulators or without the
-// permission, it returns a note instead.
+// Clusters lists the clusters of the instance. If the clusters are unknown, as on emulators or
+// without the permission, it returns a note instead.
 func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, err error) {
 	infos, err := a.instance.Clusters(ctx, a.in.Instance)
 	var partial bigtable.ErrPartiallyUnavailable
@@ -131,8 +131,8 @@ func (a *Admin) Replicate(ctx context.Context, table string) error {
 }
 
 // Permissions returns which of the given permissions the identity has on the instance. It changes
-// nothing and needs no permission itself. If they are unknown, as on emulators, it returns a note
-// instead.
+// nothing and needs no permission itself. If the permissions are unknown, as on emulators, it
+// returns a note instead.
 func (a *Admin) Permissions(ctx context.Context, wanted []string) (has []string, note string, err error) {
 	has, err = a.instance.InstanceIAM(a.in.Instance).TestPermissions(ctx, wanted)
 	switch status.Code(err) {

@@ -8,18 +8,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Requests that the target refuses permanently.
+// This file handles requests that the target refuses permanently.
 //
-// A permanent refusal may concern one row: its content, or its size beyond Bigtable's limit. Such a
-// row is parked. Or it concerns the table: then no row is parked, and the batch waits until an
-// operator fixes the table. The error's code does not distinguish the two. So after a rejected put
-// the Writer sends a remove, which contains no data of the item. If that is refused too, or a
-// request is refused for the state of the row, the Writer probes the table with a request for
-// another row.
+// A permanent refusal may concern one row, because of its content or because its size exceeds
+// Bigtable's limit. Such a row is parked. A refusal may also concern the table. Then no row is
+// parked, and the batch waits until an operator fixes the table. The error's code does not
+// distinguish these two cases. So after a rejected put the Writer sends a remove, which contains no
+// data of the item. If the remove is refused too, or if a request is refused for the state of the
+// row, the Writer probes the table with a request for another row.
 
-// lasting reports whether the same request will be refused again, whether for the row or for the
-// table. A missing table or family is not included, because then the target takes no other row
-// either.
+// lasting reports whether the same request will be refused again, because of the row or because of
+// the table. It returns false for a missing table or family, because then the target takes no other
+// row either.
 func lasting(err error) bool {
 	return Is(err, Rejected) || Is(err, Permanent) && asError(err).Code == "FailedPrecondition"
 }
@@ -32,9 +32,9 @@ type refusals struct {
 	healthy map[string]bool         // whether the table took another row, by table and families
 }
 
-// settle decides about a row of the batch that is not durable. Failed is its error, nil if it was
-// not sent. Done reports that the row needs no further request. The returned error is nil if settle
-// has handled failed.
+// settle decides what happens to a row of the batch that is not durable. Failed is the row's error,
+// or nil if the row was not sent. Done reports that the row needs no further request. The returned
+// error is nil if settle has handled failed.
 func (r *refusals) settle(ctx context.Context, b *transform.Batch, i int, failed error) (done bool, err error) {
 	row := &b.Rows[i]
 	switch {
@@ -60,7 +60,7 @@ func (r *refusals) putAside(b *transform.Batch, i int, failed error) error {
 	return err
 }
 
-// restore turns a remove back into the original put: the target refuses every request, so the item
+// restore turns a remove back into the original put. The target refuses every request, so the item
 // is not the cause.
 func (r *refusals) restore(b *transform.Batch, i int) {
 	row := &b.Rows[i]
@@ -92,7 +92,7 @@ func (r *refusals) leave(b *transform.Batch, row *transform.RowMutation, failed 
 }
 
 // parkedOf returns the index in b.Parked of the record of a row's change; negative if there is
-// none. The row's number may have been raised since.
+// none. The number of the row's version may have been raised since then.
 func parkedOf(b *transform.Batch, row *transform.RowMutation) int {
 	return slices.IndexFunc(b.Parked, func(p transform.Parked) bool {
 		return p.Key == row.Item && p.Version.Position() == row.Version.Position()

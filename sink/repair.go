@@ -15,40 +15,42 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A repair writes an item's present image to the rows that should hold it, without a stream record
-// to rank it by.
+// A repair writes an item's present image to the rows that should hold it. No stream record ranks
+// this write.
 //
 // The row is read first, then the item, strongly consistently. So the image includes every change
-// up to the version read, and every change that it does not include has, or will have, a higher
-// version. The image is written at the version read, with its count raised by one, if the row still
-// holds exactly that version. No version lies between the two, and a version never falls (S1), so
-// the guard at the raised count is this compare-and-set. A change of the stream that arrives in
-// between wins, whichever write comes first.
+// up to the version read. Every change that it lacks has, or will have, a higher version. The image
+// is written at the version read, with its count raised by one, if the row still holds exactly that
+// version. No version lies between the version read and the raised count, and a version never falls
+// (S1). So the guard at the raised count is this compare-and-set. A change of the stream that
+// arrives in between wins, in whichever order the two writes are executed.
 //
-// A row without a version gets the version of a load at the moment before the item was read, if it
-// still has no version then. The generation must admit such an image (checkpoint.Admissible).
+// A row without a version gets the version of a load that read just before the item was read. The
+// write requires that the row still has no version. The generation must admit such an image
+// (checkpoint.Admissible).
 //
-// A repair is the only write that takes its version from the row. So it would outrank rows that
-// another mapping wrote for the item, and the load that writes them again. Another mapping begins a
-// new generation, so a repair leaves rows of generations later than the one in which its mapping
-// was known to be valid.
+// A repair is the only write that takes its version from the row. So it could outrank rows that
+// another mapping wrote for the item, and the load that rewrites those rows. Another mapping begins
+// a new generation. So a repair leaves rows whose generation is later than the last one in which
+// its own mapping was known to be valid.
 //
 // Wanted and transform.Sweep decide what the rows of an item should hold, for retries, comparisons
-// and sweeps. A sweep writes at its own generation; the others write at the version that they read.
+// and sweeps. A sweep writes at its own generation. Retries and comparisons write at the version
+// that they read.
 
 // ErrOvertaken is returned when changes of the item arrived during every attempt to repair it. A
 // retry may succeed, and the changes may have corrected the row meanwhile.
 var ErrOvertaken = errors.New("the item changes faster than it is repaired")
 
-// ErrRepairs is returned for a row that was repaired so often at one version that its count is used
-// up. The item's next change gives the row another version.
+// ErrRepairs is returned for a row that was repaired so often at one version that no higher count
+// is left. The item's next change gives the row another version.
 var ErrRepairs = errors.New("the row's version allows no further repair")
 
 // repairTries bounds how often a repair starts again because the item or the row changed meanwhile.
 const repairTries = 5
 
 // ErrPending is returned for a row at count 0: its image was written once, and its second, exact
-// write follows. A repair at a higher count would make the row refuse that write, so the
+// write follows. A repair at a higher count would make the row refuse that second write. Then the
 // application's writes in between would stay (H112).
 var ErrPending = errors.New("the row's change is not settled yet")
 
@@ -64,15 +66,15 @@ type Repairer struct {
 	// Item reads an item by its primary key, strongly consistently; false if there is none.
 	Item func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error)
 	// Current returns the table's generation, or an error if another mapping now writes the rows.
-	// It is called before the rows are read.
+	// Current is called before the rows are read.
 	Current func(ctx context.Context) (uint32, error)
-	// Former returns the earlier mappings that are not swept yet. It is called together with
-	// Current; nil means that there are none.
+	// Former returns the earlier mappings that are not swept yet. Former is called together with
+	// Current; nil means that there are no such mappings.
 	Former func(ctx context.Context) ([]Former, error)
 	// Prove proves the right to write to target tables, for which it calls Current.
 	Prove Prover
 	// Generation returns the generation for an image that was read at or after the given time, or
-	// an error if no generation admits it. It is called only for rows without a version.
+	// an error if no generation admits it. Generation is called only for rows without a version.
 	Generation func(ctx context.Context, at time.Time) (uint32, error)
 	// Now returns the source's time, which dates rows and cells; nil means this process's time.
 	Now func(ctx context.Context) time.Time
@@ -94,28 +96,29 @@ type Repaired struct {
 	Written int
 }
 
-// Repair makes the rows of one item equal to its image in the source. These are the rows to which
-// the image maps, and rows of former images, which the item may have left. Keys is the item's
+// Repair makes the rows of one item equal to its image in the source. It writes the rows to which
+// the image maps, and the rows of former images, which the item may have left. Keys is the item's
 // primary key.
 //
-// Rows are repaired one after the other, and an error ends the repair: earlier rows are repaired,
-// the others unchanged. A repeated repair continues there. The item's parked records must stay
-// until a repair has succeeded. An image that cannot be mapped is a *BadItem, and nothing was
-// written; so is a row that the target rejects. Errors of the target are *Error. After one of
-// reason Unknown the repair may be repeated as a whole.
+// Rows are repaired one after the other. An error ends the repair: rows repaired before it stay
+// repaired, and the others stay unchanged. A repeated repair continues with the unchanged rows. The
+// item's parked records must stay until a repair has succeeded. If an image cannot be mapped, the
+// error is a *BadItem, and nothing was written. A row that the target rejects is a *BadItem too.
+// Errors of the target are *Error. After an error of reason Unknown the whole repair may be
+// repeated.
 //
-// If the mapping keeps items that the time to live removes (expire: keep), live rows are left alone
-// while the source does not hold the item. No read shows whether the item has expired, and a delete
-// comes with the stream.
+// The mapping may keep items after TTL deletions (expire: keep). Then live rows are left alone
+// while the source does not hold the item. No read shows whether the item has expired. If it was
+// deleted instead, the stream delivers that delete.
 func (r *Repairer) Repair(ctx context.Context, keys attribute.Item, former ...attribute.Item) (Repaired, error) {
 	return r.repair(ctx, keys, "", former)
 }
 
 // RepairParked repairs the item of parked records, which must all belong to one item. After it has
-// succeeded the records may be deleted. The mapping may keep items that the time to live removes.
-// If the source then does not hold the item, rows at least as new as the newest record are left
-// alone, because they include the parked changes. Older rows hold an earlier state of the item and
-// are removed.
+// succeeded the records may be deleted. The mapping may keep items after TTL deletions (expire:
+// keep). If the source then does not hold the item, rows at least as new as the newest record are
+// left alone, because they include the parked changes. Older rows hold an earlier state of the item
+// and are removed.
 func (r *Repairer) RepairParked(ctx context.Context, records ...transform.Parked) (Repaired, error) {
 	var newest transform.Version
 	var former []attribute.Item
@@ -142,9 +145,9 @@ func (r *Repairer) repair(ctx context.Context, keys attribute.Item, lacking tran
 }
 
 // attempt reads the rows of the known images, then the item, and repairs the rows. It returns
-// ErrOvertaken, with the image, if the image maps to a row that was not read before, or if a row
-// had changed when it was to be written. Rows older than the version lacking may lack changes of
-// the item.
+// ErrOvertaken and the image if the image maps to a row that was not read before. It also does so
+// if a row changed before it was written. Rows with versions below lacking may lack changes of the
+// item.
 func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking transform.Version, known []attribute.Item) (Repaired, attribute.Item, error) {
 	right, err := r.prove(ctx)
 	if err != nil {
@@ -216,7 +219,7 @@ func (r *Repairer) prove(ctx context.Context) (p proof, err error) {
 		}
 		return err
 	}
-	if r.DryRun { // it writes nothing, and so needs no stamps
+	if r.DryRun { // a dry run writes nothing, so it needs no stamps
 		return p, right(ctx)
 	}
 	p.stamps, err = r.Prove(ctx, r.Mapping.Tables(), right)
@@ -239,7 +242,7 @@ func (r *Repairer) now(ctx context.Context) time.Time {
 	return r.Now(ctx)
 }
 
-// address names a row and, by owner, the version in it that belongs to the item.
+// address names a row, and by owner the version in the row that belongs to the item.
 type address struct{ table, row, owner string }
 
 func addressOf(m transform.RowMutation) address { return address{m.Table, m.Row, m.Owner} }
@@ -253,10 +256,10 @@ func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
 	return found, err
 }
 
-// Wanted returns what the rows of an item should hold. That is the mutations of its image, and
-// removes of every other address to which the former images map. The image is empty if the source
-// does not hold the item. The mutations' versions have no meaning. An image that cannot be mapped
-// is a *BadItem.
+// Wanted returns what the rows of an item should hold. The result has the mutations of the item's
+// image, and removes of every other address to which the former images map. The image is empty if
+// the source does not hold the item. The mutations' versions have no meaning. An image that cannot
+// be mapped is a *BadItem.
 func Wanted(m *transform.Mapping, keys attribute.Item, former []attribute.Item, image attribute.Item, readAt time.Time) ([]transform.RowMutation, error) {
 	return wanted(m, keys, image, Removals(m, keys, append(slices.Clone(former), image)), readAt)
 }
@@ -272,8 +275,8 @@ func wanted(m *transform.Mapping, keys, image attribute.Item, claims []transform
 }
 
 // Removals returns the removes of every address to which any image of an item maps. If the primary
-// key determines the address, it returns the remove of that address. Their versions have no
-// meaning.
+// key determines the address, it returns the remove of that address. The versions of these removes
+// have no meaning.
 func Removals(m *transform.Mapping, keys attribute.Item, images []attribute.Item) []transform.RowMutation {
 	changes := []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: keys}}
 	for _, image := range images {
@@ -332,16 +335,16 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 }
 
 // Mend returns the request that corrects a row that was read; false if the row is already correct.
-// It uses only the rank of want's version. A row without a version gets the version of a load in
-// the given generation at readAt, if it still has none then. ReadAt is the moment before the image
-// was read. Any other row keeps its version with the count raised by one, whether live or a
-// tombstone. Cells with correct values keep their times, because otherwise an age rule would keep
-// them longer. This does not apply to a row without a version, whose cells may come from any
-// program. A row at count 0 is left (ErrPending). Mend is pure.
+// Of want's version it uses only the rank. A row without a version gets the version of a load in
+// the given generation at readAt. The request is refused if the row has a version by then. ReadAt
+// is the moment before the image was read. Any other row, live or a tombstone, keeps its version
+// with the count raised by one. Cells with correct values keep their times. Otherwise an age rule
+// would keep these cells longer. In a row without a version all cells get new times, because its
+// cells may come from any program. A row at count 0 stays unchanged (ErrPending). Mend is pure.
 //
-// A row that the application itself wrote, at a number above the item's, is a phantom. No record of
-// the stream will ever outrank it. Only a phantom's version is lowered, to the item's number, if
-// the row still holds exactly the version that was read.
+// A row is a phantom if the application itself wrote it at a number above the item's. No record of
+// the stream will ever outrank it. Only a phantom's version is lowered to the item's number. The
+// request requires that the row still holds exactly the version that was read.
 func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.Time) (Request, bool, error) {
 	if Holds(seen, want) {
 		return Request{}, false, nil
@@ -378,14 +381,14 @@ func loadedAt(want transform.RowMutation, generation uint32, readAt time.Time) t
 }
 
 // IsPhantom reports whether only the application wrote a row's version, and the version is above
-// the item's rank. Then the write to the source failed or was never made (H41). Want is the item's
-// image, or the remove of a row to which the item does not map.
+// the item's rank. Then the application's write to the source failed or was never made (H41). Want
+// is the item's image, or the remove of a row to which the item does not map.
 func IsPhantom(held transform.Version, want transform.RowMutation) bool {
 	return held.ByApplication() && want.Version.Rank().Below(held.Rank())
 }
 
-// standing returns the cells of a repair. Cells that the row holds already get the times that they
-// have there. Cells with times of their own, and columns that keep older cells, are unchanged.
+// standing returns the cells of a repair. A cell that the row holds already keeps the time that it
+// has there. Cells with times of their own, and columns that keep older cells, are unchanged.
 func standing(seen Row, want transform.RowMutation, readAt time.Time) []transform.Cell {
 	if want.Keep {
 		return want.Cells
@@ -407,9 +410,9 @@ func standing(seen Row, want transform.RowMutation, readAt time.Time) []transfor
 	return cells
 }
 
-// Holds reports whether a row is as the mutation would leave it. After a put it is live, with
-// exactly these cells of the item. After a remove it is not live, and has no cells of the item. It
-// ignores versions and cell times. In each column the newest cell counts.
+// Holds reports whether a row is already as the mutation would leave it. After a put it is live,
+// with exactly these cells of the item. After a remove it is not live, and has no cells of the
+// item. It ignores versions and cell times. Only the newest cell of each column counts.
 func Holds(seen Row, want transform.RowMutation) bool {
 	live, gone, _ := seen.Versions(want.Owner)
 	if want.Remove {
@@ -424,7 +427,7 @@ func Holds(seen Row, want transform.RowMutation) bool {
 // Difference is one column with a wrong value. Its values are item data.
 type Difference struct {
 	Family, Qualifier string
-	// Want and Have are the expected and the actual value; nil means that there is no such cell.
+	// Want and Have are the expected and the actual value. Nil means that the column has no cell.
 	Want, Have []byte
 }
 

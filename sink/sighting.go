@@ -33,25 +33,25 @@ const (
 	Equal      Outcome = "equal"      // the row is correct now
 	MovedOn    Outcome = "moved_on"   // the row has another version than the sighting; a new comparison is needed
 	InFlight   Outcome = "in_flight"  // the row is at count 0: its change is not settled yet
-	Expired    Outcome = "expired"    // the item is past its time to live, and cells that the row lacks may have been removed for that
+	Expired    Outcome = "expired"    // the item is past its time to live, and the row may lack cells for that reason
 	KeptAlive  Outcome = "kept"       // the item does not exist, but the mapping keeps expired items (expire: keep)
-	Foreign    Outcome = "foreign"    // no rule gives the item this row, or nothing shows that replicator wrote the row
+	Foreign    Outcome = "foreign"    // no rule maps the item to this row, or nothing shows that replicator wrote the row
 	Unmappable Outcome = "unmappable" // the item cannot be stored
 	Exhausted  Outcome = "exhausted"  // the count of the row's version is used up; the item's next change gives it another version
 	Unreadable Outcome = "unreadable" // replicator did not write the row's version
 )
 
-// RepairSeen repairs rows of one item after a comparison. It reads each row again, and repairs it
-// only if the row still has the version and count of its sighting, or still none, and is still
-// incorrect. Other rows are left alone; the outcomes, in the order of the sightings, say why. So a
-// repair may run in parallel with the stream, loads, sweeps and other repairs.
+// RepairSeen repairs rows of one item after a comparison. It reads each row again. It repairs the
+// row only if the row is still incorrect, and still has the version and count of its sighting, or
+// still no version. Other rows are left alone. The outcomes say why, in the order of the sightings.
+// So a repair may run concurrently with the stream, loads, sweeps and other repairs.
 //
-// A repair deletes all cells of the row that any rule gives the item, except those that its present
-// image makes. A row of an item that the source does not hold becomes a tombstone. A row without a
-// version is removed like that only if the tables are Owned.
+// A repair deletes every cell that any rule gives the item in the row, except the cells of its
+// present image. A row of an item that the source does not hold becomes a tombstone. A row without
+// a version becomes a tombstone too, but only if the tables are Owned.
 //
-// An error ends the repair. Rows repaired before stay repaired, and a repeated call reports them as
-// MovedOn or Equal. Errors of the target are *Error.
+// An error ends the repair. Rows repaired before the error stay repaired. A repeated call reports
+// them as MovedOn or Equal. Errors of the target are *Error.
 func (r *Repairer) RepairSeen(ctx context.Context, keys attribute.Item, seen []Sighting) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(seen))
 	keys = r.Mapping.Keys(keys)
@@ -117,7 +117,8 @@ type itemState struct {
 	present, expired, unmappable bool
 }
 
-// isExpired reports whether DynamoDB may remove the item at any time, and the target follows.
+// isExpired reports whether DynamoDB may remove the item at any time and the target follows such
+// TTL deletions.
 func (r *Repairer) isExpired(image attribute.Item, at time.Time) bool {
 	if !image.Exists() || r.Mapping.Outlives() {
 		return false
@@ -149,8 +150,8 @@ func (r *Repairer) mendSeen(ctx context.Context, right proof, row Row, s Sightin
 	return Mended, nil
 }
 
-// leaves returns why a row is left alone; "" if it is to be repaired. Want is nil if no rule gives
-// the item the row. It is pure.
+// leaves returns why a row is left alone; "" if the row must be repaired. Want is nil if no rule
+// maps the item to the row. It is pure.
 func (r *Repairer) leaves(row Row, s Sighting, want *transform.RowMutation, item itemState) Outcome {
 	held := row.HeldBy(s.Owner)
 	_, malformed := transform.ParseVersion(string(held))

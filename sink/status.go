@@ -12,8 +12,8 @@ import (
 
 // classify converts an error of the Bigtable client to *Error, and nil to nil.
 //
-// The reason depends on the code and message. A RetryInfo in the details is ignored: services
-// attach it to errors that no retry fixes, so following it would retry them endlessly (H50).
+// The reason depends on the code and message. A RetryInfo in the details is ignored. Services
+// attach it to errors that no retry fixes, so following it would cause endless retries (H50).
 func classify(op string, err error) error {
 	if err == nil {
 		return nil
@@ -24,8 +24,8 @@ func classify(op string, err error) error {
 	}
 	code := status.Code(err)
 	if code == codes.Unknown {
-		// This is not a status but the context's error, or an error of the client before anything
-		// was sent.
+		// The error is no status. It is the context's error, or an error that the client found
+		// before anything was sent.
 		if errors.Is(err, context.DeadlineExceeded) {
 			code = codes.DeadlineExceeded
 		} else if errors.Is(err, context.Canceled) {
@@ -36,9 +36,9 @@ func classify(op string, err error) error {
 	return &Error{Op: op, Code: code.String(), Reason: reasonOf(code, message), Text: safeText(code, message)}
 }
 
-// classifyControl is like classify, for requests to the control plane. These requests and the
-// service's messages about them name only tables, families, views and profiles, so the message is
-// kept as it is. Only the message distinguishes a disabled API from a missing permission, or a
+// classifyControl is like classify, for requests to the control plane. These requests name only
+// tables, families, views and profiles, and so do the service's messages about them. So the message
+// is kept as it is. Only the message distinguishes a disabled API from a missing permission, or a
 // quota from a policy.
 func classifyControl(op string, err error) error {
 	failed := classify(op, err)
@@ -80,7 +80,7 @@ func ofNoTable(err error) bool {
 }
 
 // refused returns the error for a table that could not be created. Its split keys are row keys,
-// which the service may quote (S5), except in messages about quotas and permissions.
+// which the service may quote (S5). Messages about quotas and permissions do not quote them.
 func (s TableSpec) refused(err error) error {
 	switch code := status.Code(err); {
 	case len(s.SplitKeys) == 0, code == codes.ResourceExhausted, code == codes.PermissionDenied:
@@ -118,16 +118,17 @@ func reasonOf(code codes.Code, message string) Reason {
 var permission = regexp.MustCompile(`bigtable\.(tables|instances|appProfiles|clusters)\.[a-zA-Z]{1,40}|serviceusage\.services\.use`)
 
 // quota matches the message of Google's services for an exhausted quota, which they check before
-// they read a request. The rest of the message is cut off: only these four names certainly hold no
-// item data.
+// they read a request. The rest of the message is cut off, because only these four names certainly
+// hold no item data.
 var quota = regexp.MustCompile(`^Quota exceeded for quota (?:metric|group) '[\w .,:/%()-]{1,100}'` +
 	`(?: and limit '[\w .,:/%()-]{1,100}')?(?: of service '[\w.-]{1,100}')?(?: for consumer '[\w:.-]{1,100}')?`)
 
-// noToken begins gRPC's local message, before any request is sent, if no token was available.
+// noToken begins the message that gRPC makes locally if no token was available. No request was sent
+// then.
 const noToken = "transport: per-RPC creds failed due to error: "
 
-// naming matches names in a message: a resource, quoted or not, of which $1 is the last kind; or
-// quoted text, which may be a table's name or a row key.
+// naming matches names in a message. A name is a resource, quoted or not, and $1 is its last kind.
+// Quoted text is a name too, because it may be a table's name or a row key.
 var naming = regexp.MustCompile("[\"'`]?projects/[^/\\s]+(?:(/[a-zA-Z]+)/[^/\\s\"'`():,]+)*[\"'`]?|\"[^\"]*\"|'[^']*'|`[^`]*`")
 
 // withoutNames returns a message in lower case without the names in it.

@@ -9,21 +9,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A sweep removes rows that a generation inherited: rows of items that were deleted, moved or
-// matched another rule while the stream was not read. A load cannot find them, because it reads
-// only items that the source still holds.
+// A sweep removes outdated rows of earlier generations. The items of these rows were deleted,
+// moved, or began to match another rule while the stream was not read. A load cannot find them,
+// because it reads only items that the source still holds.
 //
-// A suspect is an item version in a row that an older generation wrote. The item is read
-// consistently, after the row. The rows to which it now maps are put again, and a suspect that is
-// not among them is removed. All of this has the version of a load that read the item at that
-// moment. So every change of the stream in this generation outranks the sweep, as it outranks a
-// load. A late put of a load, which read earlier, does not restore a removed row. A suspect that
-// was written has the present generation, as a row or a tombstone, so the next pass does not find
+// A suspect is an item's version in a row that an older generation wrote. The item is read
+// consistently, after the row. The rows to which the item now maps are put again. A suspect in any
+// other row is removed. These puts and removes have the version of a load that read the item at
+// that moment. So every change of the stream in this generation outranks the sweep, as it outranks
+// a load. A late put of a load that read the item earlier does not restore a removed row. After the
+// write, the suspect's row or tombstone has the present generation, so the next pass does not find
 // it.
 //
-// Rows without a version may belong to another program. Where row keys are plain identifiers, every
-// row of another program looks like a row whose item was removed (H101). So they are suspects only
-// in a table to which no other program writes.
+// Rows without a version may belong to another program. If row keys are plain identifiers, every
+// row of another program looks like a row of a removed item (H101). So rows without a version are
+// suspects only in a table to which no other program writes.
 
 // Sweeping says which rows of one target table are suspects. It is pure.
 type Sweeping struct {
@@ -33,17 +33,18 @@ type Sweeping struct {
 	Former []Former
 	// Table is the target table.
 	Table string
-	// Generation is the present generation: rows of older ones are suspects.
+	// Generation is the present generation. Rows of older generations are suspects.
 	Generation uint32
 	// Doubted is the version of rows copied from a full export before its windows; empty if there
-	// are none. These rows are suspects too, because a change may lie between the export and the
+	// are none. Such rows are suspects too, because a change may lie between the export and the
 	// first window.
 	Doubted transform.Version
-	// Owned says that no other program writes to the table: replicator created it or found it
-	// empty, or the configuration declares it as owned. Then rows without a version are suspects.
+	// Owned says that no other program writes to the table. Either replicator created the table or
+	// found it empty, or the configuration declares the table as owned. Then rows without a version
+	// are suspects.
 	Owned bool
 	// Shared says that another migration also writes the table. Rows that do not name their origin
-	// may then belong to it, and Owned is false.
+	// may then belong to the other migration, so Owned must be false.
 	Shared bool
 	// Written says that an application also writes the table. Then rows that hold only a tombstone
 	// are suspects too.
@@ -52,11 +53,10 @@ type Sweeping struct {
 
 // Suspect is an item version in a row.
 type Suspect struct {
-	// Items are the primary keys of the items to which the version may belong: one, unless two
-	// mappings explain the row differently.
+	// Items are the primary keys of the items to which the version may belong. There is one item,
+	// unless two mappings explain the row differently.
 	Items []attribute.Item
-	// Claim is the remove of all cells of these items in the row, at the version that the row
-	// holds.
+	// Claim removes all cells of these items in the row, at the version that the row holds.
 	Claim transform.RowMutation
 }
 
@@ -68,20 +68,20 @@ type SweepCounts struct {
 	// Put and Removed are the rows that were written or, in a dry run, would be written.
 	Put     int64 `json:"put,omitempty"`
 	Removed int64 `json:"removed,omitempty"`
-	// Bare are the rows in Put and Removed that had no version in two reads, while an application
-	// also writes the table. They require no further pass.
+	// Bare counts the rows in Put and Removed that had no version in two reads, while an
+	// application also writes the table. Such rows require no further pass.
 	Bare int64 `json:"bare,omitempty"`
 	// Left are suspects that stay. Some have no item, and the mapping keeps expired items. Others
-	// hold a higher number than their item (transform.Rank), which only repairs may lower.
+	// hold a higher number than their item (transform.Rank). Only repairs may lower that number.
 	Left int64 `json:"left,omitempty"`
-	// Unexplained are item versions that replicator wrote but whose item is unknown, or that cannot
-	// be removed without cells of other items.
+	// Unexplained are item versions that replicator wrote but whose item is unknown. It also counts
+	// versions that cannot be removed without removing cells of other items.
 	Unexplained int64 `json:"unexplained,omitempty"`
 	// Units are the read capacity units consumed by reading the items of suspects.
 	Units float64 `json:"units,omitempty"`
 }
 
-// Add adds up.
+// Add adds the counts of o to c.
 func (c *SweepCounts) Add(o SweepCounts) {
 	c.Seen += o.Seen
 	c.Suspects += o.Suspects
@@ -102,10 +102,10 @@ func Bare(row Row) bool {
 }
 
 // Suspects returns the suspects in a row, and how many item versions in it are unexplained. It
-// needs only the cells of replicator's families. Tombstones of any generation are not suspects,
-// because they hold no data. But if the application also writes the target, it may have written the
-// row after the tombstone, for a change that was lost (H39). Rows of other source tables and
-// witnesses are never suspects.
+// needs only the cells of replicator's families, not the data. Tombstones of any generation are not
+// suspects, because they hold no data. If the application also writes the target, a row with only a
+// tombstone is a suspect. The application may have written it after the tombstone, for a change
+// that was lost (H39). Rows of other source tables and witnesses are never suspects.
 func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 0
@@ -130,7 +130,7 @@ func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 		case ours:
 			suspect.Claim.Version = held
 			if n := slices.IndexFunc(marks, func(o mark) bool { return o.owner == suspect.Claim.Owner }); suspect.Claim.Alone {
-				suspect.Claim.Version = "" // the claim concerns another version than the one found
+				suspect.Claim.Version = "" // the claim's own version differs from the one found
 				if n >= 0 {
 					suspect.Claim.Version = max(marks[n].live, marks[n].gone)
 				}
@@ -166,10 +166,10 @@ func Alive(row Row) []string {
 	return owners
 }
 
-// Shares explains every version in a row, live or a tombstone, of any generation; it does not use
-// Generation. Strangers is how many versions belong to other source tables. A share whose item is
-// unknown has no items. For a row without a version in a table that is Owned, the shares follow
-// from the row's key and have no versions.
+// Shares explains every version in a row, live or a tombstone, of any generation. It does not use
+// Generation. Strangers counts the versions that belong to other source tables. A share whose item
+// is unknown has no items. In a table that is Owned, the shares of a row without a version follow
+// from the row's key. Such shares have no versions.
 func (s Sweeping) Shares(row Row) (shares []Share, strangers int) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 1
@@ -197,13 +197,13 @@ func (s Sweeping) Shares(row Row) (shares []Share, strangers int) {
 	return shares, strangers
 }
 
-// whose names the migration to which an item version belongs.
+// whose says to which migration an item version belongs.
 type whose uint8
 
 const (
 	others whose = iota
 	ours
-	unknown // of this migration, but of an unknown item
+	unknown // this migration, but the item is unknown
 )
 
 // suspect explains an item version of an older generation.
@@ -213,7 +213,7 @@ func (s Sweeping) suspect(row string, at mark) (Suspect, whose) {
 	case named && source != s.Mapping.Source:
 		return Suspect{}, others
 	case !named && (s.Shared || s.named()):
-		return Suspect{}, others // every row of this migration would be named
+		return Suspect{}, others // every row of this migration would name its item
 	}
 	var candidates []attribute.Item
 	for _, m := range s.mappings() {
@@ -232,8 +232,8 @@ func (s Sweeping) suspect(row string, at mark) (Suspect, whose) {
 	return Suspect{}, unknown
 }
 
-// named reports whether every mapping that writes the table names the item in each row, because
-// other source tables write there too.
+// named reports whether every mapping that writes the table stores the item's name in each row,
+// because other source tables write to the table too.
 func (s Sweeping) named() bool {
 	return !slices.ContainsFunc(s.mappings(), func(m *transform.Mapping) bool {
 		return !m.Merged() && slices.Contains(m.Tables(), s.Table)
@@ -270,8 +270,8 @@ func (s Sweeping) unmarked(row Row, marks []mark) (suspects []Suspect, unexplain
 	return suspects, unexplained
 }
 
-// claim returns the suspect that consists of the candidates to which a rule gives the row, for the
-// version of the owner. It returns false if there is no such candidate, or if their cells may now
+// claim returns the suspect for the owner's version. Its items are the candidates that a rule maps
+// to the row. It returns false if there is no such candidate, or if the candidates' cells may now
 // belong to other items.
 func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (Suspect, bool) {
 	if len(s.Former) > 0 {
@@ -308,17 +308,17 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 }
 
 // OwnAll makes a batch delete all cells that its items may have in its rows under any rule. By
-// itself a batch deletes only cells to which its images map, and where changes were lost the row
-// may hold cells of another rule. Writes of the stream and of a load need this until the sweep is
-// done, because a row of the present generation is not a suspect. Writes without order always need
-// it.
+// itself a batch deletes only cells to which its images map. If changes were lost, the row may also
+// hold cells of another rule. Until the sweep is done, writes of the stream and of a load must call
+// OwnAll, because the sweep does not examine a row of the present generation. Writes that have no
+// defined order must always call it.
 func OwnAll(m *transform.Mapping, b *transform.Batch) {
 	own(m, b, func(transform.RowMutation) bool { return true })
 }
 
-// OwnRemoved does the same as OwnAll, but only for removes. Removes always need it. A restored or
-// replaced target is noticed only minutes later. Until then a remove could leave cells of another
-// rule beside its tombstone, and tombstones are no suspects of a sweep.
+// OwnRemoved does the same as OwnAll, but only for removes. Removes must always call it. A restored
+// or replaced target is noticed only minutes later. Until then a remove could leave cells of
+// another rule beside its tombstone, and a sweep does not examine tombstones.
 func OwnRemoved(m *transform.Mapping, b *transform.Batch) {
 	own(m, b, func(row transform.RowMutation) bool { return row.Remove })
 }
@@ -374,7 +374,7 @@ type mark struct {
 }
 
 // marksOf returns the marks in a row, in the order of its cells, each once. A row may have very
-// many.
+// many marks.
 func marksOf(row Row) []mark {
 	var marks []mark
 	index := map[string]int{}
@@ -421,9 +421,9 @@ func Items(m *transform.Mapping, suspects []Suspect) []attribute.Item {
 	return items
 }
 
-// Settle returns the batch to write for suspects whose items were read at readAt or later, after
-// the rows. Found must have all of Items. Repeating it, even with newer images, is as harmless as
-// repeating a load. It is pure.
+// Settle returns the batch to write for suspects. Their items must have been read at readAt or
+// later, after the rows. Found must contain every item that Items returned. Writing the batch
+// again, even one made from newer images, is as harmless as repeating a load. It is pure.
 func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt time.Time) (transform.Batch, SweepCounts) {
 	absent := map[string]bool{}
 	for _, f := range found {
@@ -434,7 +434,7 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 	for _, suspect := range suspects {
 		gone := func(keys attribute.Item) bool { return absent[s.Mapping.ItemKey(keys)] }
 		if s.Mapping.Outlives() && slices.ContainsFunc(suspect.Items, gone) {
-			counts.Left++ // no read reports whether it has expired, and a delete comes with the stream
+			counts.Left++ // no read shows whether the item has expired; the stream delivers a delete
 			continue
 		}
 		claims = append(claims, suspect.Claim)
@@ -451,10 +451,11 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 	return b, counts
 }
 
-// leaveHigher removes mutations from a batch that their rows would refuse, because the rows hold a
-// higher number of the application than their item (transform.Rank). It returns the number of their
-// suspects. If one row of an item holds a higher number, it also removes the item's puts into
-// other rows. The load has written them already, and with them the sweep would never end.
+// leaveHigher removes mutations from a batch if their rows would refuse them. Such a row holds a
+// higher number of the application than its item (transform.Rank). It returns the number of
+// suspects of the removed mutations. If one row of an item holds a higher number, it also removes
+// the item's puts into other rows. The load has written those rows already, and a sweep that wrote
+// them in each pass would never end.
 func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int64) {
 	if s.Mapping.VersionAttribute() == "" {
 		return 0
@@ -478,8 +479,8 @@ func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int6
 	return left
 }
 
-// Split divides a range at some of the samples, which must be sorted keys. It returns at most most
-// ranges, with about the same number of samples in each.
+// Split divides a range at some of the samples, which must be sorted keys. It returns no more than
+// most ranges, with about the same number of samples in each.
 func Split(r Range, samples []string, most int) []Range {
 	inside := slices.DeleteFunc(slices.Clone(samples), func(key string) bool { return key <= r.From || r.To != "" && key >= r.To })
 	inside = slices.Compact(inside)

@@ -18,7 +18,7 @@ type Table interface {
 // Reader reads rows of a target table, for comparison.
 type Reader interface {
 	// ReadRows calls f for each row of the range in the order of keys. It returns nil only after
-	// the last row; otherwise the error of f, if f returns one, or *Error.
+	// the last row. Otherwise it returns the error of f, if f returns one, or *Error.
 	ReadRows(ctx context.Context, table string, r Range, f func(Row) error) error
 }
 
@@ -54,7 +54,7 @@ func MarksOf(r Row) Row {
 // Marked reports whether a row has cells of replicator's families.
 func (r Row) Marked() bool { return r.Held() != "" || len(r.Own) > 0 }
 
-// Range is the rows from From, inclusive, to To, exclusive. Empty means no bound.
+// Range is the rows from From, inclusive, to To, exclusive. An empty key means no bound.
 type Range struct{ From, To string }
 
 // Single returns the range of one row.
@@ -75,8 +75,8 @@ func Prefix(prefix string) Range {
 // Row is a row of a target table as it is stored.
 type Row struct {
 	Key string
-	// Version is the live version of the row's only item. It is empty if no item lives in the row
-	// or several items share it.
+	// Version is the live version of the row's only item. It is empty if no item is live in the
+	// row, or if several items share the row.
 	Version transform.Version
 	// Gone is the version of that item's tombstone, empty if there is none.
 	Gone transform.Version
@@ -85,8 +85,8 @@ type Row struct {
 	// Cells are the cells of all families except replicator's (IsOwn), by family, then qualifier,
 	// then from newest to oldest.
 	Cells []transform.Cell
-	// Own are the other cells of replicator's two families, in the same order, for example those of
-	// a witness row.
+	// Own are the other cells of replicator's two families, in the same order. A witness row has
+	// such cells, for example.
 	Own []transform.Cell
 }
 
@@ -95,8 +95,8 @@ type Row struct {
 func (r Row) Held() transform.Version { return max(r.Version, r.Gone) }
 
 // HeldBy returns the version with which the guard compares for an item in a shared row. It is the
-// higher of the item's live version and its tombstone, empty if the row holds neither. Without an
-// owner it returns Held.
+// higher of the item's live version and its tombstone, or empty if the row holds neither. Without
+// an owner it returns Held.
 func (r Row) HeldBy(owner string) transform.Version {
 	live, gone, _ := r.Versions(owner)
 	return max(live, gone)

@@ -23,9 +23,9 @@ func (s TableSpec) MappedFamilies() []string {
 
 // View holds the known facts about an authorized view.
 type View struct {
-	// Families are the families of which it shows a column, sorted.
+	// Families are the families from which the view shows a column, sorted.
 	Families []string
-	// Note says why they are unknown, for the operator; empty if they are known.
+	// Note says why the families are unknown, for the operator. It is empty if they are known.
 	Note string
 }
 
@@ -61,8 +61,8 @@ func (a *Admin) DropView(ctx context.Context, table, view string) error {
 	return classifyControl("DeleteAuthorizedView", err)
 }
 
-// prepareView creates the table's view if it is missing. It does not check an existing view, which
-// can only show more or less.
+// prepareView creates the table's view if it is missing. It does not check an existing view,
+// because the view can only show too much or too little.
 func (a *Admin) prepareView(ctx context.Context, spec TableSpec, create bool, made *Made) error {
 	name := spec.Name + ":" + spec.View
 	_, err := a.tables.AuthorizedViewInfo(ctx, spec.Name, spec.View)

@@ -8,10 +8,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A window bounds the concurrent requests to one target table. More requests hide the network's
-// latency, but beyond the capacity of the target and this process they only wait elsewhere. So the
-// window grows while responses come as fast as the fastest so far, and shrinks when they take
-// longer or fail.
+// A window bounds the concurrent requests to one target table. More concurrent requests hide the
+// network's latency. Beyond the capacity of the target and this process, further requests only wait
+// in another place. So the window grows while responses are as fast as the fastest so far. It
+// shrinks if responses take longer or fail.
 type window struct {
 	limit *task.Limit
 
@@ -74,7 +74,7 @@ func (w *window) acquire(ctx context.Context) error { return w.limit.Acquire(ctx
 func (w *window) release() { w.limit.Release(1) }
 
 // note records the outcome of a request. It ignores a request that was rejected for its content,
-// because that is not a sign of overload.
+// because such a rejection is no sign of overload.
 func (w *window) note(took time.Duration, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -26,15 +26,15 @@ import (
 )
 
 // Nearly all requests of a worker are conditional writes. In Bigtable's client, half of their cost
-// goes into the client's layers and into objects that are built only to be marshalled once. So this
-// file encodes these requests from a Request and sends them over its own connections. Everything
-// else goes through the client, whose connections no other code can use.
+// is spent in the client's layers and on objects that are built only to be marshalled once. So this
+// file encodes these requests from a Request and sends them over its own connections. All other
+// requests go through the client. No other code can use the client's connections.
 //
 // The connections are made like the client's, with the same credentials, endpoint, scope and
 // headers. Four things differ. Their number is always connectionPool, while the client's pool grows
 // with load. They are not reopened every hour or so, because gRPC does this when the server
-// requests it. They do not use DirectPath. And no header has the time of the request, because a
-// header that always changes displaces the others from HTTP/2's header table.
+// requests it. They do not use DirectPath. No header has the time of the request, because a header
+// that always changes displaces the others from HTTP/2's header table.
 
 // connectionPool is the number of connections, as many as the client opens. The service accepts 100
 // concurrent requests on each.
@@ -76,7 +76,8 @@ func dialWire(ctx context.Context, in Instance, opts []option.ClientOption) (*wi
 	return &wire{pool: pool, instance: in, tables: map[string]*wireTable{}}, nil
 }
 
-// close closes the connections, except one from the options, which the client closes.
+// close closes the connections. It leaves a connection from the options to the client, which closes
+// it.
 func (w *wire) close() error {
 	if w.pool.Num() <= 1 {
 		return nil
@@ -102,11 +103,11 @@ func (w *wire) table(name string) *wireTable {
 }
 
 // features returns the feature flags that the client declares. The service decides whether to use
-// features that this file lacks, and responds to them in headers that this file ignores.
+// features that this file lacks. It responds to such features in headers that this file ignores.
 func features() string {
 	direct, err := strconv.ParseBool(os.Getenv("CBT_ENABLE_DIRECTPATH"))
 	direct = direct || err != nil && os.Getenv("CBT_ENABLE_DIRECTPATH") == ""
-	b, _ := proto.Marshal(&bigtablepb.FeatureFlags{ // known types, so it does not fail
+	b, _ := proto.Marshal(&bigtablepb.FeatureFlags{ // known types, so this cannot fail
 		RoutingCookie: true, ReverseScans: true, LastScannedRowResponses: true, RetryInfo: true, SessionsCompatible: true, PeerInfo: true,
 		TrafficDirectorEnabled: direct, DirectAccessRequested: direct,
 	})
@@ -133,8 +134,8 @@ type wireRequest struct {
 // wireAnswer is a CheckAndMutateRowResponse.
 type wireAnswer struct{ matched bool }
 
-// wireCodec encodes wireRequests and decodes wireAnswers. It has no name, so the content type is
-// the same as for other requests.
+// wireCodec encodes wireRequests and decodes wireAnswers. It has no name, so its requests have the
+// same content type as other requests.
 type wireCodec struct{}
 
 func (wireCodec) Name() string { return "" }
@@ -145,7 +146,7 @@ var wireBuffers wirePool
 
 type wirePool struct{ pool sync.Pool }
 
-// largestBuffer is the largest buffer that is kept. Requests for large items are rare.
+// largestBuffer is the largest buffer that the pool keeps. Requests for large items are rare.
 const largestBuffer = 64 << 10
 
 // Get returns an empty buffer with room for length bytes.
@@ -204,8 +205,8 @@ func (wireCodec) Unmarshal(data mem.BufferSlice, message any) error {
 }
 
 // AppendProto appends the request as a google.bigtable.v2.CheckAndMutateRowRequest, for a table by
-// its full name. The predicate refuses, so the changes are its false mutations; if it is exact,
-// they are its true mutations.
+// its full name. A predicate refuses, so the changes are the false mutations. For an exact
+// predicate the changes are the true mutations.
 func (r *Request) AppendProto(b []byte, table, appProfile string) []byte {
 	b = appendText(b, 1, table)
 	b = appendText(b, 2, r.Row)
@@ -276,9 +277,9 @@ func millis(timestamp int64) int64 {
 }
 
 // appendPredicate appends a RowFilter that passes a cell exactly if the predicate holds. Columns
-// are given as ranges, not as regular expressions, in which a qualifier made from data could match
-// other columns (H74). Cells are not limited to the latest one, because a server clock that stepped
-// back between two tombstones would hide the higher version (H77).
+// are given as ranges, not as regular expressions. In a regular expression, a qualifier made from
+// data could match other columns (H74). Cells are not limited to the latest one, because a server
+// clock that stepped back between two tombstones would hide the higher version (H77).
 func appendPredicate(b []byte, p *Predicate) []byte {
 	b, chain := begin(b, 1, 240)
 	b, column := begin(b, 1, 200)
@@ -328,7 +329,8 @@ func appendInt(b []byte, field protowire.Number, n int64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(n))
 }
 
-// message is a nested message: the position of its length, and the room left for it.
+// message is a nested message: the position of its length in the buffer, and the room left for the
+// length.
 type message struct{ at, room int }
 
 // begin appends the tag of a nested message and room for its length, estimated by guess. Everything
@@ -339,7 +341,7 @@ func begin(b []byte, field protowire.Number, guess int) ([]byte, message) {
 	return append(b, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"[:m.room]...), m
 }
 
-// end writes the length. If the length needs more or less room than the guess, it moves the
+// end writes the length. If the length needs more or less room than the guess, end moves the
 // message.
 func (m message) end(b []byte) []byte {
 	length := len(b) - m.at - m.room

@@ -35,8 +35,8 @@ type Options struct {
 	// with a rank. It may be nil if no mapping needs it.
 	Rows Looker
 	// InFlight and Bytes bound the requests in flight, over all callers and target tables; 0 means
-	// the default. With the default, a window also bounds the requests to each table, so that its
-	// latency does not grow.
+	// the default. With the default, a window also bounds the requests to each table, so that the
+	// table's latency does not grow.
 	InFlight int
 	Bytes    int64
 	// Timeout bounds one request; 0 means the default. It is also the time for which, by
@@ -54,25 +54,25 @@ type Options struct {
 	// that would refuse it may have been collected (H81). It is the retention of tombstones less a
 	// margin for clocks and collection. 0 means no limit.
 	MaxImageAge time.Duration
-	// Events are optional, all or some of them.
+	// Events are the writer's callbacks. Any of them may be nil.
 	Events Events
 }
 
 // Events are the callbacks of a Writer. They are called from many tasks, must return quickly, and
 // receive no item data.
 type Events struct {
-	// Applied and Stale report that a row is durable, and how long the request took. Stale means
+	// Applied and Stale report that a row is durable, and how long its request took. Stale means
 	// that the row already held the same or a higher version.
 	Applied func(source string, took time.Duration)
 	Stale   func(source string, took time.Duration)
-	// Failed reports that a request failed with a gRPC code. It will be repeated, parked or
-	// abandoned.
+	// Failed reports that a request failed with a gRPC code. The request will be repeated, parked
+	// or abandoned.
 	Failed func(source, code string)
 	// Parked reports that an item's change was stored in the parking lot.
 	Parked func(source, reason string)
 	// Overtaken reports that a row refused a change of the stream of the given age, because the
-	// application has already written a newer number there. A change that is read again is reported
-	// again.
+	// application has already written a newer number there. A change that is read again from the
+	// stream is reported again.
 	Overtaken func(source string, age time.Duration)
 }
 
@@ -103,9 +103,9 @@ func NewWriter(o Options) *Writer {
 	return &Writer{o: o, rows: task.NewShares(int64(o.InFlight)), bytes: task.NewShares(o.Bytes), pace: pace}
 }
 
-// Write returns nil when every row of the batch is durable, that is applied or refused as stale,
-// every parked record is stored (S3), and superseded parked records are deleted. It waits while too
-// many requests are in flight.
+// Write returns nil when every row of the batch is durable, every parked record is stored (S3), and
+// superseded parked records are deleted. A row is durable if it was applied, or was refused as
+// stale. It waits while too many requests are in flight.
 //
 // It neither backs off nor retries. On an error it removes completed rows and records from the
 // batch. The caller repeats Write with the same batch, and only the rest is sent again, identically
@@ -114,7 +114,7 @@ func NewWriter(o Options) *Writer {
 // A row that the target rejects for its content is parked. Its put becomes a remove of the same
 // version, so that no stale cells stay. The record is stored once all rows are durable. A row whose
 // remove is refused too, while the table takes other rows, is parked and stays unchanged. A failure
-// of the table as a whole never parks an item (H50): it is an error of reason Permanent or Denied.
+// of the table as a whole never parks an item (H50). It is an error of reason Permanent or Denied.
 // When ctx ends, Write returns its cause.
 //
 // The stamps come from a proof of the right to write this batch (Prove). After ErrRefenced the
@@ -135,9 +135,9 @@ func (w *Writer) Write(ctx context.Context, stamps Stamps, b *transform.Batch) e
 		if err := w.send(ctx, stamps, b, refused); err != nil {
 			return stamps.refenced(ctx, err)
 		}
-		// The remaining rows were rejected and have become removes, were raised (judge), or were not
-		// sent. A rejected remove is parked or an error, and only a later change makes a row raise
-		// again, so this loop ends.
+		// The remaining rows have become removes after a rejection, were raised (judge), or were
+		// not sent. This loop ends, because a rejected remove is parked or an error. Only a later
+		// change of the row makes it necessary to raise a mutation again.
 	}
 	if err := w.park(ctx, b); err != nil {
 		return err
@@ -160,10 +160,10 @@ func (w *Writer) checkFloor(b *transform.Batch) error {
 // MaxImageAge returns Options.MaxImageAge; 0 is no limit.
 func (w *Writer) MaxImageAge() time.Duration { return w.o.MaxImageAge }
 
-// refuseOld parks images that are too old to be put. It stores the record before the remove too.
-// Otherwise this worker might end between the two, and the next worker's clock might show the image
-// as young enough. Its put would be refused for the remove's version, and the item would never be
-// parked.
+// refuseOld parks images that are too old to be put. It also stores the record before the remove is
+// sent. Otherwise this worker might end between the remove and the record, and the next worker's
+// clock might show the image as young enough. The next worker's put would be refused because of the
+// remove's version, and the item would never be parked.
 func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 	if w.o.MaxImageAge <= 0 {
 		return nil
@@ -171,7 +171,7 @@ func (w *Writer) refuseOld(ctx context.Context, b *transform.Batch) error {
 	oldest := w.now(ctx, b).Add(-w.o.MaxImageAge)
 	for i := range b.Rows {
 		if b.Rows[i].Remove || !b.Rows[i].At.Before(oldest) {
-			continue // a remove is harmless at any age: a newer live version refuses it
+			continue // a remove is harmless at any age, because a newer live version refuses it
 		}
 		const reason = "the image is older than tombstones are kept"
 		if w.o.OnBadItem != Stop {
@@ -257,8 +257,8 @@ type outcome struct {
 }
 
 // settle removes durable rows from the batch, decides about refused ones, and returns the worst
-// error. An error that no retry fixes precedes one that a retry may fix; otherwise the first row's
-// error is returned.
+// error. An error that no retry fixes comes before an error that a retry may fix. Among equal
+// errors, the first row's error is returned.
 func settle(ctx context.Context, b *transform.Batch, outcomes []outcome, refused *refusals) error {
 	var worst error
 	open := b.Rows[:0]
@@ -317,7 +317,7 @@ func (w *Writer) release(table string, size int64) {
 	}
 }
 
-// apply makes one attempt to write a mutation, whose guard is given. Held is the row's version if
+// apply makes one attempt to write a mutation, with the given guard. Held is the row's version if
 // it refused the mutation (outranked).
 func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *transform.RowMutation, guard Request) (held transform.Version, err error) {
 	whole := ctx
@@ -371,7 +371,7 @@ func (w *Writer) park(ctx context.Context, b *transform.Batch) error {
 		if err != nil {
 			return err
 		}
-		if len(b.Parked) == 1 { // before the record is removed from the batch, so that a retry counts again
+		if len(b.Parked) == 1 { // check before the record leaves the batch, so that a retry checks again
 			if err := w.checkParked(ctx); err != nil {
 				return err
 			}
@@ -384,9 +384,9 @@ func (w *Writer) park(ctx context.Context, b *transform.Batch) error {
 	return nil
 }
 
-// supersede deletes parked records of items that had no address, because their next change is
-// durable or parked now. Resolve cannot do that: it finds newer versions only in rows at a record's
-// address.
+// supersede deletes parked records of items that had no address before. The next change of each
+// such item is durable or parked now. Resolve cannot delete these records, because it finds newer
+// versions only in rows at a record's address.
 func (w *Writer) supersede(ctx context.Context, b *transform.Batch) error {
 	for len(b.Unaddressed) > 0 {
 		a := b.Unaddressed[0]
@@ -414,7 +414,7 @@ func (w *Writer) checkParked(ctx context.Context) error {
 	})
 }
 
-// bounded makes one call to the parking lot. When ctx ends meanwhile, it returns the cause.
+// bounded makes one call to the parking lot. If ctx ends meanwhile, it returns the cause.
 func (w *Writer) bounded(ctx context.Context, call func(context.Context) error) error {
 	timed, cancel := task.WithTimeout(ctx, w.o.Timeout)
 	defer cancel()

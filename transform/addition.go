@@ -18,7 +18,7 @@ func (c *compiler) ordinaryFamily() string {
 	return "FAMILY"
 }
 
-// yamlPlain are the names that YAML reads as text without quotes, in every version of YAML.
+// yamlPlain matches names that every version of YAML reads as text without quotes.
 var yamlPlain = regexp.MustCompile(`^[A-Za-z_][-_.A-Za-z0-9]*$`)
 
 // yamlName returns the name of a family as YAML writes it.
@@ -33,8 +33,8 @@ func yamlName(name string) string {
 	return strconv.Quote(name)
 }
 
-// undeclared returns the fix for a family that is used but not declared: how to declare it, or what
-// the user probably meant by its name.
+// undeclared returns the fix for a family that is used but not declared. The fix declares the
+// family, or corrects its name to what the user probably meant.
 func undeclared(family string, as Encoding, attr string) string {
 	switch {
 	case family == "*" && attr != "":

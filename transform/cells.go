@@ -9,13 +9,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Cells returns the cells of an item, one per attribute in the order of their names, all at the
-// given time in microseconds, or *Unmappable. It works for a rule that writes one row; Map works
-// for every rule. Key attributes are included: an item that has only its keys must not vanish when
-// replicator's own families are dropped.
+// Cells returns the cells of an item, one per attribute in the order of their names. All cells have
+// the given time in microseconds. The error is *Unmappable. It works for a rule that writes one
+// row; Map works for every rule. Key attributes are included: an item that has only its keys must
+// not vanish when replicator's own families are dropped.
 //
 // S and N are written as text, B raw, BOOL as true or false, and NULL as null. M, L and sets are
-// written as JSON without spaces. There, members are sorted by the bytes of their names, and
+// written as JSON without spaces. In JSON, members are sorted by the bytes of their names, and
 // numbers are literals with all their digits. Binaries are standard base64 strings. Sets are
 // arrays, number sets sorted by value, the others by bytes. Text is unchanged UTF-8, escaped only
 // where JSON requires it.
@@ -42,8 +42,8 @@ type encoder struct {
 	slab  []Cell
 }
 
-// The sizes of one allocation. The memory of a batch is released as a whole, so chunks keep nothing
-// alive for long.
+// The sizes of one allocation. The memory of a batch is released as a whole, so these chunks do not
+// keep other memory in use for long.
 const (
 	bytesChunk = 16 << 10
 	cellsChunk = 256
@@ -81,9 +81,9 @@ func (e *encoder) write(m *Mapping, a *address, item attribute.Item, at time.Tim
 	return e.slab[c.start:len(e.slab):len(e.slab)], nil
 }
 
-// reserve makes room for an item's cells: the exact size for a single item, in chunks for the items
-// that follow. It returns about how many bytes the cells will take. It never reserves more bytes
-// than a row can hold.
+// reserve makes room for an item's cells. It reserves the exact size for a single item, and chunks
+// for the items that follow. It returns about how many bytes the cells will take. It never reserves
+// more bytes than a row can hold.
 func (e *encoder) reserve(attributes []attribute.Attribute) int {
 	size := 0
 	for _, a := range attributes {
@@ -135,8 +135,8 @@ func (c *cells) stamp(family string) int64 {
 	return max(0, c.expires-c.w.ages[family].Microseconds()) / 1000 * 1000
 }
 
-// all makes a column of each attribute. It serves the mapping without rules, and is the fast path
-// of mappings with few rules.
+// all makes a column of each attribute. It is used for the mapping without rules, and is the fast
+// path of mappings with few rules.
 func (c *cells) all(family string, attributes []attribute.Attribute) error {
 	for i := range attributes {
 		if err := c.one(family, attributes[i].Name, AsDefault, attributes[i].Name, attributes[i].Value); err != nil {
@@ -192,7 +192,7 @@ func (c *cells) target(t *target, a attribute.Attribute) error {
 	return c.one(t.family, qualifier, t.as, a.Name, a.Value)
 }
 
-// one adds a cell. Attribute names the value in messages.
+// one adds one cell. Attribute names the value in messages.
 func (c *cells) one(family, qualifier string, as Encoding, attr string, v attribute.Value) error {
 	if len(qualifier) > MaxQualifierBytes {
 		return unmappable("an attribute name has %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
@@ -206,17 +206,17 @@ func (c *cells) one(family, qualifier string, as Encoding, attr string, v attrib
 	return c.append(Cell{Family: family, Qualifier: qualifier, Timestamp: c.stamp(family), Add: as == AsCounter}, from, attr)
 }
 
-// append adds a cell whose value is the bytes that were written from the offset from on.
+// append adds a cell. Its value is the bytes that were written since offset from.
 func (c *cells) append(cell Cell, from int, attr string) error {
 	cell.Value = c.bytes[from:len(c.bytes):len(c.bytes)] // full slice expression: an append copies
 	if cell.Add {
-		cell.Timestamp = 0 // one cell for the total, regardless of who adds to it and when
+		cell.Timestamp = 0 // one cell holds the total, regardless of who adds to it and when
 	}
 	if len(cell.Value) > MaxCellBytes {
 		return unmappable("attribute %s takes %d bytes; Bigtable allows cells of %d", quoteName(attr), len(cell.Value), MaxCellBytes)
 	}
-	// This is checked with each cell, not once at the end. Names of members repeat the names of the
-	// maps around them, so an item of 400 KB can become gigabytes.
+	// The size is checked with each cell, not once at the end. Names of members repeat the names of
+	// the maps around them, so an item of 400 KB can become gigabytes.
 	if c.total += len(cell.Qualifier) + len(cell.Value); c.total > MaxRowBytes {
 		return unmappable("the item takes more than %d bytes, the maximum of a write", MaxRowBytes)
 	}
@@ -227,10 +227,11 @@ func (c *cells) append(cell Cell, from int, attr string) error {
 	return nil
 }
 
-// spread makes columns of a map's members, named <attribute>.<member>; of a list's elements, named
-// <attribute>.<six digits>; or of a set's members, whose text is the column name. Members of nested
-// maps add further dots. A dot in a name is written %2E, and % is written %25. A column in the rule
-// replaces the attribute's name, and an empty one (family:) removes it.
+// spread makes columns of the members of a value. A map's members become <attribute>.<member>, and
+// a list's elements become <attribute>.<six digits>. A set's members become columns that are named
+// by the members' text. Members of nested maps add further dots. A dot in a name is written %2E,
+// and % is written %25. A column in the rule replaces the attribute's name. An empty column
+// (family:) removes the name.
 func (c *cells) spread(t *target, a attribute.Attribute) error {
 	name := a.Name
 	if t.fixed {
@@ -270,9 +271,10 @@ func (c *cells) spread(t *target, a attribute.Attribute) error {
 }
 
 // list makes a cell of each element of a list, all in one column. An element's timestamp is its
-// position in milliseconds: 1 ms since 1970 for the first. So a reader gets the last element first,
-// and a cell that an application appends at the time of its write comes before them all. The times
-// follow from the image alone; the time of the change would be the same for all elements.
+// position in milliseconds: 1 ms since 1970 for the first. So a reader gets the last element first.
+// A cell that an application appends at the time of its write comes before all elements. The times
+// follow from the image alone. The time of the change would not work, because it is the same for
+// all elements.
 func (c *cells) list(family, qualifier string, a attribute.Attribute) error {
 	if a.Value.Kind() != attribute.KindL {
 		return unmappable("attribute %s is %s; as: cells takes L", quoteName(a.Name), a.Value.Kind())
@@ -338,8 +340,8 @@ func (t *target) name(b []byte, name string) string {
 	return string(appendEscaped(b, name, '.'))
 }
 
-// attributeOf returns the attribute whose own column has this name, where no rule gives it another
-// column; false if there is none.
+// attributeOf returns the attribute that has the column with this name, unless a rule gives that
+// attribute another column; false if there is none.
 func (t *target) attributeOf(column string) (string, bool) {
 	if t.as != AsFlattened {
 		return column, true
@@ -348,7 +350,7 @@ func (t *target) attributeOf(column string) (string, bool) {
 	return name, t.name(nil, name) == column
 }
 
-// scatters reports whether a value becomes only columns of its members, none of which has the
+// scatters reports whether a value becomes columns of its members and no column with the
 // attribute's own name.
 func (t *target) scatters(v attribute.Value) bool {
 	return t.as.flattens() && v.Kind() == attribute.KindM && (len(v.Members()) > 0 || t.as == AsGoogleUtility) // the utility writes nothing for an empty map

@@ -20,11 +20,11 @@ const (
 	SharedFamily                        // two rules of one row write the same family, and one would delete the other's cells
 	NotInjective                        // two items can take the same address
 	KeyCollision                        // two source tables can take the same row
-	Unreachable                         // a rule that never decides
+	Unreachable                         // a rule that never applies
 	NoExpiry                            // garbage collection cannot expire items
 	Moves                               // warning: items move when an attribute beyond the primary key changes
 	NoHistory                           // older cells cannot be kept
-	KeepsNothing                        // warning: garbage collection leaves no older cell
+	KeepsNothing                        // warning: garbage collection keeps no older cell
 	Outlives                            // rows of an expired item could stay when the item is written again elsewhere
 )
 
@@ -32,7 +32,8 @@ const (
 type Finding struct {
 	Problem Problem
 	Warning bool
-	// Rule and Write are indexes in the spec, from 0; -1 if the finding concerns no particular one.
+	// Rule and Write are indexes in the spec, from 0. They are -1 if the finding concerns no
+	// particular rule or write.
 	Rule, Write int
 	// Field is the key of the configuration: row_key, columns, cell, when, families, ttl; "" for the rule or table as a whole.
 	Field string
@@ -41,8 +42,8 @@ type Finding struct {
 	// Offset is the place in a template, in bytes.
 	Offset           int
 	What, Cause, Fix string
-	// Add, which replaces Fix, is a key with its value, as YAML, that the write lacks. It is added
-	// to the write's rule or, if the table has no rules, to the table.
+	// Add is set instead of Fix if the write lacks a key. It is that key with its value, as YAML.
+	// It is added to the write's rule or, if the table has no rules, to the table.
 	Add string
 }
 
@@ -143,9 +144,9 @@ func (c *compiler) keys() {
 	}
 }
 
-// unkept finds, without a key schema, addresses that contain no attribute whose values stay
-// distinct. Two items would share such an address under any primary key. If a condition gives an
-// attribute one value, the address may belong to a single item.
+// unkept finds, without a key schema, addresses that have no attribute whose values stay distinct.
+// Two items would share such an address under any primary key. If a condition gives an attribute
+// one value, the address may belong to a single item.
 func (c *compiler) unkept() {
 	for _, w := range c.placed() {
 		if w.template == nil {
@@ -193,8 +194,8 @@ func movesFinding(where at, field, name, what string) Finding {
 }
 
 // moves reports addresses that use attributes beyond the primary key. The column of a folded item
-// must not use any. A column that an item left, and that no available image names, would stay
-// permanently (H74).
+// must not use any such attribute. Otherwise, if an item moves and no available image names its old
+// column, that column would stay permanently (H74).
 func (c *compiler) moves(w placed) {
 	for _, p := range w.row {
 		if p.name != "" && p.kind == attribute.KindNone {
@@ -366,9 +367,9 @@ func covers(first, second *Rule) bool {
 	return ok && known.Implies(first.When)
 }
 
-// CheckMerged finds pairs of source tables that can produce the same row of one target table: two
-// of the specs, or two tables of a spec of a pattern. Rule and Write of a finding refer to the
-// second table of the pair. The map's keys are indexes of specs.
+// CheckMerged finds pairs of source tables that can produce the same row of one target table. A
+// pair has tables of two specs, or two tables of one spec for a pattern. Rule and Write of a
+// finding refer to the second table of the pair. The map's keys are indexes of specs.
 func CheckMerged(specs []Spec) map[int][]Finding {
 	compiled := make([]*Mapping, len(specs))
 	found := map[int][]Finding{}
@@ -416,8 +417,8 @@ func collide(a, b *Mapping) (Finding, bool) {
 }
 
 // rowsApart reports whether items of two tables always take different rows of one target. Without
-// the key schema nothing is known about a default row key. It begins with an attribute's value, so
-// no literal in another row key keeps the two apart.
+// the key schema, the text of a default row key is unknown. A default row key begins with an
+// attribute's value, so no literal in another row key keeps the two apart.
 func rowsApart(a *write, ruleA *rule, b *write, ruleB *rule) bool {
 	if a.template == nil || b.template == nil {
 		return false

@@ -12,9 +12,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// This file finds the items that may have written a row of a target table. A sweep needs that for
-// rows of an older generation, whose address no image names. An item counts as the writer of a row
-// only if a rule maps it to that row, regardless of its attributes beyond the primary key.
+// This file finds the items that may have written a row of a target table. A sweep needs these
+// items for rows of an older generation, because no image names the address of such a row. An item
+// counts as the writer of a row only if a rule maps it to that row, regardless of its attributes
+// beyond the primary key.
 
 // Merged reports whether other source tables write to the target too. Then every row of this
 // mapping names its item and source.
@@ -24,8 +25,8 @@ func (m *Mapping) Merged() bool { return m.merged }
 // regardless of an item's attributes.
 func (m *Mapping) OneRule() bool { return len(m.rules) == 1 && len(m.rules[0].writes) == 1 }
 
-// ParseItemKey is the inverse of ItemKey: it returns the primary key of an item; false if the text
-// is not an item key.
+// ParseItemKey is the inverse of ItemKey. It returns the primary key of an item, or false if the
+// text is not an item key.
 func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {
 	parts := strings.Split(text, "/")
 	if len(parts) != len(m.PrimaryKey) {
@@ -47,9 +48,10 @@ func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {
 	return attribute.NewItem(keys), true
 }
 
-// ItemsOf returns the primary keys of the items that may have the row, judged by the row's key.
-// Usually it is one; for cells that many items share it is none. Unnamed says that the row holds a
-// version that names no item; rules that always name their items never write such a row.
+// ItemsOf returns the primary keys of the items that may have the row, according to the row's key.
+// Usually there is one item. For cells that many items share there is none. Unnamed says that the
+// row holds a version that names no item. Rules that always name their items never write such a
+// row.
 func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 	var items []attribute.Item
 	for _, r := range m.rules {
@@ -66,9 +68,9 @@ func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 	return items
 }
 
-// Claim returns the removal of everything that an item may have in a row under any rule; false if
-// no rule maps the item to the row. Shared says that the item's version is stored under its own
-// name, next to the versions of other items. The version of the mutation is not set.
+// Claim returns the removal of everything that an item may have in a row under any rule. It returns
+// false if no rule maps the item to the row. Shared says that the item's version is stored under
+// its own name, next to the versions of other items. The version of the mutation is not set.
 func (m *Mapping) Claim(table, row string, keys attribute.Item, shared bool) (RowMutation, bool) {
 	claim := RowMutation{Item: m.ItemKey(keys), Table: table, Row: row, Remove: true, Keep: m.keep}
 	if shared {
@@ -95,9 +97,9 @@ func (m *Mapping) Claim(table, row string, keys attribute.Item, shared bool) (Ro
 	return claim, found
 }
 
-// Contests reports whether items other than the claim's item may have cells in the families and
-// columns that the claim names, judged by the row. If so, executing the claim may delete their
-// cells. It is for claims of another mapping: a mapping's own claims touch only the cells of their
+// Contests reports whether other items than the claim's may have cells in the claim's families and
+// columns, according to the row's key. If so, executing the claim may delete their cells. Contests
+// is for claims of another mapping, because a mapping's own claims touch only the cells of their
 // item.
 func (m *Mapping) Contests(claim RowMutation) bool {
 	for _, r := range m.rules {
@@ -130,7 +132,7 @@ func (w *write) mayHold(c Column) bool {
 	}
 }
 
-// Without returns the claim less the families and columns that the other one names.
+// Without returns the claim without the families and columns that o names.
 func (m RowMutation) Without(o RowMutation) RowMutation {
 	m.Families = slices.DeleteFunc(slices.Clone(m.Families), func(f string) bool { return slices.Contains(o.Families, f) })
 	m.Columns = slices.DeleteFunc(slices.Clone(m.Columns), func(c Column) bool {
@@ -173,8 +175,8 @@ func CommonPrefix(a, b string) string {
 	return a[:n]
 }
 
-// fits reports whether the write can map an item with these keys to the row; without keys, whether
-// it can map some item there.
+// fits reports whether the write can map an item with these keys to the row. Without keys, it
+// reports whether the write can map any item to the row.
 func (w *write) fits(m *Mapping, r *rule, row string, keys attribute.Item) bool {
 	known := r.implied()
 	if keys.Exists() && !m.admits(r, keys) {
@@ -232,9 +234,10 @@ func valueOf(name string, keys attribute.Item, known Implying) (attribute.Value,
 	return attribute.Value{}, false
 }
 
-// reaches reports whether the parts can become the text whole. The function text returns what a
-// placeholder with a known value becomes; ok is false if it has no text. Any other placeholder can
-// become every text that its form allows. If the function text is nil, no value is known.
+// reaches reports whether the parts can produce exactly the text in whole. The function text
+// returns what a placeholder with a known value becomes. Its result ok is false if the value has no
+// text. Any other placeholder can become every text that its form allows. If the function text is
+// nil, no value is known.
 func reaches(parts []rowPart, whole string, text func(*rowPart) (result string, known, ok bool)) bool {
 	at := make([]bool, len(whole)+1) // where the next part can begin
 	at[0] = true
@@ -266,8 +269,8 @@ func reaches(parts []rowPart, whole string, text func(*rowPart) (result string, 
 	return at[len(whole)]
 }
 
-// extent returns how many bytes of rest a placeholder of an unknown value can take from its
-// beginning. Least is greater than most if rest cannot begin with the placeholder.
+// extent returns the least and the most bytes of rest that a placeholder of an unknown value can
+// take. Least is greater than most if rest cannot begin with such a placeholder.
 func (p *rowPart) extent(rest string) (least, most int) {
 	if n, ok := p.width(); ok {
 		if n > len(rest) {
@@ -313,8 +316,9 @@ func (p *rowPart) width() (int, bool) {
 	return 0, false
 }
 
-// invert splits a row into its parts and returns the primary key in it, if the parts can be told
-// apart and their functions can be undone. Use fits to check that the item can have the row.
+// invert splits a row into its parts and returns the primary key in it. The parts must be
+// distinguishable, and their functions must be invertible. Use fits to check that the item can have
+// the row.
 func (w *write) invert(m *Mapping, r *rule, row string) (attribute.Item, bool) {
 	known := r.implied()
 	values := map[string]attribute.Value{}
@@ -355,8 +359,8 @@ func (w *write) invert(m *Mapping, r *rule, row string) (attribute.Item, bool) {
 	return attribute.NewItem(keys), true
 }
 
-// end returns the length of the placeholder at the beginning of rest, the unread part of a row;
-// false if the row does not show its end.
+// end returns the length of the placeholder at the beginning of rest, the unread part of a row. It
+// returns false if the row does not show where the placeholder ends.
 func (w *write) end(i int, rest string) (int, bool) {
 	p := &w.row[i]
 	if least, most := p.extent(rest); least == most {
@@ -449,11 +453,11 @@ func percentDecoded(s string) string {
 // item.
 type Found struct{ Keys, Image attribute.Item }
 
-// Sweep turns consistent reads at readAt into mutations, as Load does. The rows that the images map
-// to are put, and claimed rows beyond those are removed. In a row that is put, the claimed cells
-// are deleted too. Claims belong to items that are among the found ones. A claim's version is the
-// version that the row holds, if any. With a version attribute, the removal of a deleted item is
-// ranked by that version.
+// Sweep turns consistent reads at readAt into mutations, as Load does. The rows to which the images
+// map are put, and claimed rows to which no image maps are removed. In a row that is put, the
+// claimed cells are deleted too. Every claim must belong to an item in found. A claim's version is
+// the version that the row holds, if any. With a version attribute, the claim's version ranks the
+// removal of a deleted item.
 func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, readAt time.Time) Batch {
 	var images []attribute.Item
 	var absent []attribute.Item

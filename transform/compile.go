@@ -31,8 +31,8 @@ type write struct {
 	cell      *CellRule
 	only      []string // sorted; nil: all but dropped
 
-	// Otherwise attributes become columns. Targets are sorted by attribute; star is the target of
-	// all other attributes, nil if they are not copied.
+	// Otherwise attributes become columns. Targets are sorted by attribute. Star is the target of
+	// all other attributes, or nil if those are not copied.
 	targets []target
 	star    *target
 	clashes []string // attributes whose column a rule gives to another attribute
@@ -42,7 +42,7 @@ type write struct {
 	columns    []Column // owned one by one
 	ownVersion bool     // the row holds the item's version under the item's key
 	origin     bool     // the row key does not identify the item
-	ours       bool     // made by NewMapping: its rows never begin like a witness key
+	ours       bool     // made by NewMapping; its rows never begin like a witness key
 	ages       map[string]time.Duration
 }
 
@@ -394,8 +394,8 @@ func (w *write) written() []string {
 	return families
 }
 
-// declared checks that a family exists, that counters go only to aggregates that keep their cells,
-// and that aggregates take only counters.
+// declared checks that a family exists. It also checks that counters go only to aggregates that
+// keep their cells, and that aggregates take only counters.
 func (c *compiler) declared(family string, as Encoding, where at, field, attr string) {
 	f := c.families[family]
 	finding := Finding{Rule: where.rule, Write: where.write, Field: field, Name: attr}
@@ -429,8 +429,8 @@ func (c *compiler) declared(family string, as Encoding, where at, field, attr st
 
 // longestAge is the longest age of a rule by which cells can be stamped to expire. The stamp is the
 // expiry minus the age, and no cell can be dated before 1970. With an age of 60 years, no cell
-// would expire before 2030, whatever its item says. Items that are written end in the future, or up
-// to five years ago.
+// would expire before 2030, whatever its item says. The items that are written expire in the
+// future, or expired at most five years ago.
 const longestAge = 18250 * 24 * time.Hour
 
 // expiry checks that garbage collection can expire items at their time to live.

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// description is a mapping in a form that can be kept. A ledger holds it from the time when the
-// mapping is replaced until nothing that the mapping wrote is left (H102).
+// description is a mapping in a form that can be stored. A ledger keeps the description of a
+// replaced mapping until nothing that the mapping wrote is left (H102).
 type description struct {
 	Source       string            `json:"source"`
 	Table        string            `json:"table"`
@@ -66,7 +66,7 @@ type describedCell struct {
 
 // Describe returns the mapping as a text from which Restore can recreate it. The text has the rules
 // in their order, with templates and conditions in canonical form, and the key schema. It returns
-// "" if the text of a condition is not known.
+// "" if a condition has no known text.
 func (m *Mapping) Describe() string {
 	d := description{Source: m.Source, Table: m.Table, Family: m.Family, RowKey: m.RowKey}
 	for _, k := range m.PrimaryKey {

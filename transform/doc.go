@@ -2,11 +2,11 @@
 // goroutine.
 //
 // A Mapping computes an item's row (Row) and cells (Cells). Fold turns a page of a stream's changes
-// into a Batch of idempotent RowMutations, and Load does so with a page of a scan. Each has the
-// Version that ranks it in the history of its item. The guard of package sink applies a mutation
-// unless the row already holds that version or a higher one.
+// into a Batch of idempotent RowMutations. Load does the same with a page of a scan. Each mutation
+// has the Version that ranks it in the history of its item. The guard of package sink applies a
+// mutation unless the row already holds that version or a higher one.
 //
-// Invariants, cited where they are kept:
+// Comments cite these invariants by number:
 //
 //	T1  Two items never map to one address, which is a row, or a cell of a row that items share:
 //	    addresses are injective in the full primary key (Mapping.Row, compiler.keys).
@@ -21,13 +21,13 @@
 //	    no other rule of that row writes, columns by name, or one cell. Items that share a row have
 //	    versions of their own (compiler.own, Mapping.mutations).
 //
-// An application that computes the same keys and cells compiles the same rules. ParseTemplate,
+// An application can compile the same rules and compute the same keys and cells. ParseTemplate,
 // ParseFamily and expression.ParseWhen read the words of the configuration, and New makes a Mapping
-// of them. Its methods Row, Map and Addresses return an item's row, its cells, and the addresses
-// that it owns. A mapping is a pure function of the item and safe for use by many goroutines. While
-// the replicator runs, an application must write these rows under the guard of package sink; it can
-// read them without it. The meaning of a Spec does not change within a major version, because
-// existing rows depend on it.
+// of them. The methods Row, Map and Addresses of a Mapping return an item's row, its cells, and the
+// addresses that it owns. A mapping is a pure function of the item and safe for use by many
+// goroutines. While replicator runs, an application must write these rows under the guard of
+// package sink. It may read them without the guard. The meaning of a Spec does not change within a
+// major version, because existing rows depend on it.
 //
 // Rules (Spec, New) describe in the words of the configuration how items become rows. Check finds
 // mistakes in them before anything runs. NewMapping makes a mapping without rules.

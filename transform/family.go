@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Family is a column family that a mapping declares, in the grammar of `cbt createtable families=`:
-// a garbage collection rule and, after a colon, the type of aggregate if its cells are one. Source:
-// https://cloud.google.com/bigtable/docs/cbt-reference
+// Family is a column family that a mapping declares, in the grammar of `cbt createtable families=`.
+// The grammar has a garbage collection rule and, for aggregates, a colon and the type of aggregate.
+// Source: https://cloud.google.com/bigtable/docs/cbt-reference
 type Family struct {
 	Name      string
 	GC        GC
@@ -43,7 +43,7 @@ func (f Family) Rule() string {
 type GC struct {
 	Versions int           // all but this many newest cells of a column may be collected; 0: no such limit
 	Age      time.Duration // cells older than this may be collected; 0: no such limit
-	All      bool          // a cell may be collected if all Rules allow it; otherwise one is enough
+	All      bool          // a cell may be collected if all Rules allow it; otherwise one Rule is enough
 	Rules    []GC
 }
 
@@ -68,8 +68,8 @@ func (g GC) ageless() GC {
 	return g
 }
 
-// keeps returns how many newest cells of a column the rule always keeps; false if it keeps all. It
-// is for rules without a limit of age.
+// keeps returns how many newest cells of a column the rule always keeps. It returns false if the
+// rule keeps all cells. The rule must have no limit of age.
 func (g GC) keeps() (versions int, limited bool) {
 	if len(g.Rules) == 0 {
 		return g.Versions, g.Versions > 0
@@ -86,8 +86,8 @@ func (g GC) keeps() (versions int, limited bool) {
 	return versions, limited
 }
 
-// expiry returns the age from which every cell may be collected, however few there are; false if
-// the rule keeps some permanently.
+// expiry returns the age from which every cell may be collected, even the only one. It returns
+// false if the rule keeps some cells permanently.
 func (g GC) expiry() (time.Duration, bool) {
 	if len(g.Rules) == 0 {
 		return g.Age, g.Age > 0
@@ -305,7 +305,7 @@ const mostVersions = 1 << 30
 // outOfBounds matches a limit whose number was rejected.
 var outOfBounds = regexp.MustCompile(`^(?:maxversions=[0-9]+|maxage=(?:[0-9]+d|[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h)))$`)
 
-// parseAge reads a duration as Go or cbt writes it; cbt also has days: 30d, 36h, 90m. Bigtable's
+// parseAge reads a duration as Go or cbt writes it. Only cbt has days: 30d, 36h, 90m. Bigtable's
 // shortest age is a millisecond.
 func parseAge(text string) (time.Duration, bool) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {

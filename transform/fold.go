@@ -30,7 +30,7 @@ type history struct {
 	// addresses are the addresses of all images of the item in the page that have one.
 	addresses []address
 	rule      *rule // the rule that decides for the newest image
-	// reason says why the newest image has no address; unknown says why the page does not show all
+	// Reason says why the newest image has no address. Unknown says why the page does not show all
 	// addresses. In both cases the item is parked.
 	reason      error
 	unknown     string
@@ -55,11 +55,11 @@ func (h *history) current(i int) bool { return h.keyOnly || h.addresses[i].chang
 // that any old or new image in the page maps to. The addresses that the newest image does not map
 // to are removed at the newest version (T2). An item that moves a→b→c within a page leaves neither
 // a nor b behind. An old image without an address adds none, because nothing was ever written for
-// it. Items come in the order of their first appearance in the page.
+// that image. Items come in the order of their first appearance in the page.
 //
-// If the newest image cannot be mapped, its change is parked whole and every row of the union is
-// removed, including its current one, if known (T5). The same happens if the page lacks an image
-// that is needed to know what to write or to remove.
+// If the newest image cannot be mapped, its change is parked whole. Every row of the union is
+// removed, including the item's current row, if known (T5). The same happens if the page lacks an
+// image that Fold needs to know what to write or remove.
 func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 	histories, latest := m.histories(changes, s)
 	b := Batch{
@@ -180,7 +180,7 @@ func (m *Mapping) histories(changes []cdc.Change, stamp Stamp) ([]history, int64
 }
 
 // follow adds the addresses of a change's images to the union. An old image without an address adds
-// none, because nothing was ever written for it.
+// none, because nothing was ever written for that image.
 func (h *history) follow(m *Mapping, s *scratch, c *cdc.Change, i int) {
 	h.reason, h.rule = nil, nil
 	if c.Old.Exists() {
@@ -194,8 +194,8 @@ func (h *history) follow(m *Mapping, s *scratch, c *cdc.Change, i int) {
 	}
 }
 
-// CellTime returns the timestamp that Load gives the cells of items that were read at a time,
-// unless the item sets its own.
+// CellTime returns the timestamp that Load gives to cells of items read at the given time. An item
+// may set its own timestamps.
 func CellTime(readAt time.Time) int64 { return cellTime(readAt) }
 
 // cellTime returns a time as a Bigtable timestamp: microseconds in whole milliseconds, never
@@ -240,10 +240,11 @@ func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Tim
 }
 
 // LoadWindow turns the changes of an export window into mutations at the version LoadVersion of the
-// window's end, for puts and removes alike. Changes has one change per item, whose sequence number
-// is the sequence number of that version. The mutations outrank images that a load read before the
-// end. Later windows and changes of the stream outrank them. Cells have the times of the changes.
-// An address that the item's old image had and the new one does not have is removed, as in Fold.
+// window's end, for puts and removes alike. Changes must have one change per item. The sequence
+// number of each change must be that of the version. The mutations outrank images that a load read
+// before the end. Later windows and changes of the stream outrank them. Cells have the times of the
+// changes. An address that the item's old image had and the new image does not have is removed, as
+// in Fold.
 func LoadWindow(m *Mapping, changes []cdc.Change, generation uint32) Batch {
 	return Fold(m, changes, Stamp{Generation: generation, Hop: LoadHop, Apart: true})
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// What a mapping may do with cells that an earlier mapping left in its rows (H102).
+// This file says what a mapping may do with cells that an earlier mapping left in its rows (H102).
 
-// Sole returns the name of the only version that the mapping's items can have in a row: "" if the
-// row belongs to one item. It returns false if no item maps to the row, or if several items may
-// have cells in it. A writer of that version may remove every other cell of replicator in the row,
-// because no other item of the mapping has any there.
+// Sole returns the name of the only version that the mapping's items can have in a row. The name is
+// "" if the row belongs to one item. It returns false if no item maps to the row, or if several
+// items may have cells in it. A writer of that version may remove every other cell of replicator in
+// the row, because no other item of the mapping has cells there.
 func (m *Mapping) Sole(table, row string) (owner string, ok bool) {
 	for _, r := range m.rules {
 		for _, w := range r.writes {
@@ -54,10 +54,10 @@ func (m *Mapping) WrittenIn(table, row string) []string {
 
 // Change is the difference between two mappings of one source table.
 type Change struct {
-	// NewTables and FormerTables are the target tables that only one of the two writes.
+	// NewTables and FormerTables are the target tables that only one of the two mappings writes.
 	NewTables, FormerTables []string
-	// NewColumns and FormerColumns are the columns that only one of the two writes, as "table family:column", with * for columns of
-	// any name and a template for cells.
+	// NewColumns and FormerColumns are the columns that only one of the two mappings writes, as
+	// "table family:column". A column is * for any name, and a template for cells.
 	NewColumns, FormerColumns []string
 	// RowKeys says that at least some items get other row keys.
 	RowKeys bool

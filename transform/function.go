@@ -26,14 +26,14 @@ type Function struct {
 
 	// selfDelimiting: the end of the text follows from the text itself.
 	selfDelimiting bool
-	// injective: different values give different texts. prefixed: this holds for values that begin
-	// with the argument.
+	// injective: different values give different texts. prefixed: different values that begin with
+	// the argument give different texts.
 	injective, prefixed bool
 	apply               func(v scalar, c *Call) (scalar, error)
 }
 
-// Order says how the results of a function sort as bytes, which is how rows sort. It holds for the
-// last function of a placeholder.
+// Order says how the results of a function sort as bytes. Rows sort in the same way. The order is
+// that of a placeholder's last function.
 type Order uint8
 
 // The orders. Pad, sortable and newest_first order numbers by value. All other functions, and
@@ -155,7 +155,7 @@ func nthPart(v scalar, c *Call) (scalar, error) {
 }
 
 // whole returns the canonical digits of a whole number that is not negative. It rejects text with
-// leading zeros: 7 and 07 are different texts, and would become the same.
+// leading zeros, because 7 and 07 are different texts and would become the same number.
 func whole(v scalar) (string, error) {
 	digits := v.text
 	switch {
@@ -199,11 +199,11 @@ func complement(digits string) string {
 	return string(b)
 }
 
-// The form of sortable: a digit for the sign, three for the power of ten, the digits, and an end
-// mark. The mark sorts below all digits; for negative numbers, whose digits are complemented, it
-// sorts above them. So a number sorts before (or, if negative, after) all longer numbers that begin
-// with its digits, regardless of what follows in the row key. The mark also shows where the text
-// ends.
+// The text of sortable has a digit for the sign, three digits for the power of ten, the digits, and
+// an end mark. The mark sorts below all digits. The digits of negative numbers are complemented,
+// and their mark sorts above all digits. So a number sorts before (or, if negative, after) all
+// longer numbers that begin with its digits, regardless of what follows in the row key. The mark
+// also shows where the text ends.
 const (
 	sortableNegative = '0'
 	sortableZero     = "1"
@@ -219,7 +219,7 @@ func sortable(v scalar, _ *Call) (scalar, error) {
 		return refuse("needs a number")
 	}
 	if v.kind == attribute.KindS && number != v.text {
-		return refuse("needs a number as DynamoDB writes it") // 1 and 1.0 are different texts, and would become the same
+		return refuse("needs a number as DynamoDB writes it") // 1 and 1.0 are different texts, and would become the same number
 	}
 	if number == "0" {
 		return scalar{attribute.KindS, sortableZero}, nil
@@ -244,7 +244,7 @@ func reverseDomain(v scalar, _ *Call) (scalar, error) {
 	return scalar{textual(v.kind), strings.Join(labels, ".")}, nil
 }
 
-// reverse reverses characters, so that text stays text.
+// reverse reverses characters, not bytes, so that the result is still text.
 func reverse(v scalar, _ *Call) (scalar, error) {
 	if v.kind == attribute.KindB || !utf8.ValidString(v.text) {
 		return refuse("needs text or a number")

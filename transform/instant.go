@@ -72,8 +72,8 @@ func epochMillis(v scalar, _ *Call) (scalar, error) {
 	return scalar{attribute.KindN, strconv.FormatInt(at.UnixMilli(), 10)}, nil
 }
 
-// secondsBelow separates epoch seconds from milliseconds: smaller numbers are seconds. As seconds
-// it is the year 5138, as milliseconds March 1973.
+// secondsBelow separates epoch seconds from milliseconds: smaller numbers are seconds. Read as
+// seconds, this number is in the year 5138. Read as milliseconds, it is in March 1973.
 const secondsBelow = 100_000_000_000
 
 // isoLayouts are the accepted forms of ISO 8601; fractions of a second may follow the seconds.

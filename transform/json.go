@@ -7,12 +7,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// errEncoding says why a value cannot be encoded; the caller adds the attribute's name.
+// errEncoding says why a value cannot be encoded. The caller adds the attribute's name.
 type errEncoding string
 
 func (e errEncoding) Error() string { return string(e) }
 
-// DynamoDB stores neither. Each would be an error in transit, and a substitute value would hide it.
+// DynamoDB stores no such values. Such a value would be an error in transit, and a substitute value
+// would hide that error.
 const (
 	errUTF8 errEncoding = "text that is not valid UTF-8 has no JSON form"
 	errKind errEncoding = "no value"

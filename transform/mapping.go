@@ -48,8 +48,8 @@ type KeyAttribute struct {
 }
 
 // NewMapping checks and returns a mapping. Without rowKey, the row key is the primary key. RowKey
-// may name further attributes, for example the tenant first, if it includes the whole primary key,
-// which keeps the rows of different items apart (T1). Errors are ErrMapping.
+// may name further attributes, for example the tenant first, but it must include the whole primary
+// key. This keeps the rows of different items apart (T1). Errors are ErrMapping.
 func NewMapping(source, table, family string, primaryKey []KeyAttribute, rowKey ...string) (*Mapping, error) {
 	fail := func(format string, args ...any) (*Mapping, error) {
 		return nil, fmt.Errorf("%w: table %s: %s", ErrMapping, source, fmt.Sprintf(format, args...))
@@ -130,7 +130,7 @@ func (m *Mapping) DependsOnKeyOnly() bool { return m.keyOnly }
 // image is put into it.
 func (m *Mapping) KeepsVersions() bool { return m.keep }
 
-// Outlives reports whether items that DynamoDB's time to live removes stay in the target. Then a
+// Outlives reports whether the target keeps items that TTL deletions remove from the source. Then a
 // row without an item may be correct.
 func (m *Mapping) Outlives() bool { return m.ttl.Attribute != "" && m.ttl.Expire == KeepExpired }
 

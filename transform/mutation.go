@@ -45,14 +45,15 @@ type RowMutation struct {
 	// Cells are the item's cells in the row; none if Remove.
 	Cells []Cell
 	// Keep says that older cells stay next to the cells of a put. Past and Before then hold earlier
-	// states of the row. Past has the item's cells here after each earlier change of the page, in
-	// order; nil where the item had none. Before has the item's cells here before its first change
-	// in the page, if the stream shows them; their timestamps mean nothing.
+	// states of the row. Past has the item's cells in this row after each earlier change of the
+	// page, in order. An entry is nil if the item had no cells there. Before has the item's cells
+	// in this row before the item's first change in the page, if the stream shows them. Timestamps
+	// in Before mean nothing.
 	Keep   bool
 	Past   [][]Cell
 	Before []Cell
-	// Timestamped says that newer cells of the application stay. It marks the first of the two
-	// applications of a change under dual writes.
+	// Timestamped says that newer cells of the application stay. It marks the first of two writes
+	// of a change under dual writes.
 	Timestamped bool
 	// Named are the cells that old images of the item in the page had in this row. It is set only
 	// in a page that was folded under dual writes. A timestamped mutation deletes only their
@@ -78,9 +79,9 @@ type Cell struct {
 	Add bool
 }
 
-// Parked is an image that cannot be mapped or stored, kept whole with its reason until an operator
-// decides. The item's former cells were removed from the target at its version; only the new ones
-// are missing.
+// Parked is an image that cannot be mapped or stored. It is kept whole, with its reason, until an
+// operator decides. The item's former cells were removed from the target at this version. Only the
+// item's new cells are missing.
 type Parked struct {
 	Source  string // source table
 	Key     string // ItemKey of the item
@@ -96,8 +97,9 @@ type Batch struct {
 	Source string
 	Rows   []RowMutation
 	Parked []Parked
-	// Unaddressed are the items that had no address before their newest change. Records of them
-	// that were parked earlier name no row that could show that they are obsolete.
+	// Unaddressed are the items that had no address before their newest change in the page. Earlier
+	// parked records of such an item name no row. So no row can show that these records are
+	// obsolete.
 	Unaddressed []Unaddressed
 	// Changes is how many changes the batch was folded from.
 	Changes int
@@ -105,7 +107,8 @@ type Batch struct {
 	Ignored map[string]int
 	// Read is when the page was read, if the caller that made the batch sets it.
 	Read Reading
-	// Latest is the highest cell time so far, in whole milliseconds: the NotBefore of the shard's next page.
+	// Latest is the highest cell time so far, in whole milliseconds. It is the NotBefore of the
+	// shard's next page.
 	Latest time.Time
 
 	mapping *Mapping

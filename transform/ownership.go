@@ -22,8 +22,9 @@ func (c *compiler) placed() []placed {
 	return all
 }
 
-// own decides what each write owns: families that no other write of the same rows uses, otherwise
-// the columns that it names. It reports writes that cannot be kept apart (T6).
+// own decides what each write owns. A write owns families that no other write of the same rows
+// uses. In other families it owns the columns that it names. It reports writes that cannot be kept
+// apart (T6).
 func (c *compiler) own() {
 	all := c.placed()
 	for _, w := range all {
@@ -90,8 +91,8 @@ func (c *compiler) mayMeet(a, b placed) bool {
 	return !partsApart(a.row, a.rule.implied(), b.row, b.rule.implied())
 }
 
-// sameItem reports whether two writes of one kind share an address only for the same item. Without
-// a key schema, equal templates are assumed to do so.
+// sameItem reports whether two writes of one kind share an address only if both write the same
+// item. Without a key schema, writes with equal templates are assumed to do so.
 func (c *compiler) sameItem(a, b placed) bool {
 	if a.folded != b.folded || a.template == nil || b.template == nil {
 		return a.folded == b.folded && a.template == b.template

@@ -13,9 +13,10 @@ import (
 // page has more for one item, the oldest images are dropped.
 const MaxPastCells = MaxRowCells / 2
 
-// recall sets Past and Before in the puts of an item. Past has its cells in the row after every
-// change of the page but the newest, in order. Before has its cells before the first. These are the
-// cells that the row would have had if the changes had been applied one by one.
+// recall sets Past and Before in the puts of an item. Past gets the item's cells in the row after
+// each change of the page except the newest, in order. Before gets the item's cells in the row
+// before the first change. These are the cells that the row would have had after each change if the
+// changes had been applied one by one.
 func (m *Mapping) recall(enc *encoder, changes []cdc.Change, h *history, rows []RowMutation) {
 	for i := range rows {
 		row := &rows[i]
@@ -38,8 +39,8 @@ func (m *Mapping) recall(enc *encoder, changes []cdc.Change, h *history, rows []
 	}
 }
 
-// then returns the cells that a change put into a row. It returns nil if the item no longer mapped
-// there or could not be mapped, so its cells were removed.
+// then returns the cells that a change put into a row. It returns nil if the item did not map to
+// the row or could not be mapped, so that its cells were removed.
 func (m *Mapping) then(enc *encoder, c *cdc.Change, row *RowMutation, micros int64) []Cell {
 	if c.Event == cdc.Remove {
 		return nil
@@ -47,8 +48,8 @@ func (m *Mapping) then(enc *encoder, c *cdc.Change, row *RowMutation, micros int
 	return m.had(enc, c.New, row, c.Time.UnixMicro(), micros)
 }
 
-// had returns the cells of an image in a row; nil if it has none there, does not exist, or cannot
-// be mapped as a whole.
+// had returns the cells of an image in a row. It returns nil if the image does not exist, has no
+// cells in the row, or cannot be mapped as a whole.
 func (m *Mapping) had(enc *encoder, image attribute.Item, row *RowMutation, written, micros int64) []Cell {
 	if !image.Exists() {
 		return nil

@@ -93,8 +93,8 @@ func (m *Mapping) Addresses(item attribute.Item) ([]RowMutation, error) {
 type scratch struct{ row, qualifier []byte }
 
 // add adds the addresses of an image to the union. Current says that the image is the newest so
-// far, from the given change. The error says why the image cannot be mapped; the addresses that it
-// does have are added nevertheless.
+// far, from the given change. The error says why the image cannot be mapped. The addresses that the
+// image does have are added nevertheless.
 func (h *history) add(m *Mapping, s *scratch, image attribute.Item, change int, current bool) error {
 	r := m.match(image)
 	if current {
@@ -206,8 +206,8 @@ func sameRow(rows []RowMutation, m *RowMutation) int {
 	return -1
 }
 
-// merge joins two mutations of one row for one item: the result owns and puts everything that
-// either one does.
+// merge joins two mutations of one row for one item. The result owns and puts everything that into
+// and m own and put.
 func merge(into, m *RowMutation) {
 	into.Families = union(into.Families, m.Families)
 	into.Columns = union(into.Columns, m.Columns)

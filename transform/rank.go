@@ -8,19 +8,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// If an application writes both stores, its items may carry a number that it raises with each
-// write, under a condition (Spec.VersionAttribute). Both writers then guard on one order: first the
-// number, then whether the item was removed, then the position in the stream. Writes of the
-// application have position zero. So at one number the stream outranks the application. The stream
-// orders edits that do not raise the number, and items without a number, which count as 0.
+// If an application writes both stores, its items may carry a number that it raises with each write
+// (Spec.VersionAttribute). The application must write under a condition that compares this number.
+// The guards of replicator and of the application then compare in the same order. The number comes
+// first, then whether the item was removed, then the position in the stream. Writes of the
+// application have position zero. So at the same number the stream outranks the application. The
+// stream orders edits that do not raise the number, and items without a number, which count as 0.
 
-// Rank is the application's rank of an image: a number below 10²⁰, with a removal above the image
-// of the same number. A mapping without a version attribute uses the zero value.
+// Rank is the application's rank of an image: a number below 10²⁰, and whether the item was
+// removed. At the same number, a removal ranks above an image. A mapping without a version
+// attribute uses the zero value.
 type Rank struct {
 	// Number has 20 digits; it is empty if there is no version attribute.
 	Number string
-	// Removed says that the item was removed at the number. It is never set at the number 0, which
-	// items without a number have: only the stream orders them.
+	// Removed says that the item was removed at the number. It is never set at number 0, because
+	// items without a number have number 0. Only the stream orders such items.
 	Removed bool
 }
 
@@ -107,7 +109,7 @@ func (m *Mapping) RankOf(image attribute.Item, removed bool) (Rank, error) {
 	return o, nil
 }
 
-// removalOf returns the rank of the removal of an item that a row holds at a version.
+// removalOf returns the rank with which to remove an item that a row holds at the given version.
 func (m *Mapping) removalOf(held Version) Rank {
 	if m.number == "" {
 		return Rank{}
@@ -120,11 +122,12 @@ func (m *Mapping) removalOf(held Version) Rank {
 	return o
 }
 
-// rank returns the highest rank of an item's changes in a page, and the reason why the newest
-// change cannot be applied; "" if it can, at that rank. A change whose number is lower than that of
-// its own old image is not applied. A writer has ignored the condition, and the row with the higher
-// number would reject it. The writer of an item that is recreated below the number of a removed one
-// has ignored no condition. It gets the higher number, at which its later position decides.
+// rank returns the highest rank of an item's changes in a page. Reason says why the newest change
+// cannot be applied; it is "" if the change can be applied at that rank. A change whose number is
+// lower than that of its own old image is not applied. In that case a writer has ignored the
+// condition, and a row with the higher number would reject the change. An item may be recreated
+// with a number below that of the removed item. The writer of such an item has ignored no
+// condition. The recreated item gets the higher number. At that number its later position decides.
 func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason string) {
 	if m.number == "" {
 		return Rank{}, ""

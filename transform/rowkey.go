@@ -45,9 +45,9 @@ func unmappable(format string, args ...any) error {
 // It works for a rule that writes one row; Map works for every rule. A mapping of NewMapping joins
 // the values of the row key's attributes with '#'. Text is written unchanged, numbers in canonical
 // text (1, 1.0 and 1e0 are one row, as they are one item), binaries raw. In every part but the
-// last, '#' is written %23 and '%' is written %25. So the first delimiters of the row are the ones
-// between the parts. The row can be split again, and different primary keys never share a row (T1).
-// The last part is never escaped, so rows of one partition sort as DynamoDB sorts them.
+// last, '#' is written %23 and '%' is written %25. So the first delimiters of the row are those
+// between the parts. The row can be split again, and items with different primary keys never share
+// a row (T1). The last part is never escaped, so rows of one partition sort as DynamoDB sorts them.
 func (m *Mapping) Row(item attribute.Item) (string, error) {
 	b, err := m.appendRow(nil, item)
 	return string(b), err
@@ -148,19 +148,19 @@ func (p *rowPart) check(v attribute.Value, alone bool) error {
 	case p.kind != attribute.KindNone && kind != p.kind:
 		return unmappable("key attribute %s is %s; the table's key schema says %s", quoteName(p.name), kind, p.kind)
 	case kind == attribute.KindS && !utf8.ValidString(v.Text()):
-		// DynamoDB stores no such text. The witness key relies on this check.
+		// DynamoDB stores no text that is not valid UTF-8. The witness key relies on this check.
 		return unmappable("attribute %s of %s is not valid UTF-8", quoteName(p.name), p.where)
 	case alone && p.kind != attribute.KindNone && len(v.Text()) > maxKeyBytes:
-		// DynamoDB stores no such partition key. The witness key relies on this check too: without
-		// rules, a row of one part is a partition key. For other attributes only Bigtable's limit
-		// on the whole row key applies.
+		// DynamoDB stores no partition key that is longer. The witness key relies on this check
+		// too: without rules, a row of one part is a partition key. For other attributes only
+		// Bigtable's limit on the whole row key applies.
 		return unmappable("key attribute %s has %d bytes; DynamoDB allows %d", quoteName(p.name), len(v.Text()), maxKeyBytes)
 	}
 	return nil
 }
 
-// appendEscaped appends s and percent-encodes '%' and the delimiter's marker, because a part before
-// the last must not contain them. Without a marker it escapes nothing.
+// appendEscaped appends s and percent-encodes '%' and the marker of the delimiter. A part before
+// the last must not contain them unencoded. Without a marker it escapes nothing.
 func appendEscaped(b []byte, s string, marker byte) []byte {
 	const digits = "0123456789ABCDEF"
 	if marker == 0 {
@@ -251,11 +251,11 @@ func keyValue(kind attribute.Kind, text string) (attribute.Value, error) {
 }
 
 // WitnessKey returns the row key of the witness, replicator's own row for the source table in the
-// target table. It is never an item's row, because no mapping produces it. It contains no '#',
-// which every row of two or more parts contains. It is not valid UTF-8, which every text and number
-// is. And it is longer than a partition key can be, which limits a row of one binary part. It
-// begins with the byte 0xFF, so it sorts after all text, and it names the source table. The padding
-// is a character that no table name has, so two tables have different witnesses.
+// target table. It is never an item's row, because no mapping produces it. It contains no '#', but
+// every row of two or more parts contains one. It is not valid UTF-8, but every text and every
+// number is. It is longer than the longest partition key, so it cannot be a row of one binary part.
+// It begins with the byte 0xFF, so it sorts after all text, and it names the source table. The
+// padding is a character that no table name has, so two tables have different witnesses.
 func (m *Mapping) WitnessKey() string { return WitnessKeyOf(m.Source) }
 
 // WitnessKeyOf returns the WitnessKey of every mapping of a source table.
@@ -272,7 +272,8 @@ func WitnessSource(key string) string {
 // WitnessPrefix begins every witness key.
 const WitnessPrefix = "\xff_cdc~witness~"
 
-// quoteName shows an attribute's name in a message, cut so that an extreme name cannot flood a log.
+// quoteName shows an attribute's name in a message. It cuts long names so that a name cannot flood
+// a log.
 func quoteName(name string) string {
 	const shown = 64
 	if len(name) <= shown {

@@ -13,8 +13,8 @@ type Spec struct {
 	// Captures are the parts of the source table's name that {$name} stands for.
 	Captures map[string]string
 	// Varies are the parts that differ among the source tables, if the spec belongs to a pattern.
-	// CheckMerged treats their values as unknown. All other functions use the example of each that
-	// Captures must hold.
+	// CheckMerged treats their values as unknown. All other functions use an example of each
+	// varying part, so Captures must hold one.
 	Varies []Varying
 	// Families are all families that rules write.
 	Families []Family
@@ -24,29 +24,31 @@ type Spec struct {
 	// equivalent to one rule that matches all items.
 	Rules []Rule
 	TTL   TTL
-	// KeepVersions keeps former values of attributes as older cells of their columns, as long as
-	// the garbage collection rules of the families allow. docs/how-to/keep-versions.md says which
+	// KeepVersions keeps former values of attributes as older cells of their columns, if the
+	// garbage collection rules of the families allow it. docs/how-to/keep-versions.md says which
 	// values are kept.
 	KeepVersions bool
-	// VersionAttribute holds a number that the application raises with each write of the item,
-	// under a condition, because it writes the target too. It ranks images before their place in
-	// the stream. It is "" if only the replicator writes the target.
+	// VersionAttribute names a number that the application raises with each write of the item,
+	// under a condition. The application needs it because it writes the target too. Images are
+	// ranked by this number first, and then by their place in the stream. It is "" if only the
+	// replicator writes the target.
 	VersionAttribute string
-	// Merged says that other source tables have the same target table. Their rows must not collide:
-	// see CheckMerged.
+	// Merged says that other source tables use the same target table. The rows of these source
+	// tables must not collide (CheckMerged).
 	Merged bool
 }
 
 // Rule says how the items that match a condition are written.
 type Rule struct {
 	Name string
-	// When is the condition; nil matches every item. Text is the condition as it was written.
+	// When is the condition of the rule; nil matches every item. Text is the condition as it was
+	// written.
 	When Condition
 	Text string
 	// Ignore says that these items are not copied.
 	Ignore bool
-	// Writes are the rows that an item is written to, usually one. Writes is empty exactly if
-	// Ignore is set.
+	// Writes are the rows that an item is written to, usually one. Writes must be empty if Ignore
+	// is set, and must not be empty otherwise.
 	Writes []Write
 }
 
@@ -67,7 +69,8 @@ type Write struct {
 // other rule names.
 type ColumnRule struct {
 	Attribute string
-	// To is family:qualifier, or only a family: then the column has the attribute's name.
+	// To is family:qualifier or only family:. In the second form the column has the attribute's
+	// name.
 	To string
 	As Encoding
 	// Value is the content of the cells that AsColumns makes from the members of a set.
@@ -91,8 +94,9 @@ type Condition interface {
 	Attributes() []string
 }
 
-// Implying is a Condition that reports facts which hold for every item that it matches. With these,
-// Check can prove for more mappings that they keep items apart.
+// Implying is a Condition that reports facts about the items that it matches. Each fact must hold
+// for every such item. With these facts, Check can prove for more mappings that they keep items
+// apart.
 type Implying interface {
 	// Fixed returns the only value that the attribute can have; false if none is known.
 	Fixed(attr string) (attribute.Value, bool)
@@ -127,7 +131,7 @@ const (
 	AsCounter                       // a whole N within 64 bits, as the absolute value of an aggregate
 	AsCells                         // an L: a cell per element, all in one column, the last element newest
 	AsFlattened                     // for "*": a column per member of maps, at any depth; other values as AsText
-	AsGoogleUtility                 // for "*": as Google's batch utility writes values, byte for byte but for members whose Java hashes share a bucket; docs/how-to/google-utility.md
+	AsGoogleUtility                 // for "*": as Google's batch utility writes values, byte for byte except for members whose Java hashes share a bucket; docs/how-to/google-utility.md
 )
 
 var encodingNames = [...]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter", "cells", "flattened", "google_utility"}
@@ -154,8 +158,8 @@ type Expire uint8
 // The policies.
 const (
 	FollowDeletes Expire = iota // removed when DynamoDB removes them
-	ExpireByGC                  // cells are stamped so that Bigtable's garbage collection removes them at their expiry
-	KeepExpired                 // items that DynamoDB's time to live removes stay in the target
+	ExpireByGC                  // cells get timestamps with which Bigtable's garbage collection removes them at their expiry
+	KeepExpired                 // items stay in the target after TTL deletions
 )
 
 // TTL is a source table's time-to-live attribute and the policy for expired items. Without an

@@ -31,8 +31,8 @@ func Targets(spec Spec) []Target {
 	return all
 }
 
-// Tables returns the names of the target tables: the mapping's Table first, even if no rule writes
-// to it, then the others in the order of the rules.
+// Tables returns the names of the target tables. The mapping's Table comes first, even if no rule
+// writes to it. The others follow in the order of the rules.
 func (m *Mapping) Tables() []string {
 	tables := []string{m.Table}
 	for _, r := range m.rules {

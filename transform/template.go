@@ -22,8 +22,8 @@ type Template struct {
 // Part is a literal or a placeholder of a template.
 type Part struct {
 	Literal   string // set for a literal; then the rest is empty
-	Attribute string // for a placeholder: the attribute, or
-	Capture   string // the part of the source table's name
+	Attribute string // for a placeholder of an attribute: its name
+	Capture   string // for a placeholder of a capture: the part of the source table's name
 	Calls     []Call
 	Offset    int // where it begins in the template's text, in bytes
 
@@ -369,8 +369,8 @@ func (p *Part) SelfDelimiting() bool {
 	return n > 0 && p.Calls[n-1].f.selfDelimiting
 }
 
-// Delimited reports whether the part's text can be separated from the parts that follow in the row
-// key.
+// Delimited reports whether the part's text can be separated from the parts that follow it in the
+// row key.
 func (p *Part) Delimited() bool { return p.escaped != 0 || p.SelfDelimiting() }
 
 // Attributes returns the names of the attributes that the template uses.

@@ -8,12 +8,13 @@ import (
 )
 
 // While the application writes the target too, an image is applied twice. The timestamped
-// application follows immediately. The exact one follows when the application's own write of the
-// same change can no longer be in flight. The timestamped mutation (count 0) must not remove newer
-// writes of the application. It sets cells at the record's second, and deletes only columns that an
-// old image names, up to that second. The exact mutation (count 1) is the result of Fold.
+// application follows immediately. The exact application follows when the application's own write
+// of the same change can no longer be in flight. The timestamped mutation (count 0) must not remove
+// newer writes of the application. It sets cells at the record's second, and deletes only columns
+// that an old image names, up to that second. The exact mutation (count 1) is the result of Fold.
 
-// name sets Named and Second in rows: the cells that old images of the item in the page had there.
+// name sets Named and Second in rows. Named gets the cells that old images of the item in the page
+// had in the row.
 func (m *Mapping) name(enc *encoder, changes []cdc.Change, h *history, rows []RowMutation) {
 	for i := range rows {
 		row := &rows[i]
@@ -30,11 +31,12 @@ func (m *Mapping) name(enc *encoder, changes []cdc.Change, h *history, rows []Ro
 	}
 }
 
-// Timestamped returns the batch's first application under dual writes: the same rows at count 0. It
-// also takes the parked records, at the exact version, so that the row does not seem newer than the
-// record. The batch b remains as the exact application: its rows no longer name old columns.
+// Timestamped returns the batch's first application under dual writes: the same rows at count 0.
+// The result also gets the parked records, at the exact version, so that the row does not seem
+// newer than the record. The batch b remains as the exact application. Its rows no longer name
+// columns of old images.
 //
-// The two share the images of the page. The batch must have been folded under dual writes.
+// The two batches share the images of the page. The batch must have been folded under dual writes.
 func (b *Batch) Timestamped() Batch {
 	first := *b
 	first.Rows = slices.Clone(b.Rows)

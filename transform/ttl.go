@@ -13,7 +13,7 @@ import (
 // cells are stamped so that no age rule removes them (H83).
 const never = 253402300799_000_000
 
-// staleTTL is the age of a time to live from which DynamoDB no longer removes the item. Source:
+// staleTTL is the age of an expiry time beyond which DynamoDB no longer removes the item. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/howitworks-ttl.html
 const staleTTL = 5 * 365 * 24 * time.Hour
 
@@ -33,7 +33,7 @@ func (t TTL) expires(item attribute.Item, written time.Time) int64 {
 }
 
 // Unexpired returns the items of a page whose time to live has not ended, and the number of the
-// other items. It is for a load that leaves expired items to DynamoDB's deletes. An item that
+// other items. A load uses it if it leaves expired items to DynamoDB's TTL deletions. An item that
 // DynamoDB would not remove, because its time is not a number or too long ago, counts as live. The
 // result may be the given slice.
 func (m *Mapping) Unexpired(items []attribute.Item, readAt time.Time) (live []attribute.Item, expired int) {

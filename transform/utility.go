@@ -10,8 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// The layout of Google's batch utility, which loads exports of DynamoDB with Dataflow. It is a Java
-// program: it formats numbers like Java's BigDecimal and orders members like Java's HashMap.
+// This file writes the layout of Google's batch utility, which loads exports of DynamoDB with
+// Dataflow. The utility is a Java program: it formats numbers like Java's BigDecimal and orders
+// members like Java's HashMap.
 //
 // Source:
 // https://github.com/GoogleCloudPlatform/professional-services/tree/main/tools/dynamodb-bigtable-migration,
@@ -22,7 +23,8 @@ import (
 // UtilityFamily is the family of the tables that the utility creates itself.
 const UtilityFamily = "cf1"
 
-// UtilityRowKey returns the row key template of Google's batch utility: only the partition key.
+// UtilityRowKey returns the row key template of Google's batch utility. The row key is only the
+// partition key.
 func UtilityRowKey(key KeyAttribute) *Template {
 	t := joined([]string{key.Name})
 	if key.Type != attribute.KindS {
@@ -32,7 +34,7 @@ func UtilityRowKey(key KeyAttribute) *Template {
 	return t
 }
 
-// utilityFunction is the name of the row key function, and of the encoding.
+// utilityFunction is the name of both the row key function and the encoding.
 const utilityFunction = "google_utility"
 
 // utilityText returns the utility's text of a row key, or of a scalar in a column.
@@ -137,9 +139,9 @@ func appendGson(b []byte, s string) ([]byte, error) {
 	return appendString(b, s)
 }
 
-// utilityNumber returns a number as the utility writes it: with all digits, but fractions below a
-// millionth with an exponent, as Java's BigDecimal prints them. A whole number beyond 64 bits would
-// make the utility's job fail; here it is written with all digits.
+// utilityNumber returns a number as the utility writes it. It has all digits, but a fraction below
+// a millionth has an exponent, as Java's BigDecimal prints it. A whole number beyond 64 bits would
+// make the utility's job fail. This function writes it with all digits.
 func utilityNumber(n string) string {
 	const plainZeros = 5 // after the point
 	sign := ""
@@ -159,23 +161,24 @@ func utilityNumber(n string) string {
 	return sign + mantissa + "E-" + strconv.Itoa(leading+1)
 }
 
-// The table of Java's HashMap.
-// Source: https://github.com/openjdk/jdk11u, src/java.base/share/classes/java/util/HashMap.java
+// These constants describe the table of Java's HashMap. Source: https://github.com/openjdk/jdk11u,
+// src/java.base/share/classes/java/util/HashMap.java
 const (
-	hashCapacity = 16 // of a new table, which doubles when it is three quarters full,
-	hashBucket   = 8  // or, while it is small, when one bucket gets more than this
+	hashCapacity = 16 // of a new table; a table that is three quarters full doubles
+	hashBucket   = 8  // a small table also doubles if one bucket gets more members than this
 	hashSmall    = 64
 )
 
-// utilityOrder sorts members as Java's HashMap and HashSet list them: by bucket. Within a bucket
-// Java keeps the order in which they were added, the order in the export, which is not known here.
-// Instead they keep their order in the argument, by bytes.
+// utilityOrder sorts members as Java's HashMap and HashSet list them: by bucket. Within a bucket,
+// Java keeps the order in which the members were added. That is their order in the export, which is
+// not known here. Instead, the members of a bucket keep their order in the argument, which is
+// sorted by bytes.
 func utilityOrder[T any](members []T, hash func(T) uint32) []T {
 	if len(members) < 2 {
 		return members
 	}
-	// Buckets of more than eight members become trees in a table of 64 or more; their order is not
-	// reproduced.
+	// In a table of 64 or more, buckets of more than eight members become trees. The order of a
+	// tree is not reproduced.
 	type entry struct {
 		member T
 		hash   uint32

@@ -31,8 +31,8 @@ func (c *compiler) varying(p *Part) (rowPart, bool) {
 }
 
 // tables checks that no two tables of a pattern can produce the same row. A write keeps the tables
-// apart if its row key contains every varying part. Two writes that could collide must begin with
-// these parts in the same form.
+// apart if its row key contains every varying part. Two writes that could collide must both begin
+// with these parts, in the same form.
 func (c *compiler) tables() (Finding, bool) {
 	all := c.placed()
 	for _, w := range all {
@@ -67,8 +67,8 @@ func (c *compiler) uncarried(row []rowPart, known Implying) []Varying {
 }
 
 // lead returns the beginning of a row key up to the delimiter of the last varying part. It returns
-// nil unless that contains all varying parts and no other placeholder. Two rows with the same lead
-// show their tables in the same way.
+// nil unless this beginning contains all varying parts and no other placeholder. Two rows with the
+// same lead show their tables in the same way.
 func (c *compiler) lead(row []rowPart) []rowPart {
 	left := len(c.spec.Varies)
 	seen := map[string]bool{}
@@ -124,7 +124,7 @@ func (c *compiler) notCarried(w placed, missing []Varying) Finding {
 		return f
 	}
 	if w.write.template == nil {
-		// The default key is the primary key's attributes, whose names are not known here.
+		// The default key consists of the primary key's attributes, whose names are not known here.
 		f.Add = fmt.Sprintf(`row_key: "%s#{PARTITION_KEY}#{SORT_KEY}"  # use the names of the primary key's attributes`, c.captures(missing))
 		return f
 	}
@@ -160,8 +160,8 @@ func (c *compiler) carrying(t *Template, missing []Varying) string {
 	return t.text[:end] + inserted + t.text[end:]
 }
 
-// captures returns varying parts as template text, with a delimiter after each part that does not
-// show its own end.
+// captures returns varying parts as template text. A part that does not show its own end gets a
+// delimiter after it.
 func (c *compiler) captures(parts []Varying) string {
 	var b strings.Builder
 	for i, v := range parts {

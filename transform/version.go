@@ -39,8 +39,8 @@ var ErrVersion = errors.New("not a version")
 // precedes the position.
 type Version string
 
-// NewVersion builds a version. Fields out of range are a programming error and panic, because a
-// version that wraps around would let an old image win.
+// NewVersion builds a version. Fields out of range are a programming error, and NewVersion panics.
+// A version that wraps around would let an old image win.
 func NewVersion(generation, hop uint32, sequence cdc.SequenceNumber, count uint16) Version {
 	if generation > MaxGeneration || hop > MaxHop || count > MaxCount {
 		panic(fmt.Sprintf("transform: version field out of range: generation %d, hop %d, count %d", generation, hop, count))
@@ -120,8 +120,8 @@ func (v Version) Sequence() cdc.SequenceNumber {
 // Count returns the last field.
 func (v Version) Count() uint16 { return uint16(v.field(57, 61)) }
 
-// WithoutCount returns the lowest version of the same image: the count is zero. The empty version
-// stays empty.
+// WithoutCount returns the lowest version of the same image, which has count zero. The empty
+// version stays empty.
 func (v Version) WithoutCount() Version {
 	if v == "" {
 		return ""

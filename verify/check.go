@@ -10,14 +10,14 @@ type Checked struct {
 	Counts
 	// Findings are the rows that differ at both checks (V1).
 	Findings []Finding
-	// Equal are the places at which every row is correct. The other places differ, or had a newer
-	// version at every check.
+	// Equal lists the places at which every row is correct. A row at any other place differs, or
+	// had a newer version at every check.
 	Equal []Place
 }
 
-// Check compares the rows of some places, with both checks. Before the second check it waits until
-// all changes committed before the first are applied, and then for Settle. If drain ends, it
-// returns ErrDrained.
+// Check compares the rows of some places, with both checks. Before the second check, Check waits
+// until all changes committed before the first check are applied, and then for Settle. If drain
+// ends, Check returns ErrDrained.
 func (c *Comparison) Check(ctx, drain context.Context, places ...Place) (Checked, error) {
 	r := (&Work{Comparison: c, Look: true, Drain: drain}).begin(ctx, Progress{})
 	var equal []Place

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// DefaultSettle is the wait between the time when all changes are applied and a row's second
-	// check.
+	// DefaultSettle is the wait before a row's second check. It begins when all changes are
+	// applied.
 	DefaultSettle = 30 * time.Second
-	// lookItems is how many items are read concurrently, each at most 400 KB.
+	// lookItems is how many items are read concurrently. Each item has at most 400 KB.
 	lookItems = 32
-	// rounds bounds how often a row is checked again because its version rose.
+	// rounds bounds how often a row is checked again if its version rises.
 	rounds = 3
 )
 
@@ -28,33 +28,35 @@ type Comparison struct {
 	Mapping *transform.Mapping
 	Source  Source
 	Target  Target
-	// Owned says that only replicator writes the target. A row without a version whose key suggests
-	// a deleted item then counts as extra, and otherwise as foreign.
+	// Owned says that only replicator writes the target. If so, a row without a version counts as
+	// extra if its key suggests a deleted item. Otherwise it counts as foreign.
 	Owned bool
-	// Late is the maximum delay of the application's own write to the target after the commit of a
-	// change; 0 if it does not write the target. It is used to explain differences.
+	// Late bounds how long after the commit of a change the application may still write it to the
+	// target. It is 0 if the application does not write the target. Late is used to explain
+	// differences.
 	Late  time.Duration
 	Scope Scope
-	// Generation is the ledger's generation; 0 if unknown. Differences of rows with a higher
-	// generation are explained by it.
+	// Generation is the ledger's generation; 0 if unknown. If a differing row has a higher
+	// generation, that generation explains the difference.
 	Generation uint32
-	// Applied reports whether all changes committed up to a time are applied. Nil means that they
-	// always are, because nothing writes the source.
+	// Applied reports whether all changes committed up to a time are applied. Nil means that all
+	// changes are applied, because no process writes the source.
 	Applied Applied
 	// Unapplied, if not nil, is called when Applied returns false. If no process applies changes,
-	// it reads the changes committed up to that time, and returns a function that reports which
-	// places they concern. Rows at those places are in flight, and the others are judged. If a
-	// process does apply changes, it returns nil, and the comparison waits.
+	// Unapplied reads the changes committed up to that time. It returns a function that reports
+	// whether a place has such a change. Rows at places with such changes are in flight, and all
+	// other rows are judged. If a process applies changes, Unapplied returns nil, and the
+	// comparison waits.
 	Unapplied func(ctx context.Context, to time.Time) (waits func(Place) bool, err error)
-	// Patience is how long a part waits until all changes are applied, before it fails with
+	// Patience is how long a part waits for all changes to be applied before it fails with
 	// *NotApplied. 0 means 15 minutes.
 	Patience time.Duration
-	// Settle is how long after that a row is checked again (V1); 0 means immediately.
+	// Settle is how long after that wait a row is checked again (V1); 0 means immediately.
 	Settle time.Duration
-	// Retry repeats a read while a retry may help; nil means one attempt.
+	// Retry repeats a read if a retry may help. Nil means one attempt.
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error
-	// Pace waits until the limits allow further reads of items from the source and rows from the
-	// target; nil means no limit. Units is the read capacity that the items cost, 0 if unknown.
+	// Pace waits until the limits allow more items to be read from the source and more rows from
+	// the target. Nil means no limit. Units is the read capacity that the items cost, 0 if unknown.
 	Pace func(ctx context.Context, items int, units float64, rows int) error
 	// Now is the source's clock; nil means this process's clock.
 	Now func(ctx context.Context) time.Time
@@ -62,8 +64,8 @@ type Comparison struct {
 	Bounds Bounds
 }
 
-// Bounds are the maximum numbers that a part keeps. In addition it keeps rows of 16 MiB in total,
-// or one longer row.
+// Bounds are the maximum numbers that a part keeps. In addition, a part keeps rows of 16 MiB in
+// total, or a single longer row.
 type Bounds struct {
 	Findings   int // default 2,000
 	Candidates int // rows that wait for their second check; default 1,000
@@ -74,8 +76,8 @@ func (b Bounds) orDefault() Bounds {
 	return Bounds{cmp.Or(b.Findings, 2000), cmp.Or(b.Candidates, 1000), cmp.Or(b.PageRows, 200)}
 }
 
-// Place is a row to check, with items that may map to it in addition to the items that the row
-// names.
+// Place is a row to check. It also has items that may map to the row in addition to the items that
+// the row names.
 type Place struct {
 	Table, Row string
 	Keys       []attribute.Item
@@ -129,8 +131,8 @@ func (s *itemSet) add(keys ...attribute.Item) {
 
 func (s *itemSet) has(name string) bool { _, known := s.index[name]; return known }
 
-// wanted returns the mutations of the asked items that map to a place, each once, and whether one
-// of the items cannot be mapped.
+// wanted returns the mutations of the items in asked that map to a place, each once. It also
+// reports whether one of these items cannot be mapped.
 func (s *itemSet) wanted(p Place, asked []attribute.Item, at time.Time) (wanted []Wanted, unmapped bool) {
 	seen := map[int]bool{}
 	for _, keys := range asked {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// appliedEvery is the interval between checks of the ledger whether changes are applied.
+	// appliedEvery is how often a part checks in the ledger whether changes are applied.
 	appliedEvery = time.Second
-	// appliedWithin is how long a part waits for this before it fails.
+	// appliedWithin is how long a part waits for changes to be applied before it fails.
 	appliedWithin = 15 * time.Minute
 )
 
-// NotApplied is returned if changes that were committed before the check of a row are not applied
-// in time, so the row cannot be judged.
+// NotApplied is returned if changes committed before the check of a row are not applied in time.
+// Then the row cannot be judged.
 type NotApplied struct {
 	To     time.Time
 	Waited time.Duration
@@ -29,16 +29,16 @@ func (e *NotApplied) Error() string {
 	return fmt.Sprintf("changes made before %s are not applied after %s", e.To.UTC().Format(time.RFC3339), e.Waited.Round(time.Second))
 }
 
-// direction says which findings a pass looks for: rows of items, or rows without items. So no row
-// is found twice.
+// direction says which findings a pass looks for: findings of rows that items need, or findings of
+// rows that no item needs. So no row is found by two passes.
 type direction uint8
 
 const (
 	forwards   direction = iota // missing and different
 	backwards                   // extra and foreign
-	living                      // of the extra and foreign rows, those with a live version
-	loose                       // the rest of the extra and foreign rows
-	everything                  // for a pass that is the only one
+	living                      // extra and foreign rows with a live version
+	loose                       // the other extra and foreign rows
+	everything                  // for a comparison that has only one pass
 )
 
 // Candidate is a row that differed at its first check, and waits for another.
@@ -171,7 +171,7 @@ func (r *working) second(before Candidate, look Look) (next Candidate, moved boo
 		case i >= 0:
 			r.keep(next.Findings[i])
 			next.Findings = slices.Delete(next.Findings, i, i+1)
-		case now.image != was.image: // otherwise the row was corrected by hand
+		case now.image != was.image: // otherwise a person has corrected the row
 			r.keep(was)
 		}
 	}
@@ -205,7 +205,7 @@ func (r *working) keep(f Finding) {
 	r.found = append(r.found, f.brief())
 }
 
-// differs reports whether a check found a difference, in flight or not.
+// differs reports whether a check found a difference, either final or in flight.
 func (v Verdict) differs() bool { return len(v.Findings)+len(v.pending) > 0 }
 
 // narrow reduces a verdict to the findings that the pass looks for.
@@ -268,7 +268,7 @@ func (r *working) settle(ctx context.Context, waiting []Candidate) (waits func(P
 	return nil, nil
 }
 
-// sleep waits, unless the part must be left.
+// sleep waits. It returns early with an error if the part must stop.
 func (r *working) sleep(ctx context.Context, d time.Duration) error {
 	until := ctx
 	if r.Drain != nil {
@@ -281,6 +281,6 @@ func (r *working) sleep(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// lives reports whether the finding is an extra row with a live version, which sums of addresses
-// detect.
+// lives reports whether the finding is an extra row with a live version. Sums of addresses detect
+// such rows.
 func (f Finding) lives() bool { return f.Kind == Extra && f.Live }

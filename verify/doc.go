@@ -1,13 +1,14 @@
-// Package verify compares items with rows, cell by cell. It finds rows that are missing, rows that
-// differ, rows whose item is gone, and cells in managed families that replicator did not write.
+// Package verify compares items with rows, cell by cell. It finds four kinds of differences: rows
+// that are missing, rows that differ, rows whose item was deleted, and cells in managed families
+// that replicator did not write.
 //
-// A quiet table is read once on each side into sums over 2^20 buckets of rows (Sums); only rows of
-// buckets that differ are checked. If changes would make every bucket differ, each page of the
-// source is mapped and its rows are read, and extra rows are searched in buckets whose addresses
-// differ. Both ways share the second phase and the judgement of a row (Judge). A repair judges rows
-// in the same way: sink.Holds and sink.Compare.
+// A quiet table is read once on each side. The reads compute sums over 2^20 buckets of rows (Sums),
+// and only rows of buckets that differ are checked. For a busy table, changes would make every
+// bucket differ. So each page of the source is mapped and its rows are read, and extra rows are
+// searched in buckets whose addresses differ. Both methods share the second phase and the judgement
+// of a row (Judge). A repair judges rows in the same way: sink.Holds and sink.Compare.
 //
-// Invariants, cited where they are enforced:
+// Comments cite these invariants by number:
 //
 //   - V1 A row counts as different only after two checks. The second comes Settle after everything
 //     committed before the first is applied. It reads the item consistently, and finds that the row
@@ -24,6 +25,6 @@
 //   - V5 Memory is bounded: the sums, a page, and candidates within Bounds. Omitted findings are
 //     counted.
 //
-// The package does not retry by itself; it calls the retry function that the pipeline passes. It
+// The package does not retry by itself. It calls the retry function that the caller passes. It
 // writes nothing to either side.
 package verify

@@ -38,31 +38,32 @@ const (
 	Different Kind = "different" // the row is live, but cells that the item owns differ
 	Extra     Kind = "extra"     // the row holds an item that the source does not have, or that maps elsewhere
 	Foreign   Kind = "foreign"   // cells of managed families that replicator did not write
-	// InFlight is a row that differs and whose change was not applied at any check. It does not
-	// count as differing, but a comparison that leaves one is not clean.
+	// InFlight is a row that differs and has a change that was not applied at any check. It does
+	// not count as differing. However, a comparison with a row in flight is not clean.
 	InFlight Kind = "in_flight"
 )
 
-// Finding is an incorrect row, or one item's incorrect share of a row. It contains keys, so only
-// its Document form may be shown.
+// Finding is an incorrect row, or one item's incorrect share of a row. A Finding contains keys, so
+// only its Document form may be shown.
 type Finding struct {
-	// Source is the source table; Table and Row are the target's.
+	// Source is the source table. Table and Row are the target's table and row.
 	Source string
 	Table  string
 	Row    string
-	// Owner is empty if the row belongs to one item; otherwise it names the item's share of the row
+	// Owner is empty if the row belongs to one item. Otherwise it names the item's share of the row
 	// (transform.RowMutation).
 	Owner string
-	// Keys is the primary key of the item; it does not exist (Item.Exists) for foreign cells, and
-	// for rows that replicator wrote but whose item is unknown.
+	// Keys is the item's primary key. It does not exist (Item.Exists) for foreign cells, and for
+	// rows that replicator wrote for an unknown item.
 	Keys attribute.Item
 	Kind Kind
-	// Columns are the columns that differ, by family and qualifier; for a missing row, the missing
-	// ones. A stored finding has a bounded number of Columns; More counts the omitted ones.
+	// Columns are the columns that differ, by family and qualifier. For a missing row, they are the
+	// missing columns. A stored finding has a bounded number of Columns. More counts the omitted
+	// columns.
 	Columns []Column
 	More    int
-	// Version is the item's version in the row at the last check, live or removed; "" if none. Live
-	// says that it was live.
+	// Version is the item's version in the row at the last check, live or removed; "" if the item
+	// has none there. Live says that this version was live.
 	Version transform.Version
 	Live    bool
 	// Reason is a possible cause, without item data; "" if none is known.
@@ -74,14 +75,15 @@ type Finding struct {
 // Column is one column of a finding. Only Values returns its values.
 type Column struct {
 	Family, Qualifier string
-	// Want and Have are short hashes of the values, "" if there is no such cell.
+	// Want and Have are short hashes of the expected and the actual value; "" if there is no such
+	// cell.
 	Want, Have string
 
 	want, have []byte
 }
 
-// Values returns the cells' values, nil if there is no such cell. Known is false for a stored
-// finding, which has no values; Comparison.Look reads them again.
+// Values returns the expected and the actual value; nil if there is no such cell. Known is false
+// for a stored finding, which has no values. Comparison.Look reads the values again.
 func (c Column) Values() (want, have []byte, known bool) {
 	return c.want, c.have, c.want != nil || c.have != nil
 }
@@ -98,11 +100,11 @@ func hashOf(value []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// columnsBytes bounds the columns of a stored finding: an item may have 100,000.
+// columnsBytes bounds the columns of a stored finding, because an item may have 100,000 columns.
 const columnsBytes = 4 << 10
 
-// brief returns the finding as it is kept: without values, which may be as long as the item, and
-// with a bounded number of columns.
+// brief returns the finding in the form in which it is kept: without values, and with a bounded
+// number of columns. The values may be as long as the item.
 func (f Finding) brief() Finding {
 	columns := f.Columns
 	f.Columns = nil
@@ -191,7 +193,8 @@ const (
 // Scope is the part of a table that is compared: everything, a share of its items, or rows that
 // changed since a time.
 type Scope struct {
-	// Sample is the share of the items, by a hash of their keys: above 0 and below 1; 0 is all.
+	// Sample is the share of the items to compare, chosen by a hash of their keys. It is between 0
+	// and 1; 0 means all items.
 	Sample float64 `json:"sample,omitempty"`
 	// Since limits the comparison to rows that changed at or after this time; zero means no limit.
 	Since time.Time `json:"since,omitzero"`
@@ -230,7 +233,7 @@ type Result struct {
 	Began  time.Time `json:"began_at"`
 	Ended  time.Time `json:"ended_at,omitzero"`
 	Counts
-	// Unread names the parts that were not read to their end (V2); it is empty for a complete
+	// Unread names the parts that were not read to their end (V2). It is empty for a complete
 	// result.
 	Unread []string `json:"unread,omitempty"`
 	// Blind describes differences that a comparison of this scope cannot find.
@@ -239,8 +242,8 @@ type Result struct {
 	Findings []Finding `json:"-"`
 }
 
-// Clean reports whether everything in scope was read and is correct. A row that stayed in flight is
-// not known to be correct.
+// Clean reports whether everything in scope was read and is correct. A result with a row in flight
+// is not clean, because that row may be incorrect.
 func (r Result) Clean() bool {
 	return !r.Ended.IsZero() && len(r.Unread) == 0 && r.Differing() == 0 && r.InFlight == 0
 }

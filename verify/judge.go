@@ -12,15 +12,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// expirySlack is how far the clocks of garbage collection and of DynamoDB's deletes may be ahead.
-// An item that expires within this time counts as expired.
+// expirySlack allows for clocks of garbage collection and of DynamoDB's TTL deletions that are
+// ahead. An item that expires within expirySlack counts as expired.
 const expirySlack = 5 * time.Minute
 
-// replicationPrefix begins the attributes that global tables of the former version write on their
-// own, in each region (H61).
+// replicationPrefix begins the names of attributes that global tables of the older version write by
+// themselves in each region (H61).
 const replicationPrefix = "aws:rep:"
 
-// Wanted is the mutation that an item requires of a row, with its image.
+// Wanted is the mutation that an item needs in a row, with the item's image.
 type Wanted struct {
 	transform.RowMutation
 	Image attribute.Item
@@ -29,13 +29,13 @@ type Wanted struct {
 // Verdict is the result of judging a row.
 type Verdict struct {
 	Findings []Finding
-	// InFlight says that the row differs at a version of count 0, whose second assertion is still
-	// to come. Leaving says that it is extra at such a version.
+	// InFlight says that the row differs at a version of count 0, so its second assertion is still
+	// due. Leaving says that the row is extra at a version of count 0.
 	InFlight, Leaving bool
-	// Kept counts shares without an item that stay because expire: keep is configured.
+	// Kept counts shares that stay without an item because of expire: keep.
 	Kept int
-	// Unmapped says that one of the items cannot be mapped. Expired says that the row is missing,
-	// and counts as equal only because the time to live of its item has ended.
+	// Unmapped says that one of the items cannot be mapped. Expired says that the row is missing
+	// but counts as equal, because the time to live of its item has ended.
 	Unmapped, Expired bool
 
 	pending []Finding // differences at a version of count 0
@@ -43,14 +43,14 @@ type Verdict struct {
 }
 
 // held is an owner's share of a row at a check. It has the owner's version, live or removed, and a
-// hash of its item's cells; "" if the item has none there.
+// hash of the cells of the owner's item. The hash is "" if the item has no cells in the row.
 type held struct {
 	owner   string
 	version transform.Version
 	image   string
 }
 
-// heldBy returns the share of an owner; an empty one if the row does not name the owner.
+// heldBy returns the share of an owner, or an empty share if the row does not name the owner.
 func (v Verdict) heldBy(owner string) held {
 	for _, h := range v.held {
 		if h.owner == owner {
@@ -60,8 +60,8 @@ func (v Verdict) heldBy(owner string) held {
 	return held{owner: owner}
 }
 
-// Judge compares a row with the mutations of all items that may map to it. Shares and strangers are
-// the results of sink.Sweeping.Shares for the row. It is a pure function.
+// Judge compares a row with the mutations of all items that may map to it. Shares and strangers
+// must be the results of sink.Sweeping.Shares for the row. It is a pure function.
 func Judge(m *transform.Mapping, table string, row sink.Row, shares []sink.Share, strangers int, wanted []Wanted, at time.Time) Verdict {
 	j := judgement{m: m, table: table, row: row, at: at}
 	for _, w := range wanted {
@@ -129,7 +129,8 @@ func (j *judgement) add(f Finding) {
 	j.Findings = append(j.Findings, f)
 }
 
-// wanted checks that the row has the item's cells, and no other cells of the item under any rule.
+// wanted checks that the row has the item's cells, and no other cells that any rule could give the
+// item.
 func (j *judgement) wanted(w Wanted) {
 	w = w.whole(j.m)
 	if sink.Holds(j.row, w.RowMutation) {
@@ -152,7 +153,7 @@ func (j *judgement) wanted(w Wanted) {
 		f.Kind = Missing
 		if expired {
 			j.Expired = true
-			return // absent here, and soon in the source: an expired item counts as absent on both sides
+			return // the row is absent and the item soon will be: an expired item counts as absent on both sides
 		}
 	case alive && len(f.Columns) == 0:
 		return
@@ -175,9 +176,9 @@ func (j *judgement) expired(image attribute.Item) bool {
 func (j *judgement) share(s sink.Share) {
 	left := sink.Owned(j.row, s.Claim)
 	if !s.Alive() && len(left) == 0 {
-		return // only a tombstone, or nothing
+		return // the share is only a tombstone, or empty
 	}
-	if j.m.Outlives() && (s.Alive() || s.Gone == "") { // it is not known whether the item was deleted or expired
+	if j.m.Outlives() && (s.Alive() || s.Gone == "") { // the item may have been deleted or have expired
 		j.Kept++
 		return
 	}
@@ -196,7 +197,7 @@ func (j *judgement) share(s sink.Share) {
 	j.add(f.of(j.row, s.Claim))
 }
 
-// of adds the row's cells that the claim would remove to the finding.
+// of adds to the finding the row's cells that the claim would remove.
 func (f Finding) of(row sink.Row, claim transform.RowMutation) Finding {
 	claim.Remove, claim.Cells = true, nil
 	for _, d := range sink.Compare(row, claim) {
@@ -231,7 +232,7 @@ func (j *judgement) rest(shares []sink.Share, wanted []Wanted) {
 	}
 }
 
-// hash returns a hash of the item's cells, to detect that they changed.
+// hash returns a hash of the item's cells, to detect changes of them.
 func (w Wanted) hash() string {
 	h := sha256.New()
 	var b []byte
@@ -242,7 +243,7 @@ func (w Wanted) hash() string {
 	return string(h.Sum(b[:0]))
 }
 
-// whole returns the mutation extended to everything that its item may have in the row under any
+// whole returns the mutation, extended to everything that its item may have in the row under any
 // rule.
 func (w Wanted) whole(m *transform.Mapping) Wanted {
 	if claim, ok := m.Claim(w.Table, w.Row, m.Keys(w.Image), w.Owner != ""); ok {

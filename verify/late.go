@@ -7,13 +7,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// If an application writes the target too, a difference may remain after the second, exact
-// assertion. It has one of two causes, and neither leaves a stream record (H41). A phantom is a
-// write that DynamoDB rejected or never saw. A late write came after the allowed delay.
+// If an application writes the target too, a row may still differ after its second, exact
+// assertion. Such a difference has one of two causes, and neither leaves a stream record (H41). A
+// phantom is a write of the target whose write of DynamoDB was rejected or never sent. A late write
+// reached the target after the allowed delay.
 
-// explain sets the reason of a difference if an application writes the target too. Late is the
-// maximum delay of its writes after their commit; 0 if it does not write the target. Writes in
-// flight are already excluded. It reads only the finding.
+// explain sets the reason of a difference if an application writes the target too. Late bounds how
+// long after a commit the application may write the target. It is 0 if the application does not
+// write the target. The caller must have excluded writes in flight. explain reads only the finding.
 func (f *Finding) explain(late time.Duration) {
 	if late == 0 {
 		return
@@ -32,8 +33,8 @@ func (f *Finding) explain(late time.Duration) {
 	}
 }
 
-// outrank explains a difference of a row whose version is above the ledger's generation: such a row
-// rejects every change and every repair. It reads only the finding.
+// outrank explains a difference of a row whose version is above the ledger's generation. Such a row
+// rejects every change and every repair. outrank reads only the finding.
 func (f *Finding) outrank(generation uint32) {
 	v, err := transform.ParseVersion(string(f.Version))
 	if err != nil || generation == 0 || v.Generation() <= generation {

@@ -11,8 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// lookBytes is the maximum total size of rows that are checked together; a single row may be
-// longer.
+// lookBytes bounds the total size of rows that are checked together. A single row may be longer.
 const lookBytes = 16 << 20
 
 // errPageFull ends a read of rows early.
@@ -25,9 +24,9 @@ type Look struct {
 	Verdict
 }
 
-// Look checks the rows of these places. It reads each row first, then, consistently, the items that
-// the row names and the items of the place. The results are in the order of the places. A single
-// check does not prove that a row is wrong, because it may be in flight (V1).
+// Look checks the rows of these places. It reads each row first. Then it consistently reads the
+// items that the row names and the items of the place. The results are in the order of the places.
+// A single check does not prove that a row is wrong, because it may be in flight (V1).
 func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) {
 	looks := make([]Look, 0, len(places))
 	err := c.looks(ctx, places, func(look Look) error { looks = append(looks, look); return nil })
@@ -35,7 +34,7 @@ func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) 
 }
 
 // looks checks the rows of places in order, several at a time. A Look has the values of all columns
-// that differ, so visit should keep only what it needs (V5).
+// that differ. So visit should keep only what it needs (V5).
 func (c *Comparison) looks(ctx context.Context, places []Place, visit func(look Look) error) error {
 	return c.pages(ctx, places, lookItems, func(places []Place, rows []sink.Row) error {
 		looks, err := c.judge(ctx, places, rows)
@@ -46,13 +45,14 @@ func (c *Comparison) looks(ctx context.Context, places []Place, visit func(look 
 	})
 }
 
-// pages reads the rows of places in order, up to most rows at a time, or fewer if they are long.
+// pages reads the rows of places in order, no more than most rows at a time. It reads fewer rows at
+// a time if they are long.
 func (c *Comparison) pages(ctx context.Context, places []Place, most int, visit func(places []Place, rows []sink.Row) error) error {
 	for len(places) > 0 {
 		page := places[:min(most, len(places))]
 		rows, err := c.rows(ctx, page)
 		switch {
-		case errors.Is(err, errPageFull): // together the rows are too long
+		case errors.Is(err, errPageFull): // the rows together are too long
 			most = (len(page) + 1) / 2
 			continue
 		case err != nil:
@@ -101,8 +101,8 @@ func (c *Comparison) judge(ctx context.Context, places []Place, rows []sink.Row)
 	return looks, nil
 }
 
-// rows reads the rows of places, in their order; a row that does not exist has only a key. The
-// error is errPageFull if several rows together are too long.
+// rows reads the rows of places, in their order. A row that does not exist has only a key. If
+// several rows together are too long, the error is errPageFull.
 func (c *Comparison) rows(ctx context.Context, places []Place) ([]sink.Row, error) {
 	found := make([]sink.Row, len(places))
 	index := map[[2]string][]int{}

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// MaxParts is the maximum number of parts of each side: each part has its own sums.
+// MaxParts bounds the number of parts of each side, because each part has its own sums.
 const MaxParts = 16
 
 // Range is a range of rows of a target table.
@@ -23,29 +23,29 @@ type Range struct {
 	sink.Range
 }
 
-// Plan is the plan of a comparison: two phases, each with parts that any worker may process
-// concurrently, in any order. The first phase reads both sides completely. The second checks the
-// rows of buckets that differ, and is skipped if there are none.
+// Plan is the plan of a comparison. It has two phases, and any worker may process the parts of a
+// phase concurrently, in any order. The first phase reads both sides completely. The second phase
+// checks the rows of buckets that differ. It is skipped if no bucket differs.
 type Plan struct {
 	Way Way
 	Why string // the reason for choosing Way
 	// Segments is the number of segments of the source. Ranges are the ranges of the target.
 	Segments int
 	Ranges   []Range
-	// Key is the key of the sums. It is a secret of the run, so that no attacker can craft items
+	// Key is the key of the sums. It is a secret of the run. So an attacker cannot craft items
 	// whose differences cancel out.
 	Key   []byte
 	Scope Scope
 }
 
-// Phases is the number of phases. They are numbered from 1.
+// Phases is the number of phases. The phases are numbered from 1.
 const Phases = 2
 
-// quietChanges is the number of changes during a run up to which most of its buckets stay equal.
+// quietChanges is the number of changes during a run up to which most buckets stay equal.
 const quietChanges = Buckets / 16
 
-// ChooseWay chooses the way to compare items at itemsPerSecond, while changesPerSecond arrive. It
-// is a pure function.
+// ChooseWay chooses the way to compare items. Items are read at itemsPerSecond, while
+// changesPerSecond arrive. It is a pure function.
 func ChooseWay(scope Scope, changesPerSecond float64, items int64, itemsPerSecond float64) (way Way, why string) {
 	switch {
 	case !scope.Since.IsZero():
@@ -62,7 +62,8 @@ func ChooseWay(scope Scope, changesPerSecond float64, items int64, itemsPerSecon
 	return Quiet, why
 }
 
-// NewPlan divides both sides into parts, by the source's size in bytes, up to MaxParts each.
+// NewPlan divides both sides into parts according to the source's size in bytes. Each side has at
+// most MaxParts parts.
 func (c *Comparison) NewPlan(ctx context.Context, way Way, why string, bytes int64, key []byte) (Plan, error) {
 	p := Plan{Way: way, Why: why, Key: key, Scope: c.Scope, Segments: min(backfill.NumberOfParts(bytes, 1), MaxParts)}
 	tables := c.Mapping.Tables()
@@ -86,8 +87,8 @@ func (c *Comparison) NewPlan(ctx context.Context, way Way, why string, bytes int
 	return p, nil
 }
 
-// Parts returns the number of parts in a phase; 0 if it is skipped. Differing is the number of
-// buckets that differ.
+// Parts returns the number of parts in a phase; 0 if the phase is skipped. Differing is the number
+// of buckets that differ.
 func (p Plan) Parts(phase int, differing int) int {
 	switch {
 	case phase == 1:
@@ -156,7 +157,8 @@ func (s Scope) Blind() []string {
 }
 
 // Compare runs a whole plan in this process, atOnce parts concurrently. It returns the first error,
-// with the findings until then. Result.Unread names the parts that were not read to their end (V2).
+// together with the findings made before it. Result.Unread names the parts that were not read to
+// their end (V2).
 func (c *Comparison) Compare(ctx context.Context, p Plan, atOnce int) (Result, error) {
 	result := Result{Source: c.Mapping.Source, Scope: p.Scope, Way: p.Way, Why: p.Why, Began: c.now(ctx), Blind: p.Scope.Blind()}
 	sums := NewSums(p.Key)

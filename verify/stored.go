@@ -12,7 +12,7 @@ import (
 const (
 	// pieceBytes is the maximum size of a part's data in one row of the state table.
 	pieceBytes = 7 << 20
-	// foundBytes is the size from which findings go into another row.
+	// foundBytes is the size above which findings go into another row.
 	foundBytes = 1 << 20
 	// The names of a verify's data in the ledger.
 	sumsData    = "sums/"
@@ -159,9 +159,9 @@ func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("a later version of replicator recorded rows that differ, and this version cannot read them: %d", e.Findings)
 }
 
-// Findings reads the findings of a table's last finished verify, sorted by target table, row and
-// share. They have no values (Column.Values). If some cannot be read, it returns the others and
-// *UnreadableError.
+// Findings reads the findings of a table's last completed verify, sorted by target table, row and
+// share. They have no values (Column.Values). If some findings cannot be read, it returns the
+// others and *UnreadableError.
 func Findings(ctx context.Context, l *checkpoint.Ledger, source string, result checkpoint.VerifyResult) ([]Finding, error) {
 	index, err := l.VerifyData(ctx, source, result.Number, indexData)
 	if err != nil {

@@ -35,12 +35,12 @@ func (t *total) subtract(o total) {
 	t[1], _ = bits.Sub64(t[1], o[1], borrow)
 }
 
-// bucket holds two sums of its rows: over all cells and all live items, and over the live items
-// only.
+// bucket holds two sums: cells is over all cells and live items of its rows, and addresses is over
+// the live items only.
 type bucket struct{ cells, addresses total }
 
-// Sums are the sums of rows by bucket: at most 32 MB, and less for few rows. The zero value is not
-// usable; use NewSums. Only one task may use them at a time.
+// Sums are the sums of rows by bucket. They take at most 32 MB, and less for few rows. The zero
+// value is not usable; use NewSums. Only one task may use them at a time.
 type Sums struct {
 	key   [sha256.Size]byte
 	pages [Buckets / pageSize]*[pageSize]bucket
@@ -58,13 +58,13 @@ func (s *Sums) at(n uint32) *bucket {
 	return &(*page)[n&(pageSize-1)]
 }
 
-// Add adds the other sums. If the target's sums are subtracted from the source's and both sides are
-// equal, all sums are zero.
+// Add adds the sums of o to s. If the target's sums are subtracted from the source's, all sums are
+// zero for equal sides.
 func (s *Sums) Add(o *Sums) {
 	o.each(func(n uint32, b *bucket) { mine := s.at(n); mine.cells.add(b.cells); mine.addresses.add(b.addresses) })
 }
 
-// Subtract is the inverse of Add.
+// Subtract subtracts the sums of o from s.
 func (s *Sums) Subtract(o *Sums) {
 	o.each(func(n uint32, b *bucket) {
 		mine := s.at(n)
@@ -87,8 +87,8 @@ func (s *Sums) each(f func(n uint32, b *bucket)) {
 	}
 }
 
-// Differing returns the buckets whose sums are not zero after one side was subtracted from the
-// other. With addresses set, it compares only the sums of addresses.
+// Differing returns the buckets whose sums are not zero. One side must have been subtracted from
+// the other before. With addresses set, it compares only the sums of addresses.
 func (s *Sums) Differing(addresses bool) *Picked {
 	p := &Picked{}
 	s.each(func(n uint32, b *bucket) {
@@ -102,8 +102,8 @@ func (s *Sums) Differing(addresses bool) *Picked {
 // entryBytes is the size of a bucket in a piece: three bytes for its number, and the sums.
 const entryBytes = 3 + 16 + 16
 
-// Pieces returns the stored form of the sums, in pieces of at most the given number of bytes; none
-// if all sums are zero.
+// Pieces returns the stored form of the sums, in pieces of at most the given number of bytes. It
+// returns no piece if all sums are zero.
 func (s *Sums) Pieces(most int) [][]byte {
 	var pieces [][]byte
 	s.each(func(n uint32, b *bucket) {
@@ -123,7 +123,7 @@ func (s *Sums) Pieces(most int) [][]byte {
 // errPiece is returned for a piece that is not valid.
 var errPiece = errors.New("not a piece of the sums of a verify")
 
-// AddPiece adds one of the Pieces of other sums, or subtracts it.
+// AddPiece adds one of the Pieces of other sums to s, or subtracts it.
 func (s *Sums) AddPiece(piece []byte, subtract bool) error {
 	if len(piece)%entryBytes != 0 {
 		return errPiece
@@ -158,7 +158,7 @@ func (s *Sums) row(table, row string) rowHash {
 	return sha256.Sum256(s.buf)
 }
 
-// cell returns the hash of one cell, the rank-th of its column from the newest on.
+// cell returns the hash of one cell. Rank counts the cells of a column from the newest on.
 func (s *Sums) cell(h rowHash, c *transform.Cell, rank int) total {
 	s.buf = append(append(s.buf[:0], h[:]...), 'c')
 	s.buf = appendText(appendText(s.buf, c.Family), c.Qualifier)
@@ -205,14 +205,14 @@ func (s *Sums) put(m *transform.RowMutation, addresses bool) {
 	}
 }
 
-// counted reports whether a cell is part of the sums. Cells that global tables write on their own
-// are not (H61), nor are older cells if the mapping keeps them.
+// counted reports whether a cell is part of the sums. Cells that global tables write by themselves
+// are not counted (H61). Older cells are not counted if the mapping keeps them.
 func counted(qualifier string, rank int, keeps bool) bool {
 	noise := len(qualifier) >= len(replicationPrefix) && qualifier[:len(replicationPrefix)] == replicationPrefix
 	return !noise && (rank == 0 || !keeps)
 }
 
-// held adds a row of the target: its live owners, and its cells in managed families.
+// held adds a row of the target to the sums: its live owners, and its cells in managed families.
 func (s *Sums) held(table string, row *sink.Row, owners []string, managed []string, keeps, addresses bool) {
 	h := s.row(table, row.Key)
 	b := s.at(h.bucket())

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// saveEvery is the shortest time between two saves of a part's progress.
+	// saveEvery is the least time between two saves of a part's progress.
 	saveEvery = 2 * time.Second
 	// sumsRate is about how many bytes of sums a part stores a second. The sums of a large part are
 	// stored every five minutes.
@@ -39,8 +39,8 @@ type Work struct {
 	// cells, as did the sums that Picked comes from.
 	Sums      *Sums
 	Addresses bool
-	// Look says that rows are checked. If Picked is set, only rows in its buckets are checked. Key
-	// is the key of the sums from which Picked was computed.
+	// Look says that the part checks rows. If Picked is set, only rows in its buckets are checked.
+	// Key is the key of the sums from which Picked was computed.
 	Look   bool
 	Picked *Picked
 	// Key is the key of the run's sums.
@@ -54,8 +54,8 @@ type Work struct {
 
 // Progress is how far a part has come.
 type Progress struct {
-	// Position is where the part resumes, in the part's own form; nil at the beginning and the end.
-	// It contains keys.
+	// Position is where the part resumes, in the part's own form. It is nil at the beginning and at
+	// the end. It contains keys.
 	Position json.RawMessage
 	Counts
 	// Read says that every page was read, so that only rows wait for another check.
@@ -87,7 +87,7 @@ type working struct {
 	summed  bool        // the sums changed since the last save
 	kept    int         // total number of findings
 	savedAt time.Duration
-	oldest  time.Duration // when the first of waiting was seen
+	oldest  time.Duration // when the first waiting row was seen
 	buckets *Sums         // used only for their hashes
 }
 
@@ -119,7 +119,7 @@ func (w *Work) source(ctx context.Context, index, total int, from Progress) (Pro
 			return err
 		})
 		if err != nil {
-			return r.at, nil, err // V2: not the end of the segment
+			return r.at, nil, err // V2: the segment was not read to its end
 		}
 		if err := r.page(ctx, page, readAt); err != nil {
 			return r.at, nil, err
@@ -146,7 +146,7 @@ func (r *working) page(ctx context.Context, page backfill.Page, readAt time.Time
 	if r.Scope.Sample > 0 {
 		items = slices.DeleteFunc(slices.Clone(items), func(item attribute.Item) bool { return !r.sampled(r.Mapping.ItemKey(item)) })
 	}
-	first := r.Sums != nil || r.Picked == nil // items are counted once, in the first phase
+	first := r.Sums != nil || r.Picked == nil // count items once, in the first phase
 	b := transform.Load(r.Mapping, items, 0, readAt)
 	if first {
 		r.at.Items += int64(len(items))
@@ -173,8 +173,7 @@ func (r *working) page(ctx context.Context, page backfill.Page, readAt time.Time
 }
 
 // forward compares rows with the mutations of the items that map to them. It immediately checks a
-// row that differs again, because the page was read before the rows, which may be newer than its
-// items.
+// row that differs again. The page was read before the rows, so a row may be newer than its item.
 func (r *working) forward(ctx context.Context, wanted []Wanted, readAt time.Time) error {
 	places := make([]Place, len(wanted))
 	for i, w := range wanted {
@@ -229,7 +228,7 @@ func (w *Work) target(ctx context.Context, table string, rows sink.Range, from P
 		}
 		places, done, err := r.targetPage(ctx, table, &rows)
 		if err != nil {
-			return r.at, nil, err // V2
+			return r.at, nil, err // V2: the range was not read to its end
 		}
 		if err := r.backward(ctx, places); err != nil {
 			return r.at, nil, err
@@ -248,8 +247,8 @@ func (w *Work) target(ctx context.Context, table string, rows sink.Range, from P
 	return r.finish(ctx)
 }
 
-// targetPage reads rows until a page of rows to check is full, or 50 times as many rows were read.
-// Each row is processed once: a repeated read continues after the last row.
+// targetPage reads rows until it has a full page of rows to check, or has read 50 times as many
+// rows. It processes each row once, because a repeated read continues after the last row.
 func (r *working) targetPage(ctx context.Context, table string, rows *sink.Range) (places []Place, done bool, err error) {
 	most, seen := r.Bounds.orDefault().PageRows, 0
 	managed := r.Mapping.Managed(table)
@@ -295,8 +294,8 @@ func (r *working) targetPage(ctx context.Context, table string, rows *sink.Range
 	return places, done, err
 }
 
-// sum adds a row of the target to the sums. It reports whether the row must be checked regardless
-// of the sums: sums of addresses do not detect cells that belong to no live item.
+// sum adds a row of the target to the sums. It returns true if the row must be checked regardless
+// of the sums. Sums of addresses do not detect cells that belong to no live item.
 func (r *working) sum(sweeping sink.Sweeping, managed []string, row *sink.Row) bool {
 	r.summed = true
 	if !r.Addresses && r.Scope.Sample == 0 && !r.Mapping.Merged() {
@@ -360,8 +359,8 @@ func (c *Comparison) sampled(name string) bool {
 	return float64(binary.BigEndian.Uint64(h[:8])) < c.Scope.Sample*math.MaxUint64
 }
 
-// inSample reports whether one of the items is in the sample; for a row without items, whether the
-// row is.
+// inSample reports whether one of the items is in the sample. For a row without items, it reports
+// whether the row is.
 func (c *Comparison) inSample(items []attribute.Item, table, row string) bool {
 	if len(items) == 0 {
 		return c.sampled(table + "\x00" + row)
@@ -369,7 +368,7 @@ func (c *Comparison) inSample(items []attribute.Item, table, row string) bool {
 	return slices.ContainsFunc(items, func(keys attribute.Item) bool { return c.sampled(c.Mapping.ItemKey(keys)) })
 }
 
-// leave returns the reason why the part must stop; nil if it continues.
+// leave returns why the part must stop; nil if the part continues.
 func (r *working) leave(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -1,6 +1,6 @@
 // Package cdctest tests the behaviour that every cdc.Source must have. The same tests run against a
-// model, the embedded DynamoDB and independent implementations, so results for one hold for the
-// others.
+// model, the embedded DynamoDB and independent implementations. So a result for one implementation
+// holds for the others.
 package cdctest
 
 import (
@@ -15,11 +15,11 @@ import (
 )
 
 // Harness is a table with a new stream of both images, and functions to change it. Its table has
-// the partition key "pk", a string. A nil function means that the implementation cannot do this;
-// tests that need the function are left out.
+// the partition key "pk", a string. A nil function means that the implementation cannot do this.
+// Tests that need the function are then left out.
 type Harness struct {
 	Source cdc.Source
-	// Put stores the item {pk: key, n: n} and replaces an item of that key.
+	// Put stores the item {pk: key, n: n}, and replaces an item with the same key.
 	Put func(t *testing.T, key string, n int)
 	// Delete removes the item.
 	Delete func(t *testing.T, key string)
@@ -27,11 +27,11 @@ type Harness struct {
 	Roll func(t *testing.T, shard string)
 	// ExpireIterators makes every iterator issued so far expire.
 	ExpireIterators func(t *testing.T)
-	// Trim removes every change made so far. Later ones are kept.
+	// Trim removes every change made so far. Later changes are kept.
 	Trim func(t *testing.T)
 }
 
-// The limits of reading until changes arrive: empty pages are normal.
+// These limits bound how long a test reads until changes arrive, because empty pages are normal.
 const (
 	mostReads   = 10_000
 	mostChanges = 1_000 // per page
@@ -167,7 +167,7 @@ func positions(t *testing.T, h Harness) {
 			t.Errorf("after change %d of 5 come %d changes, or others", i+1, len(rest))
 		}
 	}
-	// After the last change there is nothing yet; later the new changes follow.
+	// After the last change there is nothing to read yet. New changes are read later.
 	iterator := seek(t, h, id, all[4].Sequence)
 	h.Put(t, "b", 7)
 	rest, _ := read(t, h, iterator, 1)
@@ -223,7 +223,7 @@ func end(t *testing.T, h Harness) {
 	if next != "" {
 		t.Error("a closed shard does not end")
 	}
-	// A reader that returns after the last change finds the end, not an error.
+	// A reader that reads from the last change on finds the end of the shard, not an error.
 	changes, next = read(t, h, seek(t, h, id, changes[0].Sequence), mostChanges)
 	if len(changes) != 0 || next != "" {
 		t.Errorf("after the last change: %d changes, next iterator of %d bytes", len(changes), len(next))

@@ -11,8 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Conformance tests a store. Open returns a store of its own for each test, which has no rows of
-// other tests.
+// Conformance tests a store. Open must return a separate, empty store for each test.
 func Conformance(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 	for _, test := range []struct {
 		name string
@@ -93,8 +92,8 @@ func replacesByCounter(t *testing.T, s checkpoint.Store) {
 	expect(t, s, "p/a", "p/a 3 three")
 }
 
-// comparesWhole checks that neither a prefix of the counter nor a longer counter matches. As text,
-// 9 would sort above 10.
+// comparesWhole checks that Swap compares the whole counter: a prefix of the counter or a longer
+// counter must not match. Compared as text, 9 would sort above 10.
 func comparesWhole(t *testing.T, s checkpoint.Store) {
 	for n := range uint64(12) {
 		take(t, s, "p/a", step{n, fmt.Sprint("write ", n+1), true})

@@ -11,11 +11,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Memory is a Store in memory, the reference for others. The zero value is empty.
+// Memory is a Store in memory, the reference for other implementations. The zero value is empty.
 type Memory struct {
 	mu   sync.Mutex
 	rows map[string]checkpoint.Row
-	// OnSwap, if set, replaces Swap. It may call execute, the real operation, at any time or never.
+	// OnSwap, if set, replaces Swap. It may call execute, which makes the real swap, at any time or
+	// never.
 	OnSwap func(ctx context.Context, key string, execute func() bool) (bool, error)
 	// OnRead, if set, is called before rows are read. Read returns its error.
 	OnRead func(ctx context.Context, prefix string) error

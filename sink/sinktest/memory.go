@@ -1,6 +1,6 @@
-// Package sinktest has a reference target in memory for package sink. It interprets requests
-// literally, and comes with records and faults. Tests, the simulation and the examples that
-// `replicator test` runs use it; migrations do not.
+// Package sinktest has a reference target in memory for package sink. The target executes requests
+// literally. The package also has a store of records, and can inject faults. Tests, the simulation
+// and the examples that `replicator test` runs use it; migrations do not.
 package sinktest
 
 import (
@@ -55,7 +55,7 @@ func (m *Memory) Create(name string, families ...string) {
 	m.tables[name] = t
 }
 
-// Clone returns a copy.
+// Clone returns a copy of the tables and their rows.
 func (m *Memory) Clone() *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
