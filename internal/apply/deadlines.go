@@ -11,14 +11,16 @@ import (
 )
 
 // Deadlines of held messages. If an applier pauses for longer than heldFor, Pub/Sub delivers its
-// messages to other appliers. A new delivery has the subscription's own deadline, of at least 10
-// seconds, which is Pub/Sub's default. So its first extension comes much sooner than the others.
-// Each deadline that passes counts towards the dead letter, as if the message could not be read.
-// Messages that are set aside get the longest deadline that Pub/Sub allows.
+// messages to other appliers; if it is killed, it delivers them after what is left of their deadline.
+// A new delivery has the subscription's own deadline, of at least 10 seconds, which is Pub/Sub's
+// default. So its first extension comes much sooner than the others. But most messages are applied
+// before that, and are never extended: so those of a killed applier come back early. Each deadline
+// that passes counts towards the dead letter, as if the message could not be read. Messages that are
+// set aside get the longest deadline that Pub/Sub allows.
 const (
 	heldFor     = 60 * time.Second
 	extendEach  = 20 * time.Second
-	extendFirst = 4 * time.Second
+	extendFirst = 2 * time.Second // at least; at most twice that
 	asideFor    = 600 * time.Second
 	asideEach   = 200 * time.Second
 )
@@ -36,11 +38,11 @@ type deadline struct {
 	last  bool // not even the id is kept after the extension
 }
 
-func (d *deadlines) hold(got []relay.Delivery) {
+func (d *deadlines) hold(got []relay.Delivery, now time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, delivery := range got {
-		d.due[delivery.ID] = deadline{}
+		d.due[delivery.ID] = deadline{at: now + extendFirst}
 	}
 }
 

@@ -117,13 +117,14 @@ func TestWhatIsNotHeldIsNotExtendedAgain(t *testing.T) {
 			t.Errorf("at %s: held %q, aside %q; want %q and %q", now, got, others, held, aside)
 		}
 	}
-	d.hold([]relay.Delivery{{ID: "a"}, {ID: "b"}})
-	taken(0, "a b", "")
-	taken(extendEach-1, "", "")
+	d.hold([]relay.Delivery{{ID: "a"}, {ID: "b"}}, 0)
+	taken(extendFirst-1, "", "") // what is applied soon keeps its own deadline, which is short
+	taken(extendFirst, "a b", "")
+	taken(extendFirst+extendEach-1, "", "")
 	d.forget("a")
 	d.again([]string{"a", "b"})
-	taken(1, "b", "")
-	taken(1+extendEach, "b", "")
+	taken(extendFirst+1, "b", "")
+	taken(extendFirst+1+extendEach, "b", "")
 
 	d.forget("b")
 	now := time.Hour

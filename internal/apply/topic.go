@@ -250,7 +250,7 @@ func (a *appliers) pull(life engine.Lifecycle) error {
 		if err != nil && !life.Draining() {
 			return a.end(err)
 		}
-		a.held.hold(got)
+		a.held.hold(got, task.Mono(life.Work))
 		for _, d := range got {
 			if err := a.sort(life, d); err != nil {
 				return err
