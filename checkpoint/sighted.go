@@ -12,6 +12,10 @@ type Sighted struct {
 	// Canaries is the set of that attempt's canaries that were read: bit n of the hexadecimal
 	// number is canary n.
 	Canaries string `json:"canaries,omitempty"`
+	// Before is how many changes of the shard were read when the first of those canaries was: all
+	// changes that precede it are among them. It is 0 if there were none, or if an older version read
+	// the canary.
+	Before uint64 `json:"before,omitempty"`
 	// WrittenAt is the time of the last change that is neither a canary nor a TTL deletion. Written
 	// is a hash of that change's key.
 	WrittenAt time.Time `json:"written_at,omitzero"`
@@ -35,7 +39,7 @@ func (s *Sighted) See(attempt uint32, i int) {
 		return
 	}
 	if attempt > s.Canary {
-		s.Canary, s.Canaries = attempt, ""
+		s.Canary, s.Canaries, s.Before = attempt, "", 0
 	}
 	seen := s.seen(attempt)
 	s.Canaries = seen.SetBit(seen, i, 1).Text(16)

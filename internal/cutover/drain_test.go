@@ -170,23 +170,40 @@ func TestH115_ALineageIsClosedFromItsRoots(t *testing.T) {
 	}
 }
 
-// Through a topic a shard is closed when what it had published by then is applied without a hole,
-// however much is published since.
+// Through a topic a shard is closed when what it had published by its canary is applied without a hole,
+// however much is published since, and by whichever driver that is asked. If the ledger does not know
+// it, that is what was published when a driver first asked.
 func TestATopicIsAppliedUpToTheCanary(t *testing.T) {
 	f := ready()
 	f.State.Apply = checkpoint.Topic
 	f.Shards = []checkpoint.Shard{seen(shardOf("s", ""), 3, 0)}
 	sh := &f.Shards[0]
-	sh.Apply, sh.Applied, sh.Generation = checkpoint.Topic, 7, 5
-	p := &proof{all: 1, unseen: 1}
-	for _, look := range []struct {
+	sh.Apply, sh.Generation = checkpoint.Topic, 5
+	type look struct {
 		published, applied uint64
 		proved             bool
-	}{{7, 0, false}, {9, 6, false}, {12, 7, true}} {
-		sh.Applied = look.published
-		f.Merged = []checkpoint.Applied{{Track: checkpoint.Track{Generation: 5, Label: "l", Shard: "s"}, Runs: checkpoint.Runs{{From: 1, To: look.applied}}}}
-		if _, waits := p.prove(checkpoint.Cutover{Attempt: 3}, f, Settings{}.orDefault()); (waits == "") != look.proved {
-			t.Errorf("%+v: %q", look, waits)
+	}
+	for _, c := range []struct {
+		before uint64
+		others bool // each look is that of another driver
+		looks  []look
+	}{
+		{0, false, []look{{7, 0, false}, {9, 6, false}, {12, 7, true}}},
+		{0, true, []look{{7, 6, false}, {9, 8, false}, {12, 12, true}}},
+		{6, false, []look{{7, 5, false}, {9, 6, true}}},
+		{6, true, []look{{7, 0, false}, {9, 5, false}, {12, 6, true}}},
+	} {
+		p := &proof{all: 1, unseen: 1}
+		sh.Sighted.Before = c.before
+		for _, look := range c.looks {
+			if c.others {
+				p = &proof{all: 1, unseen: 1}
+			}
+			sh.Applied = look.published
+			f.Merged = []checkpoint.Applied{{Track: checkpoint.Track{Generation: 5, Label: "l", Shard: "s"}, Runs: checkpoint.Runs{{From: 1, To: look.applied}}}}
+			if _, waits := p.prove(checkpoint.Cutover{Attempt: 3}, f, Settings{}.orDefault()); (waits == "") != look.proved {
+				t.Errorf("%+v: %+v: %q", c, look, waits)
+			}
 		}
 	}
 	f.State.Apply = checkpoint.Direct

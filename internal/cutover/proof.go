@@ -24,7 +24,8 @@ type proof struct {
 	unseen int // of those that no shard gave
 	quiet  map[string]*quietShard
 	// published is, by shard, up to which message the topic has to be applied: in a rehearsal the
-	// application writes on, so that there is always a later one.
+	// application writes on, so that there is always a later one. Of a shard with a canary the
+	// ledger knows it, so that another driver does not wait for later messages.
 	published map[string]uint64
 	// closed are the shards that are closed by themselves. That stays true, whatever becomes of them.
 	closed map[string]checkpoint.CutoverProof
@@ -130,6 +131,9 @@ func (p *proof) how(c checkpoint.Cutover, f Figures, sh *checkpoint.Shard, s Set
 	case sh.State != checkpoint.Reading && sh.State != checkpoint.Done:
 		return ""
 	case sh.Sighted.Canary == c.Attempt: // committed when everything before it was applied and settled
+		if n := sh.Sighted.Before; n > 0 {
+			p.published[sh.ID] = n
+		}
 		if !p.applied(f, sh) {
 			return ""
 		}
@@ -140,8 +144,8 @@ func (p *proof) how(c checkpoint.Cutover, f Figures, sh *checkpoint.Shard, s Set
 	return "empty pages for " + spell(s.Quiet) + " after the last canary"
 }
 
-// applied reports whether everything is applied that a shard had published when this was first asked.
-// Without a topic a shard's position says that.
+// applied reports whether everything is applied that a shard had published by its canary, or else when
+// this was first asked. Without a topic a shard's position says that.
 func (p *proof) applied(f Figures, sh *checkpoint.Shard) bool {
 	if f.State.Apply != checkpoint.Topic || sh.Apply != checkpoint.Topic || sh.Generation != f.State.Generation {
 		return true

@@ -14,10 +14,14 @@ const defaultLagBound = 5 * time.Second
 
 // sight notes what a cutover looks for in a page that is durable.
 func sight(at *checkpoint.Progress, m *transform.Mapping, page cdc.Page, bound time.Duration) {
+	known := at.Cutover.Canary
 	for _, c := range page.Canaries {
 		if attempt, i := canary.Which(c); attempt > 0 {
 			at.Cutover.See(attempt, i)
 		}
+	}
+	if at.Cutover.Canary != known {
+		at.Cutover.Before = at.Applied
 	}
 	var last time.Time
 	for _, c := range page.Changes {

@@ -23,10 +23,20 @@ func TestH100_CanariesAreNoted(t *testing.T) {
 		return cdc.Change{Event: cdc.Insert, Time: at, Keys: attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: pk}}), New: item}
 	}
 	page := set.Strip(cdc.Page{At: at.Add(time.Minute), Changes: []cdc.Change{change(set.Item(7, mapping.PrimaryKey, 3, "once")), change(enginetest.Keyed("x"))}})
-	progress := checkpoint.Progress{CaughtUp: true}
+	progress := checkpoint.Progress{CaughtUp: true, Applied: 9}
 	sight(&progress, mapping, page, 5*time.Second)
 	if progress.Cutover.Canary != 3 || progress.CaughtUp || !progress.Cutover.BehindAt.Equal(page.At) || !progress.Cutover.WrittenAt.Equal(at) || progress.Cutover.Written == "" {
 		t.Errorf("of the page is noted %+v", progress)
+	}
+	for _, c := range []struct {
+		attempt uint32
+		before  uint64
+	}{{3, 9}, {4, 20}, {3, 20}} { // of an attempt's canaries the first counts
+		progress.Applied = 20
+		sight(&progress, mapping, set.Strip(cdc.Page{Changes: []cdc.Change{change(set.Item(8, mapping.PrimaryKey, c.attempt, "once"))}}), 5*time.Second)
+		if progress.Cutover.Before != c.before {
+			t.Errorf("after a canary of attempt %d: %+v", c.attempt, progress.Cutover)
+		}
 	}
 }
 
