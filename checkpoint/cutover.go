@@ -60,49 +60,6 @@ func (s CutoverStep) Cancellable() bool {
 // Switched reports whether the application has moved to the target.
 func (s CutoverStep) Switched() bool { return s == CutoverWatching || s == CutoverDone }
 
-// CutoverDeadlines are the times that steps may take.
-type CutoverDeadlines struct {
-	Freeze time.Duration `json:"freeze"`
-	Drain  time.Duration `json:"drain"`
-	Verify time.Duration `json:"verify"`
-	Fence  time.Duration `json:"fence"`
-}
-
-// CutoverPlan is the plan with which a cutover begins.
-type CutoverPlan struct {
-	Tables   []string `json:"tables"`  // source tables, with all that share a target with one of them
-	Targets  []string `json:"targets"` // target tables
-	Hash     string   `json:"hash"`    // of the configuration
-	Version  string   `json:"version,omitempty"`
-	By       string   `json:"started_by,omitempty"` // the process that requested it
-	Rehearse bool     `json:"rehearse,omitempty"`   // without freeze and switch
-	// KeepFallback reports that the operator wants a way back.
-	KeepFallback bool              `json:"keep_fallback,omitempty"`
-	Lossy        []string          `json:"lossy,omitempty"` // why a way back is not possible, by table
-	Overrides    []CutoverOverride `json:"overrides,omitempty"`
-	Deadlines    CutoverDeadlines  `json:"deadlines"`
-	WatchFor     time.Duration     `json:"watch_for"`
-	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without it every
-	// process says goodbye before the switch, and late writes are rejected after it.
-	FenceFirst bool `json:"fence_before_switch,omitempty"`
-	// WhenReady makes the attempt wait for its gates. Without it, a gate that is not ready ends the
-	// attempt.
-	WhenReady bool      `json:"when_ready,omitempty"`
-	Approved  bool      `json:"approved,omitempty"`
-	NotBefore time.Time `json:"not_before,omitzero"`
-	// From and To bound the time of day at which the cutover may begin, in minutes since midnight
-	// UTC. If both are 0, any time is fine. To may be less than From, for a time across midnight.
-	From    int       `json:"from_minute,omitempty"`
-	To      int       `json:"to_minute,omitempty"`
-	Expires time.Time `json:"expires,omitzero"` // when the request expires; zero: never
-}
-
-// CutoverOverride is a gate that an operator has overridden.
-type CutoverOverride struct {
-	Gate   string `json:"gate"`
-	Reason string `json:"reason"`
-}
-
 // CutoverEvent is a line of the timeline.
 type CutoverEvent struct {
 	At   time.Time `json:"at"`
@@ -151,8 +108,15 @@ type Cutover struct {
 	Trouble       string    `json:"trouble,omitempty"`     // the last failure of the step
 	// Answer is an operator's answer whether the switch took place: yes or no; "" if there is none.
 	Answer string `json:"answer,omitempty"`
-	// Calls is how many calls of hooks were begun.
-	Calls int `json:"calls,omitempty"`
+	// MomentAt is when the application can be frozen for a short time, as far as that is foreseen; zero:
+	// unknown, or the attempt does not wait for it. WaitsUntil is when the request ends if there was no
+	// such moment. NoMoment reports that it has ended so.
+	MomentAt   time.Time `json:"moment_at,omitzero"`
+	WaitsUntil time.Time `json:"waits_until,omitzero"`
+	NoMoment   bool      `json:"no_moment,omitempty"`
+	// Calls is how many calls of hooks were begun, and CallsBefore how many before step freeze.
+	Calls       int `json:"calls,omitempty"`
+	CallsBefore int `json:"calls_before,omitempty"`
 	// Canaries reports that the sources may hold canary items.
 	Canaries bool `json:"canaries,omitempty"`
 	// Parked are hashes of the items that were parked when the checks ended, by table.
@@ -299,7 +263,7 @@ func (c *Cutover) Sign(by string) {
 }
 
 func (c *Cutover) enter(step CutoverStep, now time.Time, why string) {
-	c.Step, c.StepAt, c.Trouble = step, now.UTC(), ""
+	c.Step, c.StepAt, c.Trouble, c.MomentAt = step, now.UTC(), "", time.Time{}
 	c.Note(now, why)
 }
 
@@ -332,7 +296,7 @@ func (c *Cutover) Advance(now time.Time) error {
 	c.enter(next, now, stepText[next])
 	switch next {
 	case CutoverFreeze:
-		c.FreezeBegunAt = now.UTC()
+		c.FreezeBegunAt, c.CallsBefore = now.UTC(), c.Calls
 	case CutoverRehearsed:
 		c.EndedAt = now.UTC()
 	}

@@ -4,6 +4,56 @@ import (
 	"time"
 )
 
+// CutoverDeadlines are the times that steps may take.
+type CutoverDeadlines struct {
+	Freeze time.Duration `json:"freeze"`
+	Drain  time.Duration `json:"drain"`
+	Verify time.Duration `json:"verify"`
+	Fence  time.Duration `json:"fence"`
+}
+
+// CutoverPlan is the plan with which a cutover begins.
+type CutoverPlan struct {
+	Tables   []string `json:"tables"`  // source tables, with all that share a target with one of them
+	Targets  []string `json:"targets"` // target tables
+	Hash     string   `json:"hash"`    // of the configuration
+	Version  string   `json:"version,omitempty"`
+	By       string   `json:"started_by,omitempty"` // the process that requested it
+	Rehearse bool     `json:"rehearse,omitempty"`   // without freeze and switch
+	// KeepFallback reports that the operator wants a way back.
+	KeepFallback bool              `json:"keep_fallback,omitempty"`
+	Lossy        []string          `json:"lossy,omitempty"` // why a way back is not possible, by table
+	Overrides    []CutoverOverride `json:"overrides,omitempty"`
+	Deadlines    CutoverDeadlines  `json:"deadlines"`
+	// FreezeAtMost bounds how long a freeze may be expected to last; 0: 8 s. ListingBound is how late a
+	// child shard may be listed; 0: 2 min. MomentWithin is how long the request waits for a moment at
+	// which a freeze is short; 0: for ever. MomentUntil, if not zero, takes its place.
+	FreezeAtMost time.Duration `json:"freeze_at_most,omitempty"`
+	ListingBound time.Duration `json:"listing_bound,omitempty"`
+	MomentWithin time.Duration `json:"moment_within,omitempty"`
+	MomentUntil  time.Time     `json:"moment_until,omitzero"`
+	WatchFor     time.Duration `json:"watch_for"`
+	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without it every
+	// process says goodbye before the switch, and late writes are rejected after it.
+	FenceFirst bool `json:"fence_before_switch,omitempty"`
+	// WhenReady makes the attempt wait for its gates. Without it, a gate that is not ready ends the
+	// attempt.
+	WhenReady bool      `json:"when_ready,omitempty"`
+	Approved  bool      `json:"approved,omitempty"`
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// From and To bound the time of day at which the cutover may begin, in minutes since midnight
+	// UTC. If both are 0, any time is fine. To may be less than From, for a time across midnight.
+	From    int       `json:"from_minute,omitempty"`
+	To      int       `json:"to_minute,omitempty"`
+	Expires time.Time `json:"expires,omitzero"` // when the request expires; zero: never
+}
+
+// CutoverOverride is a gate that an operator has overridden.
+type CutoverOverride struct {
+	Gate   string `json:"gate"`
+	Reason string `json:"reason"`
+}
+
 // Start begins an attempt in step CutoverRequested.
 func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 	switch {

@@ -88,6 +88,9 @@ neither stopped nor switched.
 required, because only you know whether you need a fallback. replicator plan shows for each table
 whether one is possible.
 
+Writes are frozen only when the freeze is expected to end within cutover.freeze_at_most. The cutover
+waits for such a moment for cutover.request_expires, or until --timeout. Then it ends with exit
+status 4, and nothing was frozen.
 The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
 		Example: `  replicator cutover start --keep-fallback yes --dry-run
   replicator cutover start --keep-fallback no --yes
@@ -97,6 +100,7 @@ The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
     --override headroom --reason "quiet shards, change 4711"`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
+			r.Timeout = p.timeout
 			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Start(ctx, r) })
 		},
 	}

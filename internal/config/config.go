@@ -216,6 +216,7 @@ type Cutover struct {
 	ListingsApart  time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`  // has no effect; see listing_bound
 	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                    // how late the stream may list a child shard after its parent has ended
 	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"` // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, and no process has to answer
+	FreezeAtMost   time.Duration    `key:"freeze_at_most" default:"8s" min:"1s" max:"1h"`                   // how long a freeze may be expected to last. A cutover waits until it can be that short. It is raised to what the configuration itself demands
 	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                      // how long workers watch the stream for late writers after the switch
 	Hooks          CutoverHooks     `key:"hooks"`                                                           // hooks that freeze, switch and unfreeze the application; give all three or none
 }

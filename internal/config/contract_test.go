@@ -68,6 +68,7 @@ func TestCompleteExampleLoads(t *testing.T) {
 		diag.TombstonesVisible + " readers of the target can see rows of removed items for 14d",
 		diag.DualWritesShareRows + " the application must not delete whole rows of the target of VideoApp",
 		diag.DualWritesShareRows + " the application must not delete whole rows of the target of Billing",
+		diag.FreezeLong + " a freeze may last 38s, longer than cutover.freeze_at_most (8s)",
 		diag.ItemsMove + ` the row key uses "tenantId", which is not part of the primary key`,
 		diag.ItemsMove + ` the row key uses "tenantId", which is not part of the primary key`,
 	}

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +58,45 @@ func (d *decoder) checkHooks(c *Config) {
 	}
 }
 
+// FenceFirst reports whether late writes are rejected before the switch of these tables. With
+// dual_writes.version_attribute they always are: the application's own library has no record, so it
+// cannot confirm that it stopped.
+func (c *Config) FenceFirst(tables []Table) bool {
+	return c.Cutover.Fence == "before_switch" || slices.ContainsFunc(tables, func(t Table) bool { return c.DualWritten(t) && c.Late(t) == 0 })
+}
+
+// fencing is how long a freeze lasts until late writes are rejected.
+const fencing = 35 * time.Second
+
+// FreezeAtMost returns cutover.freeze_at_most for these tables, raised to what the configuration
+// itself demands of a freeze, and what raises it.
+func (c *Config) FreezeAtMost(tables []Table) (most time.Duration, raisedBy []string) {
+	most = c.Cutover.FreezeAtMost
+	var late time.Duration
+	for _, t := range tables {
+		late = max(late, c.Late(t))
+	}
+	if late > 0 {
+		most += late
+		raisedBy = append(raisedBy, "dual_writes.settle by "+timespan.Format(late))
+	}
+	if c.FenceFirst(tables) {
+		most += fencing
+		cause := "cutover.fence: before_switch"
+		if c.Cutover.Fence != "before_switch" {
+			cause = "dual_writes.version_attribute"
+		}
+		raisedBy = append(raisedBy, cause+" by "+timespan.Format(fencing))
+	}
+	return most, raisedBy
+}
+
 func warnOfCutover(c *Config) (found diag.List) {
+	if most, raisedBy := c.FreezeAtMost(c.Tables); c.Cutover.Hooks.Given() && len(raisedBy) > 0 {
+		found = append(found, &diag.Error{Code: diag.FreezeLong, Warning: true, Pos: c.Where("cutover.freeze_at_most"),
+			What:  fmt.Sprintf("a freeze may last %s, longer than cutover.freeze_at_most (%s)", timespan.Format(most), timespan.Format(c.Cutover.FreezeAtMost)),
+			Cause: "it is raised by " + strings.Join(raisedBy, ", and by ")})
+	}
 	if bound := c.Cutover.ListingBound; c.Cutover.Hooks.Given() && bound < time.Minute {
 		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listing_bound"),
 			What:  "a child shard may be listed later than " + timespan.Format(bound) + " after its parent's end",

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // request waits for approval, hours and gates.
@@ -30,49 +31,36 @@ func (v *drive) request(ctx context.Context, c checkpoint.Cutover, now time.Time
 }
 
 func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	gates, err := v.Gates(ctx, c.CutoverPlan, now)
-	if err != nil {
+	l, err := v.survey(ctx, c, now)
+	switch {
+	case err != nil:
 		return err
-	}
-	if open := Open(gates); len(open) > 0 {
-		why := fmt.Sprintf("gate %s of table %s is not ready: %s", open[0].Name, open[0].Table, open[0].Figure)
-		if !c.WhenReady {
-			return v.cancel(ctx, c, now, "%s", why)
-		}
+	case l.ends != "", l.closed != "" && !c.WhenReady:
+		return v.cancel(ctx, c, now, "%s", l.why())
+	case l.closed != "":
 		if err := v.approach(ctx, c, 0); err != nil {
 			return err
 		}
-		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Await(now, why) })
+		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Await(now, l.closed) })
 		return err
 	}
 	if err := v.near(ctx, c); err != nil {
 		return err
 	}
-	if !raised(c) {
-		return v.raise(ctx, c) // which takes a while: the next pass judges the gates again
-	}
-	if doubted, err := v.forgetDoubts(ctx, c); err != nil || doubted {
+	switch {
+	case !raised(c):
+		return v.raise(ctx, c) // which takes a while: the next pass looks again
+	case !l.next.IsZero():
+		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.AwaitMoment(now, l.next, l.waits) })
 		return err
-	}
-	if waits, why, err := v.recheck(ctx, c, now); err != nil {
+	case l.waits != "":
+		return v.trouble(ctx, c, "%s", l.waits)
+	case c.WaitsTooLong(now): // whoever asked for the cutover has left
+		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.AwaitMoment(now, now, "it came too late") })
 		return err
-	} else if why != "" {
-		return v.cancel(ctx, c, now, "%s", why)
-	} else if waits != "" {
-		return v.trouble(ctx, c, "%s", waits)
-	}
-	if err := v.probeCanaries(ctx, c); err != nil {
-		return v.cancel(ctx, c, now, "canaries cannot be written to a source: %v", err)
-	}
-	known, err := v.known(ctx, c)
-	if err != nil {
-		return err
-	}
-	if n := known.parkedItems(); n > mostParked {
-		return v.cancel(ctx, c, now, "%d items are parked; a cutover leaves at most %d behind", n, mostParked)
 	}
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) {
-		c.Gates, c.Verified, c.Parked, c.Unmapped = gates, known.verified, known.parked, known.unmapped
+		c.Gates, c.Verified, c.Parked, c.Unmapped = l.gates, l.known.verified, l.known.parked, l.known.unmapped
 	})
 }
 
@@ -156,21 +144,25 @@ func (v *drive) parkedSince(ctx context.Context, c checkpoint.Cutover, source st
 // probeCanaries writes and removes one canary of each table, because a source that takes none is not
 // drained while the application stands still. It is of no attempt, so that it proves nothing.
 func (v *drive) probeCanaries(ctx context.Context, c checkpoint.Cutover) error {
-	for _, source := range c.Tables {
-		d, err := v.Source.Describe(ctx, source)
-		if err != nil {
-			return err
-		}
-		if err := v.noteCanaries(ctx, c); err != nil {
-			return err
-		}
-		set := v.canaries(source)
-		if err := v.Source.Put(ctx, source, set.Item(0, d.PrimaryKey, 0, v.Ledger.Worker())); err != nil {
-			return fmt.Errorf("table %s: %w", source, err)
-		}
-		if err := v.Source.Delete(ctx, source, set.Key(0, d.PrimaryKey)); err != nil {
-			return fmt.Errorf("table %s: %w", source, err)
-		}
+	if err := v.noteCanaries(ctx, c); err != nil {
+		return err
 	}
-	return nil
+	g := task.NewGroup(ctx, tablesAtOnce)
+	for _, source := range c.Tables {
+		set := v.canaries(source)
+		g.Go("try a canary of "+source, func(ctx context.Context) error {
+			d, err := v.Source.Describe(ctx, source)
+			if err == nil {
+				err = v.Source.Put(ctx, source, set.Item(0, d.PrimaryKey, 0, v.Ledger.Worker()))
+			}
+			if err == nil {
+				err = v.Source.Delete(ctx, source, set.Key(0, d.PrimaryKey))
+			}
+			if err != nil {
+				return fmt.Errorf("table %s: %w", source, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
 }

@@ -80,6 +80,7 @@ type Settings struct {
 	Ask    time.Duration // between two looks for its answer; 200 ms
 	Quiet  time.Duration // W: empty pages of a shard without a canary; 20 s
 	Brisk  time.Duration // between two looks while the application is frozen; 200 ms
+	Fresh  time.Duration // age of the look at which all held when the application is frozen; 200 ms
 }
 
 func (s Settings) orDefault() Settings {
@@ -97,6 +98,7 @@ func (s Settings) orDefault() Settings {
 	or(&s.Ask, 200*time.Millisecond)
 	or(&s.Quiet, 20*time.Second)
 	or(&s.Brisk, 200*time.Millisecond)
+	or(&s.Fresh, 200*time.Millisecond)
 	or(&s.Ready.Lease, 20*time.Second)
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // Ready is when an application may be frozen.
@@ -138,16 +139,22 @@ func (f *Figures) outdated(coordinator string, processes []checkpoint.Process) s
 
 // Gates reads and judges all gates.
 func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now time.Time) ([]checkpoint.CutoverGate, error) {
+	found := make([]Figures, len(plan.Tables))
+	g := task.NewGroup(ctx, tablesAtOnce)
+	for i, source := range plan.Tables {
+		g.Go("judge "+source, func(ctx context.Context) (err error) {
+			if found[i], err = d.figures(ctx, source, plan.Targets); err == nil {
+				err = d.stands(ctx, source, &found[i], now)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
 	var gates []checkpoint.CutoverGate
-	for _, source := range plan.Tables {
-		f, err := d.figures(ctx, source, plan.Targets)
-		if err == nil {
-			err = d.stands(ctx, source, &f, now)
-		}
-		if err != nil {
-			return nil, err
-		}
-		gates = append(gates, f.Judge(source, d.Settings.orDefault().Ready, now)...)
+	for i, source := range plan.Tables {
+		gates = append(gates, found[i].Judge(source, d.Settings.orDefault().Ready, now)...)
 	}
 	for i := range gates {
 		g := &gates[i]

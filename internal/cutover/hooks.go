@@ -57,6 +57,11 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 	if err := v.stillWanted(ctx, c); err != nil { // the driver may have been suspended since the count
 		return "", "", err
 	}
+	if name == FreezeWrites {
+		if err := v.beforeFreeze(ctx, c); err != nil {
+			return "", "", err
+		}
+	}
 	output, outcome := v.call(ctx, c, Call{Hook: name, Token: c.Token(), Step: string(c.Step), Tables: c.Tables}, v.mayTake(c, began))
 	ended, _ := v.now(ctx, c, false)
 	_, err = v.Ledger.UpdateCutover(ctx, func(now *checkpoint.Cutover) error {

@@ -42,6 +42,7 @@ const (
 	RegionUnknown        = "R1054"
 	DualWritesShareRows  = "R1055"
 	DrainHasty           = "R1056"
+	FreezeLong           = "R1057"
 	OneEndpoint          = "R1101"
 	EmulatorNotAllowed   = "R1102"
 	NoRegion             = "R1103"
@@ -112,6 +113,7 @@ const (
 	TablePaused          = "R1521"
 	FailoverRefused      = "R1522"
 	GoalMissed           = "R1523"
+	NoMoment             = "R1524"
 	SampleUnmappable     = "R1551"
 	AttributesUnmapped   = "R1552"
 	Internal             = "R1601"
@@ -240,6 +242,9 @@ var registry = []Entry{
 	{DrainHasty, "a key of the cutover weakens the proof of a drain, or has no effect (warning)",
 		"DynamoDB lists a child shard some time after its parent has ended. A child that is listed later than `cutover.listing_bound` is not drained. `cutover.listings_apart` is obsolete: a cutover lists no shards while writes are frozen.",
 		"set `listing_bound: 2m` or more, or remove it; remove `listings_apart`", ExitDone},
+	{FreezeLong, "a freeze lasts longer than cutover.freeze_at_most (warning)",
+		"`cutover.freeze_at_most` bounds how long writes may be expected to be frozen. The configuration itself demands more: dual writes settle first, or late writes are rejected before the switch. So the bound is raised by that.",
+		"plan for the longer freeze, or remove what raises the bound", ExitDone},
 	{OneEndpoint, "AWS endpoints contradict each other",
 		"DynamoDB and DynamoDB Streams have separate endpoints in the AWS SDK. If only one of them is redirected to an emulator, the items of one table would be mixed with the changes of another. The check includes the `services` of an AWS profile, and the region `local`, for which the SDK redirects only DynamoDB. An endpoint in AWS, such as a VPC endpoint, may be set for one service only. It must belong to that service and to the region for which requests are signed.",
 		"set AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_DYNAMODB_STREAMS, or AWS_ENDPOINT_URL for both, or none", ExitUsage},
@@ -454,6 +459,9 @@ var registry = []Entry{
 	{GoalMissed, "the migration has not reached the requested state",
 		"`replicator status --exit-code` found a table that is neither in sync nor done. Or `--wait` found a table that cannot get in sync by itself. Such a table is paused, needs a load, has parked items or rows that differ, or its sweep waits for approval.",
 		"see the next steps of `replicator status`", ExitNo},
+	{NoMoment, "no moment for a short freeze",
+		"A cutover freezes writes only when the freeze is expected to end within `cutover.freeze_at_most`. A shard that has just ended would lengthen it by up to `cutover.listing_bound`. No such moment came within --timeout. Nothing was frozen.",
+		"start again with a longer --timeout, or raise `cutover.freeze_at_most`", ExitTimeout},
 	{SampleUnmappable, "some sampled items cannot be mapped (warning)",
 		"Bigtable cannot hold some items of the sample, because of their row key or a value. A run parks such items. Their share in the sample shows how many to expect.",
 		"correct the items in the source, or the mapping; errors.stop_above limits how many may be parked", ExitDone},

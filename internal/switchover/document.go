@@ -46,20 +46,26 @@ type Document struct {
 	Driver   *string    `json:"driver"` // the process that drives it; null: none
 	Idle     int        `json:"idle"`   // workers that stay up without work after the switch
 	Trouble  *string    `json:"trouble"`
+	// MomentAt is when a short freeze can be expected to be possible; null unless the attempt waits for that.
+	MomentAt *time.Time `json:"moment_at"`
 	Reason   *string    `json:"reason"` // why it was cancelled
 	// FrozenSeconds is how long the application was, or has been, without writes; FrozenAtLeast is
 	// the minimum of a freeze.
-	FrozenSeconds float64                       `json:"frozen_seconds"`
-	FrozenAtLeast float64                       `json:"frozen_at_least_seconds"`
-	Gates         []checkpoint.CutoverGate      `json:"gates"`
-	Deadlines     []Deadline                    `json:"deadlines"`
-	WayBack       []WayBack                     `json:"way_back"`
-	KeepFallback  bool                          `json:"keep_fallback"`
-	Timeline      []checkpoint.CutoverEvent     `json:"timeline"`
-	Hooks         []checkpoint.CutoverHook      `json:"hooks"`
-	Proofs        []checkpoint.CutoverProof     `json:"proofs"`
-	Strays        int                           `json:"strays"`
-	Stragglers    []checkpoint.CutoverStraggler `json:"stragglers"`
+	FrozenSeconds float64 `json:"frozen_seconds"`
+	FrozenAtLeast float64 `json:"frozen_at_least_seconds"`
+	// FrozenAtMost is how long a freeze may be expected to last, as the configuration has it; RaisedBy is
+	// what makes that longer than cutover.freeze_at_most.
+	FrozenAtMost float64                       `json:"frozen_at_most_seconds"`
+	RaisedBy     []string                      `json:"raised_by"`
+	Gates        []checkpoint.CutoverGate      `json:"gates"`
+	Deadlines    []Deadline                    `json:"deadlines"`
+	WayBack      []WayBack                     `json:"way_back"`
+	KeepFallback bool                          `json:"keep_fallback"`
+	Timeline     []checkpoint.CutoverEvent     `json:"timeline"`
+	Hooks        []checkpoint.CutoverHook      `json:"hooks"`
+	Proofs       []checkpoint.CutoverProof     `json:"proofs"`
+	Strays       int                           `json:"strays"`
+	Stragglers   []checkpoint.CutoverStraggler `json:"stragglers"`
 	// StrayKeys are the keys of stragglers, by their hashes, that the streams still hold; null unless
 	// they were asked for.
 	StrayKeys  map[string]json.RawMessage `json:"stray_keys"`
@@ -106,7 +112,7 @@ func judge(in input, now time.Time) *Document {
 	c := in.record
 	d := &Document{
 		Schema: schemaName, Name: in.cfg.Name, At: now.UTC(), Step: "none", StepAt: terminal.Known(c.StepAt), Attempt: c.Attempt, Rehearse: c.Rehearse, Approved: c.Approved,
-		Driver: terminal.Known(in.driver), Idle: in.idle, Trouble: terminal.Known(c.Trouble), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
+		Driver: terminal.Known(in.driver), Idle: in.idle, Trouble: terminal.Known(c.Trouble), MomentAt: terminal.Known(c.MomentAt), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
 		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
 		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
 		Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt),
@@ -125,6 +131,8 @@ func judge(in input, now time.Time) *Document {
 		until := c.SwitchedAt.Add(c.WatchFor).UTC()
 		d.WatchUntil = &until
 	}
+	most, raisedBy := in.cfg.FreezeAtMost(in.tables)
+	d.FrozenAtMost, d.RaisedBy = most.Seconds(), append([]string{}, raisedBy...)
 	d.Ready = len(d.Gates) > 0 && len(cutover.Open(d.Gates)) == 0 && c.Step.Over()
 	d.SafeToWrite = c.Step.Switched() // until then the hook may still refuse
 	limits := in.cfg.Cutover.Deadlines
@@ -265,6 +273,11 @@ func (d *Document) writeDeadlines(b *strings.Builder) {
 		}
 	}
 	fmt.Fprintf(b, "\ndeadlines: %s; if one passes, the cutover is cancelled and the application resumes\n", strings.Join(limits, ", "))
+	fmt.Fprintf(b, "writes are frozen once that is expected to take at most %s", timespan.Format(time.Duration(d.FrozenAtMost*float64(time.Second))))
+	if len(d.RaisedBy) > 0 {
+		fmt.Fprintf(b, " (cutover.freeze_at_most, raised by %s)", strings.Join(d.RaisedBy, ", and by "))
+	}
+	fmt.Fprintln(b)
 	if d.FrozenAtLeast > 0 {
 		fmt.Fprintf(b, "the freeze lasts at least %s, because dual writes are settled (dual_writes.settle)\n", timespan.Format(time.Duration(d.FrozenAtLeast*float64(time.Second))))
 	}

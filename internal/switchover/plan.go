@@ -25,6 +25,7 @@ type Request struct {
 	WhenReady    bool   // wait for the gates
 	Between      string // hours of the day in UTC, as 02:00-04:00
 	Expires      time.Duration
+	Timeout      time.Duration // of the command; 0: none
 	Wait         bool
 }
 
@@ -85,12 +86,14 @@ func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time)
 		expires = cfg.Cutover.RequestExpires
 	}
 	p.Expires = now.Add(expires).UTC()
-	p.FenceFirst = cfg.Cutover.Fence == "before_switch"
+	p.FenceFirst = cfg.FenceFirst(tables)
+	p.FreezeAtMost, _ = cfg.FreezeAtMost(tables)
+	p.ListingBound, p.MomentWithin = cfg.Cutover.ListingBound, cfg.Cutover.RequestExpires
+	if r.Timeout > 0 {
+		p.MomentUntil = now.Add(r.Timeout).UTC()
+	}
 	for _, t := range tables {
 		p.Tables = append(p.Tables, t.From)
-		if cfg.DualWritten(t) && cfg.Late(t) == 0 {
-			p.FenceFirst = true // the application's own library has no record, so it says no goodbye
-		}
 		for _, target := range t.Targets() {
 			if !slices.Contains(p.Targets, target.Table) {
 				p.Targets = append(p.Targets, target.Table)

@@ -196,6 +196,9 @@ func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
 		return err
 	}
 	switch {
+	case c.Step == checkpoint.CutoverCancelled && c.NoMoment && must:
+		return &diag.Error{Code: diag.NoMoment, What: "the cutover of " + o.Cfg.Name + " found no moment for a short freeze", Cause: c.Reason,
+			Fix: "start again with a longer --timeout, or raise cutover.freeze_at_most"}
 	case c.Step == checkpoint.CutoverCancelled && must:
 		return &diag.Error{Code: diag.CutoverCancelled, What: "the cutover of " + o.Cfg.Name + " was cancelled", Cause: c.Reason,
 			Fix: "fix the cause, then start again; replicator cutover status shows what happened" + o.With}
@@ -222,10 +225,14 @@ func (f *following) loop(outer, inner context.Context, g *task.Group) error {
 				return err
 			}
 		}
-		if outer.Err() != nil && f.interrupted(inner, c) {
-			return nil
+		rest := time.Second
+		if outer.Err() != nil {
+			if f.interrupted(inner, c) {
+				return nil
+			}
+			rest /= 10 // before the driver gets to the switch
 		}
-		_ = task.Sleep(inner, time.Second)
+		_ = task.Sleep(inner, rest)
 	}
 	return nil
 }

@@ -1,0 +1,53 @@
+package checkpoint
+
+import (
+	"cmp"
+	"time"
+)
+
+// AtMost returns how long a freeze may be expected to last.
+func (p *CutoverPlan) AtMost() time.Duration { return cmp.Or(p.FreezeAtMost, 8*time.Second) }
+
+// ListedWithin returns how late a child shard may be listed.
+func (p *CutoverPlan) ListedWithin() time.Duration { return cmp.Or(p.ListingBound, 2*time.Minute) }
+
+// AwaitMoment records that the attempt waits for a moment at which a freeze is short, and why. Next is
+// when that moment is expected; zero: unknown. The request ends if it has waited for too long.
+func (c *Cutover) AwaitMoment(now, next time.Time, why string) error {
+	if c.Step != CutoverChecks {
+		return c.refuse("wait in", "see replicator cutover check")
+	}
+	switch {
+	case !c.WaitsUntil.IsZero():
+	case !c.MomentUntil.IsZero():
+		c.WaitsUntil = c.MomentUntil
+	case c.MomentWithin > 0:
+		c.WaitsUntil = now.Add(c.MomentWithin).UTC()
+	}
+	c.Trouble, c.MomentAt = why, time.Time{}
+	if !next.IsZero() {
+		c.MomentAt = next.UTC()
+	}
+	if !c.WaitsTooLong(now) {
+		return nil
+	}
+	c.NoMoment = true
+	return c.Cancel("nothing was frozen, because there was no moment for a short freeze: "+why, now)
+}
+
+// WaitsTooLong reports whether the request has waited for too long for a moment at which a freeze is
+// short.
+func (c *Cutover) WaitsTooLong(now time.Time) bool {
+	return !c.WaitsUntil.IsZero() && now.After(c.WaitsUntil)
+}
+
+// MomentPassed returns from CutoverFreeze to CutoverChecks, because the moment has passed before the
+// hook was called.
+func (c *Cutover) MomentPassed(now time.Time, why string) error {
+	if c.Step != CutoverFreeze || !c.FrozenAt.IsZero() {
+		return c.refuse("wait in", "see replicator cutover check")
+	}
+	c.FreezeBegunAt = time.Time{}
+	c.enter(CutoverChecks, now, "waiting again: "+why)
+	return nil
+}
