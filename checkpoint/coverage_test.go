@@ -91,6 +91,30 @@ func TestH75_CoveredTo(t *testing.T) {
 	}
 }
 
+// TestH75_AnAppliedChangeFromBeforeTheGap: a lineage that was found after a gap is covered up to the
+// gap, because the load follows. Once one of its shards has applied an older change, its children are
+// covered only up to that change: a trimmed change of a child may have moved the item to another row,
+// and the row that the older change wrote has the present generation, so no sweep visits it. Where
+// changes from before the gap are dropped, nothing of them is in the rows.
+func TestH75_AnAppliedChangeFromBeforeTheGap(t *testing.T) {
+	gap := begin.Add(20 * time.Hour)
+	for name, c := range map[string]struct {
+		shard checkpoint.Shard
+		want  time.Time
+	}{
+		"nothing applied":            {checkpoint.Shard{}, gap},
+		"an older change":            {checkpoint.Shard{Position: at(5).Position.After, EventTime: begin}, begin.Add(-checkpoint.Slack)},
+		"an older change is dropped": {checkpoint.Shard{Position: at(5).Position.After, EventTime: begin, Cut: gap.Add(-checkpoint.Slack)}, gap},
+		"reopened after a change":    {checkpoint.Shard{EventTime: begin}, gap},
+		"a younger change":           {checkpoint.Shard{Position: at(5).Position.After, EventTime: gap.Add(time.Hour)}, gap.Add(time.Hour - checkpoint.Slack)},
+	} {
+		c.shard.State, c.shard.CoveredTo = checkpoint.Done, gap
+		if got := c.shard.Covers(time.Time{}, time.Time{}); !got.Equal(c.want) {
+			t.Errorf("%s: covers up to %s, want %s", name, got, c.want)
+		}
+	}
+}
+
 // A shard's coverage is fixed when it is first leased. Later listings that show it open must not
 // raise it, because its reader may still be at the beginning.
 func TestH75_ListingsDoNotCoverTheShardItself(t *testing.T) {

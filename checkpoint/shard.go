@@ -257,6 +257,12 @@ func (s *Shard) Covers(open, owed time.Time) time.Time {
 		return s.DoneAt
 	}
 	covers := s.CoveredTo
+	if applied := !s.Position.IsZero() && !s.EventTime.IsZero(); applied && s.Cut.IsZero() && s.EventTime.Before(covers) {
+		// The shard was found after a gap, and has applied a change from before the gap. A later change,
+		// in a child, may have moved the item to another row. If that change is trimmed, the load does not
+		// correct the row that this shard wrote.
+		covers = time.Time{}
+	}
 	for _, t := range []time.Time{s.EventTime, s.Settling.EventTime, open} {
 		if !t.IsZero() {
 			covers = later(covers, t.Add(-Slack))
