@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// shape is the order in which the names of the previous item or map came, and their sorted order.
-// Items of a page mostly have the same names in the same order, which then need not be sorted
-// again.
+// shape is the order of the names in the previous item or map, and their sorted order. Items of a
+// page mostly have the same names in the same order. Names in that order need not be sorted again.
 type shape struct {
-	names []string // in the order of the text
-	order []int    // their indexes, sorted by name
+	names []string // names in the order of the text
+	order []int    // the indexes of names, sorted by name
 }
 
 // Item reads {"name":{"TYPE":value},…}.
@@ -61,7 +60,7 @@ func (s *Scanner) readMembers(depth int) ([]Attribute, bool) {
 	return s.sorted(begin, ascending, &s.shapes[depth])
 }
 
-// sorted moves the members that were read from begin on to permanent memory, sorted by name.
+// sorted moves the members that were read since begin to permanent memory, sorted by name.
 func (s *Scanner) sorted(begin int, ascending bool, shape *shape) ([]Attribute, bool) {
 	read := s.members[begin:]
 	if len(read) > len(s.attributes) {
@@ -83,7 +82,7 @@ func (s *Scanner) sorted(begin int, ascending bool, shape *shape) ([]Attribute, 
 	return members, true
 }
 
-// of reports whether the members have the names of the shape, in the same order.
+// of reports whether the members have the names of the shape in the same order.
 func (s *shape) of(read []Attribute) bool {
 	if len(read) != len(s.names) {
 		return false
@@ -112,8 +111,8 @@ func (s *shape) learn(read []Attribute) bool {
 	return true
 }
 
-// slab returns the number of attributes or values in one allocation. It is small for a short text,
-// and limited, because one attribute that is kept long keeps its whole slab.
+// slab returns the number of attributes or values in one allocation. The number is small for a
+// short text. It is limited, because one attribute that is kept long keeps its whole slab.
 func (s *Scanner) slab() int { return min(max((len(s.text)-s.pos)/32, 4), 512) }
 
 // letters are the types whose name has one letter.
@@ -203,7 +202,7 @@ func (s *Scanner) scalar(kind Kind) (string, bool) {
 	return s.keep(b), err == nil
 }
 
-// readElements reads the values of a list, or the members of a set, whose kind is given.
+// readElements reads the values of a list, or the members of a set of the given kind.
 func (s *Scanner) readElements(kind Kind, depth int) ([]Value, bool) {
 	if !s.take('[') || depth == 0 {
 		return nil, false

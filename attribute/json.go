@@ -9,13 +9,13 @@ import (
 )
 
 // ErrDynamoDBJSON is returned for text that is not DynamoDB JSON, and for values that DynamoDB JSON
-// cannot hold. The wrapping error has a position and a problem, but no data.
+// cannot hold. The wrapping error has a position and a problem but no data.
 var ErrDynamoDBJSON = errors.New("not DynamoDB JSON")
 
-// MarshalItem encodes an item as DynamoDB JSON: {"name":{"S":"text"},…}, members sorted, without
-// spaces. Equal items give equal bytes. It rejects values that DynamoDB never holds. These are text
-// that is not UTF-8, a set that is empty or has a member twice, and an attribute without a value.
-// Source:
+// MarshalItem encodes an item as DynamoDB JSON: {"name":{"S":"text"},…}. Members are sorted, and
+// there are no spaces. Equal items give equal bytes. It rejects values that DynamoDB never holds.
+// Such values are text that is not UTF-8, a set that is empty or has a member twice, and an
+// attribute without a value. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html
 func MarshalItem(item Item) ([]byte, error) {
 	if err := checkMembers(item.attributes); err != nil {
@@ -33,12 +33,12 @@ func MarshalValue(v Value) ([]byte, error) {
 	return AppendValue(nil, v), nil
 }
 
-// AppendItem appends the result of MarshalItem without checks. DynamoDB must be able to hold the
-// item.
+// AppendItem appends the result of MarshalItem, but makes no checks. DynamoDB must be able to hold
+// the item.
 func AppendItem(b []byte, item Item) []byte { return appendMembers(b, item.attributes) }
 
-// AppendValue appends the result of MarshalValue without checks. DynamoDB must be able to hold the
-// value.
+// AppendValue appends the result of MarshalValue, but makes no checks. DynamoDB must be able to
+// hold the value.
 func AppendValue(b []byte, v Value) []byte {
 	b = append(b, '{', '"')
 	b = append(b, v.kind.String()...)
@@ -93,8 +93,8 @@ func appendScalar(b []byte, v Value) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends text, which must be UTF-8, as a JSON string, with only the escapes that JSON
-// requires.
+// AppendString appends text as a JSON string, with only the escapes that JSON requires. The text
+// must be UTF-8.
 func AppendString(b []byte, text string) []byte {
 	b = append(b, '"')
 	start := 0

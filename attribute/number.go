@@ -15,16 +15,17 @@ const (
 	maxMagnitude         = 125
 )
 
-// The longest canonical text is "-0." with 129 zeros and 38 digits. Input may be padded with zeros
-// or have an exponent. Its length is bounded, because the cost of parsing grows with it.
+// The longest canonical text is "-0." with 129 zeros and 38 digits. Text that is parsed may be
+// padded with zeros or have an exponent. Its length is bounded, because the cost of parsing grows
+// with the length.
 const (
 	maxCanonicalLength = 3 + 129 + maxSignificantDigits
 	maxNumberLength    = 1024
 )
 
 // ErrNumber is returned for text that is not a number that DynamoDB can hold. The wrapping error
-// says what is wrong, but does not contain the digits. Well-formed numbers beyond DynamoDB's limits
-// give one of the three errors below, which wrap ErrNumber.
+// says what is wrong but does not contain the digits. A well-formed number beyond DynamoDB's limits
+// gives one of the three errors below. Each of them wraps ErrNumber.
 var ErrNumber = errors.New("not a DynamoDB number")
 
 // The ways in which a number can exceed DynamoDB's limits.
@@ -34,10 +35,10 @@ var (
 	ErrNumberUnderflow = fmt.Errorf("%w: its magnitude is below 1E%d", ErrNumber, minMagnitude)
 )
 
-// CanonicalNumber returns the only canonical text of a number's value: plain decimal without
-// exponent, plus sign, leading or trailing zeros, or a negative zero. DynamoDB itself returns this
-// form; text from other sources (exports, other services, tests) is converted to it. Canonical text
-// is returned unchanged, without allocation.
+// CanonicalNumber returns the only canonical text of a number's value. That text is plain decimal,
+// without exponent, plus sign, leading or trailing zeros, or a negative zero. DynamoDB itself
+// returns this form. Text from other sources (exports, other services, tests) is converted to it.
+// Canonical text is returned unchanged and without allocation.
 func CanonicalNumber(text string) (string, error) {
 	if isCanonical(text) {
 		return text, nil
@@ -55,7 +56,7 @@ func CanonicalNumber(text string) (string, error) {
 }
 
 // isCanonical reports whether short text is canonical. Text of more than 38 characters may exceed
-// the digits or the range, so it takes the slow path.
+// the number of digits or the range, so it takes the slow path.
 func isCanonical(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	if digits == "" || len(digits) > maxSignificantDigits || text == "-0" {
@@ -78,7 +79,7 @@ func isCanonical(text string) bool {
 }
 
 // decimal is a parsed number: 0.d1d2d3… times ten to the power of point. Its digits neither begin
-// nor end with a zero. No digits mean zero.
+// nor end with a zero. A decimal without digits is zero.
 type decimal struct {
 	negative bool
 	digits   [maxSignificantDigits]byte
@@ -165,8 +166,8 @@ func (d *decimal) readSignificand(text string, length int) error {
 	return nil
 }
 
-// parseExponent reads a signed integer. It is capped at a bound that no valid number reaches: the
-// range check then rejects the number, unless it is zero.
+// parseExponent reads a signed integer. It is capped at a bound that no valid number reaches. The
+// range check then rejects the number, unless the number is zero.
 func parseExponent(text string) (int, error) {
 	const bound = 1 << 20
 	digits, sign := text, 1
@@ -237,8 +238,8 @@ func CompareNumbers(a, b string) int {
 func compareMagnitudes(a, b string) int {
 	wholeA, fractionA, _ := strings.Cut(a, ".")
 	wholeB, fractionB, _ := strings.Cut(b, ".")
-	// Without leading zeros, the longer whole part is larger; without trailing zeros, fractions
-	// compare as text.
+	// Without leading zeros, the number with the longer whole part is larger. Without trailing
+	// zeros, fractions compare as text.
 	if c := cmp.Compare(len(wholeA), len(wholeB)); c != 0 {
 		return c
 	}

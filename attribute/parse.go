@@ -18,9 +18,9 @@ const maxDepth = 128
 // Problem is a kind of mistake in text that should be DynamoDB JSON.
 type Problem uint8
 
-// The problems. Malformed and NotUTF8 concern the text, the others its content.
+// The problems. Malformed and NotUTF8 concern the text. The other problems concern its content.
 const (
-	Malformed       Problem = iota + 1 // not JSON, or another JSON type than the value's type has
+	Malformed       Problem = iota + 1 // not JSON, or a JSON type that the value's type does not have
 	NotUTF8                            // encoding/json would replace the invalid bytes
 	NotBase64                          // a B, or a member of a BS
 	NoType                             // {}
@@ -28,9 +28,9 @@ const (
 	SecondType                         // a value of more than one type
 	NullNotTrue                        // {"NULL":false}
 	InvalidNumber                      // the error wraps ErrNumber
-	EmptySet                           // JSONError.Kind has its type
+	EmptySet                           // JSONError.Kind is the set's type
 	RepeatedMember                     // a set has a member twice
-	RepeatedName                       // two attributes, or members of a map, have one name
+	RepeatedName                       // two attributes of an item, or two members of a map, have the same name
 	TooDeep                            // more than 128 levels
 	textAfterTheEnd                    // more than one value
 )
@@ -49,7 +49,8 @@ type JSONError struct {
 	Kind    Kind   // the type of the value, if known
 	Offset  int    // the position, in bytes
 	Type    string // the name of an UnknownType, if it looks like a type
-	// Expected names what should be in the place of Malformed text, such as "a string", if known.
+	// Expected names what should be in the place of Malformed text, such as "a string"; "" if that
+	// is unknown.
 	Expected string
 	cause    error
 }
@@ -78,13 +79,13 @@ func (e *JSONError) Unwrap() []error {
 
 // Decoder decodes DynamoDB JSON. The zero Decoder is strict.
 type Decoder struct {
-	// LastNameCounts uses the last of several members with one name, as JSON parsers do. Without it
-	// a repeated name is an error, because readers may disagree on which one counts.
+	// LastNameCounts uses the last of several members with one name, as JSON parsers do. Without
+	// it, a repeated name is an error, because readers may disagree on which member counts.
 	LastNameCounts bool
 }
 
-// UnmarshalItem decodes an item. It is strict. An unknown or a second type, a repeated name, a
-// number out of range or anything after the item is a *JSONError.
+// UnmarshalItem decodes an item. It is strict. An unknown type, a second type, a repeated name or a
+// number out of range is a *JSONError. So is anything after the item.
 func UnmarshalItem(text []byte) (Item, error) { return Decoder{}.Item(text) }
 
 // Item decodes {"name":{"TYPE":value},…}. Its errors are *JSONError.
@@ -113,7 +114,7 @@ func (d Decoder) Value(text []byte) (Value, error) {
 	return v, nil
 }
 
-// reader walks over JSON text once.
+// reader reads JSON text once, from beginning to end.
 type reader struct {
 	Decoder
 	data []byte
@@ -154,7 +155,7 @@ func (r *reader) end() error {
 	return nil
 }
 
-// text reads a JSON string; the result may alias the input.
+// text reads a JSON string. The result may share memory with the input.
 func (r *reader) text() ([]byte, error) {
 	if !r.take('"') {
 		return nil, r.expected("a string")
@@ -178,8 +179,8 @@ func (r *reader) text() ([]byte, error) {
 	return nil, r.fault(Malformed)
 }
 
-// escaped reads a string whose first escape is at from. Escapes are rare, so encoding/json decodes
-// them.
+// escaped reads a string that has its first escape at from. Escapes are rare, so encoding/json
+// decodes them.
 func (r *reader) escaped(start, from int) ([]byte, error) {
 	for i := from; i < len(r.data); i++ {
 		switch r.data[i] {
@@ -262,7 +263,7 @@ func (r *reader) sorted(members []Attribute) ([]Attribute, error) {
 	for i := 1; i < len(members) && ascending; i++ {
 		ascending = members[i-1].Name < members[i].Name
 	}
-	if ascending { // already sorted by the writer
+	if ascending { // the writer has already sorted the members
 		return members, nil
 	}
 	slices.SortStableFunc(members, func(a, b Attribute) int { return strings.Compare(a.Name, b.Name) })
@@ -281,7 +282,8 @@ func (r *reader) sorted(members []Attribute) ([]Attribute, error) {
 	return single, nil
 }
 
-// value reads {"TYPE":…}; depth is the nesting level of the value, 1 for an attribute of an item.
+// value reads {"TYPE":…}. Depth is the nesting level of the value, and is 1 for an attribute of an
+// item.
 func (r *reader) value(depth int) (Value, error) {
 	if depth > maxDepth {
 		return Value{}, r.fault(TooDeep)
@@ -315,11 +317,11 @@ func (r *reader) value(depth int) (Value, error) {
 	return Value{}, r.fault(Malformed)
 }
 
-// kindNamed returns the type with this descriptor, KindNone if there is none.
+// kindNamed returns the type with this descriptor; KindNone if there is no such type.
 func kindNamed(name string) Kind { return Kind(max(slices.Index(kindNames[1:], name)+1, 0)) }
 
-// descriptor returns an unknown type's name for an error, if it looks like a type: in malformed
-// text it may be item data.
+// descriptor returns an unknown type's name for an error if the name looks like a type. In
+// malformed text, another name may be item data.
 func descriptor(name []byte) string {
 	if len(name) > 8 {
 		return ""

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// Scanner reads answers of DynamoDB in one pass, for decoders of pages: it returns items and values
-// without an allocation for each. It accepts only well-formed text. At anything unusual (an unknown
-// type, a repeated name, null, text that is not UTF-8, invalid JSON) its methods return false
-// without a reason. Then the Scanner must not be used further. The caller then decodes the text
-// with a slower decoder, which reports the error.
+// Scanner reads answers of DynamoDB in one pass, for decoders of pages. It returns items and values
+// without an allocation for each. It accepts only well-formed text. At unusual text its methods
+// return false without a reason. Unusual text has an unknown type, a repeated name, null, text that
+// is not UTF-8, or invalid JSON. Then the Scanner must not be used further. The caller must then
+// decode the text with a slower decoder, which reports the error.
 //
-// Results share memory with the text and with each other. A caller that keeps a small part for long
-// should clone it.
+// Results share memory with the text and with each other. A caller that keeps a small part of the
+// results for long should clone that part.
 type Scanner struct {
 	text string
 	pos  int
@@ -25,15 +25,15 @@ type Scanner struct {
 	base64   []byte // the text of one binary
 
 	attributes []Attribute     // free memory for Items and maps
-	values     []Value         // the same for lists and sets
-	nests      []nested        // the same for the parts of maps, lists and sets
-	decoded    strings.Builder // the same for strings that differ from their form in the text
+	values     []Value         // free memory for lists and sets
+	nests      []nested        // free memory for the parts of maps, lists and sets
+	decoded    strings.Builder // free memory for strings that differ from their form in the text
 }
 
 // scannerDepth bounds the nesting of values; DynamoDB accepts 32 levels.
 const scannerDepth = 64
 
-// NewScanner returns a Scanner of the text, which must not change.
+// NewScanner returns a Scanner of the text. The text must not change.
 func NewScanner(text string) *Scanner { return &Scanner{text: text} }
 
 // peek skips white space and returns the next byte; 0 at the end.
@@ -60,7 +60,7 @@ func (s *Scanner) take(c byte) bool {
 	return true
 }
 
-// at reports whether the byte is next, without white space before it, the usual case in the
+// at reports whether the byte is next, without white space before it. That is the usual case in the
 // service's answers. The compiler inlines it.
 func (s *Scanner) at(c byte) bool { return s.pos < len(s.text) && s.text[s.pos] == c }
 
@@ -73,7 +73,7 @@ func (s *Scanner) End() bool {
 // Offset returns the number of bytes read.
 func (s *Scanner) Offset() int { return s.pos }
 
-// Object reads an object and calls member after each name; member reads the value.
+// Object reads an object and calls member after each name. Member must read the value.
 func (s *Scanner) Object(member func(name string) bool) bool {
 	if !s.take('{') {
 		return false
@@ -127,7 +127,8 @@ func word(text string, i int) uint64 {
 }
 
 // String reads a string. It checks eight bytes in one step for the first quote, backslash or
-// control character. The borrow may also mark later bytes of the word, which does not matter.
+// control character. The borrow may also mark later bytes of the word, but only the first marked
+// byte counts.
 func (s *Scanner) String() (string, bool) {
 	if s.at('"') {
 		s.pos++
@@ -201,7 +202,7 @@ func (s *Scanner) escaped(start, i int) (string, bool) {
 			r = 0x10000 + (r-0xd800)<<10 + (low - 0xdc00)
 			i += len(`\u0000`)
 		}
-		if !ok || 0xd800 <= r && r < 0xe000 { // half of a surrogate pair
+		if !ok || 0xd800 <= r && r < 0xe000 { // one half of a surrogate pair
 			return "", false
 		}
 		b = utf8.AppendRune(b, r)
@@ -224,7 +225,7 @@ func hexRune(text string, i int) (r rune, ok bool) {
 	return r, true
 }
 
-// keep returns bytes as a string, in memory that strings share.
+// keep returns bytes as a string, in memory that several strings share.
 func (s *Scanner) keep(b []byte) string {
 	if s.decoded.Cap()-s.decoded.Len() < len(b) {
 		s.decoded = strings.Builder{}

@@ -33,11 +33,11 @@ var kindNames = [...]string{"none", "S", "N", "B", "BOOL", "NULL", "M", "L", "SS
 // String returns DynamoDB's descriptor of the type.
 func (k Kind) String() string { return kindNames[k] }
 
-// Value is a DynamoDB attribute value. It is immutable; its representation is private, so a later
-// decoder may keep nested values as spans of the wire text. Numbers are canonical (see
-// CanonicalNumber). Members of maps are sorted by the bytes of their names, members of sets by
-// value (numbers) or bytes (strings, binaries). So equal values have equal representations, whether
-// they come from a stream, a scan or an export.
+// Value is a DynamoDB attribute value. A Value is immutable. Its representation is private, so a
+// later decoder may keep nested values as spans of the service's text. Numbers are canonical (see
+// CanonicalNumber). Members of maps are sorted by the bytes of their names. Members of sets are
+// sorted by value (numbers) or bytes (strings, binaries). So equal values have equal
+// representations, whether they come from a stream, a scan or an export.
 type Value struct {
 	kind   Kind
 	truth  bool
@@ -114,8 +114,8 @@ func BinarySet(members [][]byte) Value {
 	return set(KindBS, list)
 }
 
-// SetOf returns the SS, NS or BS whose members have these texts, in the form of Value.Text;
-// ErrNumber if a member of an NS is not a number.
+// SetOf returns the SS, NS or BS whose members have these texts, in the form of Value.Text. It
+// returns ErrNumber if a member of an NS is not a number.
 func SetOf(kind Kind, texts []string) (Value, error) {
 	switch kind {
 	case KindSS:
@@ -158,7 +158,7 @@ var ErrSet = errors.New("a set that is empty or holds a member twice")
 // ErrText is returned for text that neither DynamoDB nor JSON can hold.
 var ErrText = errors.New("text that is not UTF-8")
 
-// CheckText returns an error for text, in a value or a name, that DynamoDB cannot hold.
+// CheckText returns an error for the text of a value or name if DynamoDB cannot hold it.
 func CheckText(text string) error {
 	if !utf8.ValidString(text) {
 		return ErrText
@@ -186,14 +186,14 @@ func CheckSet(v Value) error {
 // Kind returns the value's type; KindNone for the zero Value.
 func (v Value) Kind() Kind { return v.kind }
 
-// Text returns an S's text or an N's canonical digits. For a B it is the raw bytes.
+// Text returns the text of an S, or the canonical digits of an N. For a B it returns the raw bytes.
 func (v Value) Text() string { return v.text }
 
-// Bool returns a BOOL's truth.
+// Bool returns the truth value of a BOOL.
 func (v Value) Bool() bool { return v.truth }
 
-// Elements returns the members of an L in order, or of a set in their canonical order. They must
-// not be changed.
+// Elements returns the members of an L in their order, or the members of a set in canonical order.
+// The caller must not change them.
 func (v Value) Elements() []Value {
 	if v.nested == nil {
 		return nil
@@ -201,7 +201,7 @@ func (v Value) Elements() []Value {
 	return v.nested.list
 }
 
-// Members returns the members of an M, sorted by name. They must not be changed.
+// Members returns the members of an M, sorted by name. The caller must not change them.
 func (v Value) Members() []Attribute {
 	if v.nested == nil {
 		return nil
@@ -225,18 +225,18 @@ func (v Value) AppendKey(b []byte) []byte {
 	return base64.RawURLEncoding.AppendEncode(b, []byte(v.text))
 }
 
-// Item is an image of an item: its attributes sorted by name. An item always holds its key attributes, so an Item without
-// attributes means that there is no item.
+// Item is an image of an item: its attributes sorted by name. An item always holds its key
+// attributes. So an Item without attributes means that there is no item.
 type Item struct{ attributes []Attribute }
 
 // NewItem returns the item with these attributes. It takes ownership of the slice and sorts it by
 // name.
 func NewItem(attributes []Attribute) Item { return Item{sortAttributes(attributes)} }
 
-// Exists reports whether there is an item.
+// Exists reports whether the item exists.
 func (i Item) Exists() bool { return len(i.attributes) > 0 }
 
-// Attributes returns the attributes sorted by name. They must not be changed.
+// Attributes returns the attributes sorted by name. The caller must not change them.
 func (i Item) Attributes() []Attribute { return i.attributes }
 
 // Get returns the named attribute; false if it is absent.
@@ -245,8 +245,8 @@ func (i Item) Get(name string) (Value, bool) { return find(i.attributes, name) }
 // Member returns the named member of an M; false if it is absent or the value is not an M.
 func (v Value) Member(name string) (Value, bool) { return find(v.Members(), name) }
 
-// find searches attributes that are sorted by name. It does not use slices.BinarySearchFunc, which
-// would copy an attribute for each comparison; that costs more than the comparison.
+// find searches attributes that are sorted by name. It does not use slices.BinarySearchFunc,
+// because that copies an attribute for each comparison. The copy costs more than the comparison.
 func find(attributes []Attribute, name string) (Value, bool) {
 	low, high := 0, len(attributes)
 	for low < high {
@@ -268,11 +268,12 @@ func (i Item) Equal(o Item) bool {
 	return slices.EqualFunc(i.attributes, o.attributes, Attribute.equal)
 }
 
-// Format prints only a value's type and size, regardless of the verb, so that item data cannot
-// reach a log or an error by accident.
+// Format prints only a value's type and size, regardless of the verb. So item data cannot reach a
+// log or an error by accident.
 func (v Value) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%s(%d)", v.kind, len(v.text)+len(v.Elements())+len(v.Members()))
 }
 
-// Format prints only the number of attributes, regardless of the verb, for the same reason.
+// Format prints only the number of attributes, regardless of the verb. So item data cannot reach a
+// log or an error by accident.
 func (i Item) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "item(%d attributes)", len(i.attributes)) }

@@ -10,28 +10,29 @@ import (
 )
 
 const (
-	// maxAside bounds the rows that wait for a second check. There is one for each row that an
-	// application writes while the stream lags.
+	// maxAside bounds the rows that wait for a second check. While the stream lags, each row that
+	// an application writes waits like that.
 	maxAside = 10_000
-	// asideEvery is the interval between checks of how far the stream is applied.
+	// asideEvery is how often a sweep checks how far the stream is applied.
 	asideEvery = time.Second
 )
 
-// aside holds rows without a version that an application may have just written. The stream will
-// bring the change and give them a version. A row that still has none after everything committed
-// before it was seen is applied is a foreign row. The rows are in the order of their keys.
+// aside holds rows without a version that an application may have just written. If an application
+// wrote such a row, the stream will bring the change and give the row a version. A row is foreign
+// if it still has no version when everything committed before its first check is applied. The rows
+// are in the order of their keys.
 type aside struct {
 	rows  []asideRow
-	asked time.Duration // when the stream's progress was last checked
+	asked time.Duration // when the sweep last checked the stream's progress
 }
 
 type asideRow struct {
 	key  string
-	seen time.Time // on the source's clock
+	seen time.Time // when the row was seen, on the source's clock
 }
 
-// from returns the row at which a sweep that has read up to next must resume: the first waiting
-// row.
+// from returns the row at which a sweep that has read up to next must resume. That is the first
+// waiting row, or next if no row waits.
 func (a *aside) from(next []byte) []byte {
 	if len(a.rows) > 0 {
 		return []byte(a.rows[0].key)
@@ -39,8 +40,8 @@ func (a *aside) from(next []byte) []byte {
 	return next
 }
 
-// lookAgain checks the due rows a second time. If all is set, it also waits for the rows that are
-// not due yet.
+// lookAgain checks the due rows a second time. If all is set, it also waits for rows that are not
+// due yet.
 func (s *Sweep) lookAgain(ctx context.Context, a *aside, all bool, sums *sink.SweepCounts, save func(ctx context.Context) error) error {
 	for len(a.rows) > 0 {
 		now := task.Mono(ctx)
@@ -76,8 +77,9 @@ func (s *Sweep) lookAgain(ctx context.Context, a *aside, all bool, sums *sink.Sw
 	return nil
 }
 
-// second reads rows again. It settles the suspects among those that still have no version. They are
-// no reason for another pass: while an application keeps writing, every pass would find new ones.
+// second reads rows again. It settles the suspects among the rows that still have no version. Such
+// rows are no reason for another pass. While an application keeps writing, every pass would find
+// new ones.
 func (s *Sweep) second(ctx context.Context, rows []asideRow, sums *sink.SweepCounts) error {
 	for len(rows) > 0 {
 		n := min(len(rows), sweepItems)
@@ -110,7 +112,7 @@ func (s *Sweep) second(ctx context.Context, rows []asideRow, sums *sink.SweepCou
 	return nil
 }
 
-// rows reads the marks of rows concurrently. The result omits deleted rows.
+// rows reads the marks of rows concurrently. The result leaves out rows that no longer exist.
 func (s *Sweep) rows(ctx context.Context, of []asideRow) ([]sink.Row, error) {
 	read := make([][]sink.Row, len(of))
 	g := task.NewGroup(ctx, sweepItems)

@@ -9,15 +9,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// WriteAPI is the part of *dynamodb.Client that a CanaryWriter uses. Build the client with
-// ClientOptions.
+// WriteAPI is the part of *dynamodb.Client that a CanaryWriter uses. The caller must build the
+// client with ClientOptions.
 type WriteAPI interface {
 	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
 	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
 }
 
-// CanaryWriter writes and removes the canaries of a cutover, the only items that replicator ever
-// writes to a source. Its calls behave like the calls of Tables.
+// CanaryWriter writes and removes the canaries of a cutover. Canaries are the only items that
+// replicator ever writes to a source. Its calls behave like the calls of Tables.
 type CanaryWriter struct{ api WriteAPI }
 
 // NewCanaryWriter writes through a client that was built with ClientOptions.

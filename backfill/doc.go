@@ -2,20 +2,22 @@
 //
 // A load is a plan of parts, such as the segments of a parallel Scan. Each part is read page by
 // page. Every page is written under the guard, and the part's progress is saved, so any worker can
-// resume it after a stop or a crash. The source may change meanwhile, and the load needs no order
-// relative to the stream. Loaded images have the lowest versions of their generation, so any change
-// of the stream outranks them, in any order of the writes. A tombstone rejects an item that was
-// removed after it was read.
+// resume it after a stop or a crash. The source may change during the load, and the load needs no
+// order relative to the stream. Loaded images have the lowest versions of their generation. So any
+// change of the stream outranks them, in whichever order the two are written. If an item is removed
+// after it was read, the tombstone in its row rejects the loaded image.
 //
-// Invariants, cited where they are enforced:
+// Comments cite these invariants by number:
 //
-//   - B1 A page counts as loaded only when all its rows are durable; the saved progress never runs ahead of that.
-//   - B2 Every item that exists from before the load until its end is written at least once, however
-//     often the load stops and resumes. Repeated writes are harmless under the guard.
+//   - B1 A page counts as loaded only when all its rows are durable. The saved progress never
+//     includes a page that is not loaded.
+//   - B2 Every item that exists from before the load until its end is written at least once. This
+//     holds even if the load stops and resumes many times. Repeated writes are harmless under the
+//     guard.
 //   - B3 An image never claims to be younger than it is: its time is not later than the request for //     its page.
-//   - B4 Reads are strongly consistent. An eventually consistent one may show an item as it was before
-//     the point from which the stream is known to be complete, and nothing would ever correct it.
+//   - B4 Reads are strongly consistent. An eventually consistent read may show an item in a state
+//     that the stream no longer corrects. Nothing would then ever correct the row.
 //
-// The package does not retry by itself; it calls the retry function that the pipeline passes. Only
-// the functions of dynamodb.go call the AWS client; their errors are *cdc.Error.
+// The package does not retry by itself. It calls the retry function that the caller passes. Only
+// the functions of dynamodb.go call the AWS client. Their errors are *cdc.Error.
 package backfill

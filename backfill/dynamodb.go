@@ -25,17 +25,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// requestTimeout bounds one request with its answer of at most 1 MB. Without it a connection that
-// died silently would block its segment permanently.
+// requestTimeout bounds one request, including its answer of at most 1 MB. Without the bound, a
+// connection that died silently would block its segment permanently.
 const requestTimeout = 30 * time.Second
 
 // CallTime bounds a call as a whole. Before it sends a request, the client may have to fetch
-// credentials. It then waits without a deadline for a fetch that another call began. It is longer
-// than requestTimeout, whose error is more specific.
+// credentials. If another call already fetches them, the client waits for that fetch without a
+// deadline. CallTime is longer than requestTimeout, because the error of requestTimeout is more
+// specific.
 const CallTime = 40 * time.Second
 
 // ask makes one call and ends it after CallTime. The error of an ended call includes the client's
-// error, which shows how far the call came.
+// error, which shows how far the call had come.
 func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...func(*dynamodb.Options)) (*Out, error), in *In) (*Out, error) {
 	limited, cancel := task.WithTimeout(ctx, CallTime)
 	defer cancel()
@@ -46,7 +47,8 @@ func ask[In, Out any](ctx context.Context, call func(context.Context, *In, ...fu
 	return out, err
 }
 
-// API is the part of *dynamodb.Client that Tables uses. Build the client with ClientOptions.
+// API is the part of *dynamodb.Client that Tables uses. The caller must build the client with
+// ClientOptions.
 type API interface {
 	ListTables(context.Context, *dynamodb.ListTablesInput, ...func(*dynamodb.Options)) (*dynamodb.ListTablesOutput, error)
 	DescribeTable(context.Context, *dynamodb.DescribeTableInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error)
@@ -76,7 +78,7 @@ func (t *Tables) Describe(ctx context.Context, table string) (Description, error
 		Name: aws.ToString(d.TableName), ARN: aws.ToString(d.TableArn), ID: aws.ToString(d.TableId), Status: string(d.TableStatus),
 		StreamARN: aws.ToString(d.LatestStreamArn), StreamLabel: aws.ToString(d.LatestStreamLabel),
 		Items: aws.ToInt64(d.ItemCount), Bytes: aws.ToInt64(d.TableSizeBytes), CreatedAt: aws.ToTime(d.CreationDateTime),
-		// DynamoDB omits the summary for a table that was always provisioned.
+		// The service leaves out the summary for a table that was always provisioned.
 		BillingMode: string(types.BillingModeProvisioned), At: serverTime(out.ResultMetadata),
 	}
 	if d.BillingModeSummary != nil && d.BillingModeSummary.BillingMode != "" {
@@ -101,20 +103,21 @@ func (t *Tables) Describe(ctx context.Context, table string) (Description, error
 	return desc, nil
 }
 
-// ExpiryAPI is the part of *dynamodb.Client that an Expiry uses. Build the client with
-// ClientOptions.
+// ExpiryAPI is the part of *dynamodb.Client that an Expiry uses. The caller must build the client
+// with ClientOptions.
 type ExpiryAPI interface {
 	DescribeTimeToLive(context.Context, *dynamodb.DescribeTimeToLiveInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error)
 }
 
-// Expiry reads by which attribute the items of a table expire. Only the author of a configuration
-// needs this, not a migration. Its calls behave like the calls of Tables.
+// Expiry reads the name of the attribute by which the items of a table expire. Only a command that
+// writes a configuration needs this name. A migration does not. Its calls behave like the calls of
+// Tables.
 type Expiry struct{ api ExpiryAPI }
 
 // NewExpiry returns an Expiry that reads through a client built with ClientOptions.
 func NewExpiry(api ExpiryAPI) *Expiry { return &Expiry{api} }
 
-// Attribute returns the attribute by which the table's items expire; "" if they do not.
+// Attribute returns the attribute by which the table's items expire; "" if they do not expire.
 func (e *Expiry) Attribute(ctx context.Context, table string) (string, error) {
 	const op = "DescribeTimeToLive"
 	out, err := ask(ctx, e.api.DescribeTimeToLive, &dynamodb.DescribeTimeToLiveInput{TableName: &table})
@@ -179,9 +182,9 @@ func (t *Tables) List(ctx context.Context) ([]string, error) {
 	}
 }
 
-// Scan reads one page of a segment, after the given key, or from the segment's beginning if the key
-// does not exist. A limit of zero means the service's limit of 1 MB. The read is strongly
-// consistent (B4).
+// Scan reads one page of a segment. The page begins after the given key, or at the segment's
+// beginning if the key does not exist. A limit of zero means the service's limit of 1 MB. The read
+// is strongly consistent (B4).
 func (t *Tables) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (ScanPage, error) {
 	const op = "Scan"
 	in := &dynamodb.ScanInput{
@@ -213,7 +216,7 @@ func scanPageOf(out *dynamodb.ScanOutput) (ScanPage, error) {
 	const op = "Scan"
 	if out.Items == nil || int(out.Count) != len(out.Items) {
 		// A missing key marks the end of a segment. An answer without any field, such as a proxy's
-		// {}, does not mark it.
+		// {}, is no such mark.
 		return ScanPage{}, malformed(op, fmt.Errorf("an answer of %d items with Count %d", len(out.Items), out.Count))
 	}
 	page := ScanPage{Items: make([]attribute.Item, 0, len(out.Items)), At: serverTime(out.ResultMetadata)}
@@ -283,11 +286,11 @@ func keyAttributes(key attribute.Item) (map[string]types.AttributeValue, error) 
 }
 
 // The conversion of values rejects the same values as the conversion of stream records. A value
-// that DynamoDB cannot hold is not its own, and in the target it would differ from the stream's
-// value.
+// that DynamoDB cannot hold does not come from DynamoDB. In the target it would differ from the
+// stream's value.
 
-// ConvertItem converts an item of the SDK. Its error names the attribute at which it fails. Names
-// inside values are data, so the error does not contain them.
+// ConvertItem converts an item of the SDK. Its error names the attribute that it cannot convert.
+// Names inside values are data, so the error does not contain them.
 func ConvertItem(attributes map[string]types.AttributeValue) (attribute.Item, error) {
 	members, culprit, err := convertMembers(attributes)
 	if err != nil {
@@ -313,8 +316,8 @@ func convertMembers(attributes map[string]types.AttributeValue) (members []attri
 	return members, "", nil
 }
 
-// convertValue converts a value of the SDK. A type other than the ten known ones is an error:
-// without it the attribute would be lost silently.
+// convertValue converts a value of the SDK. A type other than the ten known ones is an error.
+// Without the error, the attribute would be lost silently.
 func convertValue(a types.AttributeValue) (v attribute.Value, err error) {
 	switch a := a.(type) {
 	case *types.AttributeValueMemberS:
@@ -377,7 +380,7 @@ func malformed(op string, err error) error {
 }
 
 // failure turns the error of a failed request into a *cdc.Error. Keyed says that the request
-// contained an item's key, which a ValidationException may quote.
+// contained an item's key. A ValidationException may quote such a key.
 func failure(ctx context.Context, op string, err error, keyed bool) error {
 	fail := func(reason cdc.Reason, err error) error { return &cdc.Error{Op: op, Reason: reason, Err: err} }
 	if ctx.Err() != nil {
@@ -423,8 +426,8 @@ func failure(ctx context.Context, op string, err error, keyed bool) error {
 	return fail(cdc.Denied, cdc.Brief(err)) // the request was not sent: no credentials, no region or no endpoint
 }
 
-// connections is how many connections are kept open: enough for one per part, or most parts would
-// connect again for each page.
+// connections is how many connections are kept open, one for each part. With fewer, most parts
+// would connect again for each page.
 const connections = 64
 
 // ClientOptions configures a client for Tables: dynamodb.NewFromConfig(cfg,
@@ -441,9 +444,9 @@ func ClientOptions(o *dynamodb.Options) {
 }
 
 // Strictly sets the options that every call needs, regardless of how its client was built. A call
-// makes one attempt, because the pipeline retries and attempts would multiply. It uses no
-// compression, which costs more CPU than it saves in network time. A value of an unknown type is an
-// error.
+// makes one attempt, because the pipeline retries calls, and attempts of both would multiply. A
+// call uses no compression, because decompression costs more CPU time than it saves network time. A
+// value of an unknown type is an error.
 func Strictly(o *dynamodb.Options) {
 	if _, ok := o.Protocol.(strictProtocol); ok {
 		return
@@ -456,8 +459,8 @@ func Strictly(o *dynamodb.Options) {
 }
 
 // plainBody hides the WriteTo method of request bodies. With that method, smithy-go 1.28.7 may
-// close the body while net/http still writes it, if the server answers early. The connection is
-// then dropped together with a good answer.
+// close the body while net/http still writes it. This happens if the server answers early. The
+// connection is then dropped together with a good answer.
 type plainBody struct{ client dynamodb.HTTPClient }
 
 func (c plainBody) Do(r *http.Request) (*http.Response, error) {
@@ -469,8 +472,8 @@ func (c plainBody) Do(r *http.Request) (*http.Response, error) {
 
 // strictProtocol makes an attribute of unknown type an error. The SDK (dynamodb 1.72.3,
 // types.deserializeAttributeMap and deserializeListAttributeValue) decodes all values of a map or
-// list through one variable. An unknown type leaves it unchanged, so the attribute would silently
-// get the value of the previous one.
+// list through one variable. A value of unknown type leaves this variable unchanged. So the
+// attribute would silently get the value of the previous attribute.
 type strictProtocol struct{ smithyhttp.ClientProtocol }
 
 func (p strictProtocol) DeserializeResponse(

@@ -18,15 +18,15 @@ const (
 	exportBytes = 1 << 20
 )
 
-// Exported reads the data files of a load's exports, step by step, as the parts of the load. A
-// position counts the durable lines of a file of the part. An Exported is for one part at a time:
-// it keeps the part's file open between two pages, until Close.
+// Exported reads the data files of a load's exports, step by step. A part of the load has some of
+// these files. A position counts the lines of a file that are durable. An Exported reads one part
+// at a time. It keeps the part's file open between two pages, until Close.
 type Exported struct {
 	Steps []exports.Step
 	// Group is the maximum number of files of a step in a part; 0 means one.
 	Group int
-	// Verify checks each file once in full before it is read from its beginning or a position. So
-	// no item is written from a file that is incomplete or was replaced.
+	// Verify makes Exported check each whole file once, before it is read from its beginning or
+	// from a position. So no item is written from a file that is incomplete or was replaced.
 	Verify bool
 
 	reader *exports.Reader
@@ -34,9 +34,9 @@ type Exported struct {
 	file   int // the file's index in the part
 }
 
-// GroupOf returns the maximum number of files in a part, for a load of exports with the given
-// numbers of files. It bounds the number of parts, because every worker reads the rows of all parts
-// in the ledger.
+// GroupOf returns the maximum number of files in a part. Files has the number of files of each
+// export of the load. The result keeps the number of parts low, because every worker reads the rows
+// of all parts in the ledger.
 func GroupOf(files []int) int {
 	for group := 1; ; group++ {
 		parts, most := 0, 0
@@ -62,8 +62,8 @@ func partsOf(steps []exports.Step, group int) int {
 	return n
 }
 
-// filesOf returns the files of a part of such a load: the step, and the half-open range of file
-// indexes [from, to) in it. Ok is false if there is no such part.
+// filesOf returns the files of a part of such a load. They are the files with indexes from
+// inclusive to to exclusive in the step. Ok is false if there is no such part.
 func filesOf(steps []exports.Step, group, part int) (step exports.Step, from, to int, ok bool) {
 	for _, s := range steps {
 		n := PartsOfFiles(len(s.Files), group)
@@ -75,8 +75,7 @@ func filesOf(steps []exports.Step, group, part int) (step exports.Step, from, to
 	return exports.Step{}, 0, 0, false
 }
 
-// exportPosition is a position after a line of a file. File and line are counted from 0 within the
-// part.
+// exportPosition is a position after a line of a file. File and line count from 0 within the part.
 type exportPosition struct {
 	File int   `json:"file,omitempty"`
 	Line int64 `json:"line"`
@@ -105,8 +104,8 @@ func (e *Exported) Read(ctx context.Context, index, total int, after json.RawMes
 	return Page{}, e.Close()
 }
 
-// page reads the next page of a file. From is the index of the part's first file. At the end of the
-// file the page is empty.
+// page reads the next page of a file. From is the index of the first file of the part. At the end
+// of the file the page is empty.
 func (e *Exported) page(ctx context.Context, step exports.Step, index, from int, at exportPosition, limit int) (Page, error) {
 	if e.reader == nil || e.index != index || e.file != at.File || e.reader.Line() != at.Line {
 		if err := e.open(ctx, step, from+at.File, at.Line); err != nil {
@@ -155,8 +154,8 @@ func changed(step exports.Step, r exports.Record) cdc.Change {
 	return c
 }
 
-// open opens a file after a line. It verifies the file at each opening. If the file was replaced,
-// its lines would otherwise be taken for the remaining lines of the first one.
+// open opens a file at the position after a line. It verifies the file at each opening. Without
+// this check, the lines of a replacement would be taken for the remaining lines of the first file.
 func (e *Exported) open(ctx context.Context, step exports.Step, file int, line int64) error {
 	if err := e.Close(); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// ExportAPI is the part of *dynamodb.Client that an Exporter uses. Build the client with
-// ClientOptions.
+// ExportAPI is the part of *dynamodb.Client that an Exporter uses. The caller must build the client
+// with ClientOptions.
 type ExportAPI interface {
 	DescribeContinuousBackups(context.Context, *dynamodb.DescribeContinuousBackupsInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeContinuousBackupsOutput, error)
 	ExportTableToPointInTime(context.Context, *dynamodb.ExportTableToPointInTimeInput, ...func(*dynamodb.Options)) (*dynamodb.ExportTableToPointInTimeOutput, error)
@@ -56,17 +56,17 @@ type ExportOrder struct {
 	Bucket, Prefix string
 	// At is the time that the export shows; the service uses whole seconds.
 	At time.Time
-	// Token makes the request idempotent: within eight hours the same order gives the same export.
+	// Token makes the request idempotent. Within eight hours, the same order gives the same export.
 	Token string
 }
 
 // ExportReport is the service's description of an export.
 type ExportReport struct {
 	ARN string
-	// Done says that the files are complete. Failed is the cause if there will be none.
+	// Done says that the files are complete. Failed is the cause if there will be no files.
 	Done   bool
 	Failed string
-	// Bucket and Manifest locate its manifest-summary.json, once it is done.
+	// Bucket and Manifest locate the export's manifest-summary.json once the export is done.
 	Bucket, Manifest string
 	// Part says why the export does not show the whole table; "" if it does.
 	Part string
@@ -74,13 +74,13 @@ type ExportReport struct {
 	JSON bool
 }
 
-// ExportRefusal is a rejection that a retry of the same order would meet again.
+// ExportRefusal is a rejection that would also meet a retry of the same order.
 type ExportRefusal struct{ Code, Message string }
 
 func (e *ExportRefusal) Error() string { return e.Code + ": " + e.Message }
 
-// OfTime reports whether the time cannot be exported: it is before the earliest or after the latest
-// restorable time, which lags behind the present.
+// OfTime reports whether the export's time was rejected. It is before the earliest or after the
+// latest restorable time. The latest restorable time lags behind the present.
 func (e *ExportRefusal) OfTime() bool { return e.Code == "InvalidExportTimeException" }
 
 // Unknown reports whether the service has no such export.
@@ -147,7 +147,7 @@ func reportOf(op string, d *types.ExportDescription) (ExportReport, error) {
 }
 
 // partOf describes the filter of an export. A filter with members that this version does not know
-// also counts as a filter.
+// also counts as a filter of a part.
 func partOf(f *types.FilterSpecification) string {
 	switch {
 	case f == nil:

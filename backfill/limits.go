@@ -10,12 +10,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// halves is the number of halves in a read capacity unit. Half a unit is the minimum cost of a
-// read.
+// halves is the number of halves in a read capacity unit. Half a unit is the least that a read can
+// cost.
 const halves = 2
 
-// Limits pace the parts that a worker loads: to rows a second, and to read capacity units a second.
-// Both may be changed while parts run. A nil Limits never waits.
+// Limits pace the parts that a worker loads, to a number of rows and of read capacity units per
+// second. Both limits may be changed while parts run. A nil Limits never waits.
 type Limits struct {
 	rows    atomic.Pointer[Throttle]
 	units   *Throttle
@@ -29,20 +29,22 @@ func NewLimits(rows, units float64) *Limits {
 	return l
 }
 
-// UseRows paces rows by a throttle that other loads use too.
+// UseRows makes a throttle pace the rows. Other loads may use the same throttle.
 func (l *Limits) UseRows(t *Throttle) { l.rows.Store(t) }
 
 // SetUnits changes the limit of read capacity units a second.
 func (l *Limits) SetUnits(ctx context.Context, units float64) { l.units.Set(ctx, units*halves) }
 
-// set changes both limits. A waiting part applies a higher limit within half a minute.
+// set changes the limits of rows and units. A waiting part uses a higher limit within half a
+// minute.
 func (l *Limits) set(ctx context.Context, rows, units float64) {
 	l.rows.Load().Set(ctx, rows)
 	l.units.Set(ctx, units*halves)
 }
 
-// Share returns a worker's share of a limit of the whole load: its held parts divided by all held
-// parts. A worker that is about to take its first part counts as if it held one.
+// Share returns a worker's share of a limit of the whole load. The share is the number of parts
+// that the worker holds, divided by the number of all held parts. A worker that is about to take
+// its first part counts as if it held one.
 func Share(limit float64, mine, all int) float64 {
 	mine = max(mine, 1)
 	return limit * float64(mine) / float64(max(all, mine))
@@ -61,7 +63,7 @@ func (l *Limits) leave() {
 }
 
 // Take accounts for rows and units that were read, and waits until both limits allow them. It pays
-// in steps of about a second, so a new limit takes effect soon. It returns how long each limit
+// in steps of about a second. So a new limit takes effect soon. It returns how long each limit
 // caused the wait, and an error if one of the contexts ended first.
 func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forRows, forUnits time.Duration, err error) {
 	if l == nil {
@@ -90,11 +92,11 @@ func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forR
 	return forRows, forUnits, nil
 }
 
-// stretch is the longest wait before a check whether a limit was raised. A limit far below a row a
-// second may require hours.
+// stretch is the longest wait before limits are checked for a raise. A limit far below one row per
+// second may require a wait of hours.
 const stretch = 30 * time.Second
 
-// wait waits for delay, or until a limit was raised: then a part that has paid continues
+// wait waits for delay, or until a limit was raised. After a raise, a part that has paid continues
 // immediately.
 func (l *Limits) wait(drain, ctx context.Context, delay time.Duration) (waited time.Duration, err error) {
 	rows, units := l.rows.Load().perSecond(), l.units.perSecond()
@@ -108,9 +110,9 @@ func (l *Limits) wait(drain, ctx context.Context, delay time.Duration) (waited t
 	return waited, nil
 }
 
-// pageItems returns how many items a part asks for in a request. It is about the number that the
-// part may read in a second, so the load moves evenly and repeats little after a stop. The result 0
-// asks for full pages of 1 MB, which cost the fewest requests.
+// pageItems returns how many items a part asks for in a request. It is about the number of items
+// that the part may read in a second. So the load moves evenly, and repeats little after a stop.
+// The result 0 asks for full pages of 1 MB. Full pages cost the fewest requests.
 func (l *Limits) pageItems(at checkpoint.PartProgress) int {
 	if l == nil {
 		return 0

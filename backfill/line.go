@@ -22,9 +22,10 @@ type Report struct {
 	// Lag is the lag of the table's stream. Headroom is the time left until the stream drops
 	// changes that are not applied. Both are negative if unknown.
 	Lag, Headroom time.Duration
-	// Throttled says why the load is slower than possible; "" if it is not.
+	// Throttled says why the load is slower than possible; "" if it is not slower.
 	Throttled string
-	// Done says that the load is complete. Took is its duration; 0 if its start is not known.
+	// Done says that the load is complete. Took is the duration of the load; 0 if its start is not
+	// known.
 	Done bool
 	Took time.Duration
 }
@@ -33,7 +34,7 @@ type Report struct {
 //
 //	VideoApp  41.2M of about 136M (30%)  22.4k items/s  ETA 1h10m  lag 0.8s  headroom 23h41m  throttled: target CPU 74% > 70%
 //
-// It omits unknown values.
+// String leaves out unknown values.
 func (r Report) String() string {
 	parts := []string{r.Table, r.copied()}
 	if r.Rate >= 0 {
@@ -100,7 +101,7 @@ func FormatCount(n float64) string {
 }
 
 // FormatDuration formats a duration for people, with at most two units: 0.8s, 45s, 3m20s, 12m,
-// 1h10m, 23h41m, 4d04h. It drops the remainder.
+// 1h10m, 23h41m, 4d04h. FormatDuration drops the remainder.
 func FormatDuration(d time.Duration) string {
 	switch {
 	case d < 0:

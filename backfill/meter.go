@@ -6,19 +6,20 @@ import "time"
 const (
 	// RateWindow is the time over which the rate is measured.
 	RateWindow = 5 * time.Minute
-	// A load must have run for etaAfter and copied etaShare of the estimate before it has an ETA.
+	// etaAfter and etaShare say when an ETA is first reported: the load has run for etaAfter, and
+	// has copied etaShare of the estimate.
 	etaAfter = time.Minute
 	etaShare = 0.01
 	// etaAtMost is the longest ETA that is reported.
 	etaAtMost = 1000 * 24 * time.Hour
 )
 
-// Meter measures the rate of one load. The zero value is ready. Times are given by the caller and
-// should be monotonic.
+// Meter measures the rate of one load. The zero value is ready. The caller gives the times, and
+// they should be monotonic.
 type Meter struct {
 	began   bool
 	start   sample
-	samples []sample // about one a second; the first is the last one at or before the start of the window
+	samples []sample // about one sample a second; the first is the last one at or before the start of the window
 }
 
 type sample struct {
@@ -26,8 +27,9 @@ type sample struct {
 	items int64
 }
 
-// Add records how many items are durable at a time. Calls are in order of time. The first call
-// starts the measurement: items that a resumed load had copied before do not count for the rate.
+// Add records how many items are durable at a time. The caller must call Add in order of time. The
+// first call starts the measurement. So items that were copied before a load resumed do not count
+// for the rate.
 func (m *Meter) Add(at time.Duration, items int64) {
 	now := sample{at, items}
 	if !m.began {
@@ -46,8 +48,8 @@ func (m *Meter) Add(at time.Duration, items int64) {
 	m.samples = m.samples[old:]
 }
 
-// Rate returns the items per second over the window, or since the start if that is shorter; it is
-// negative before a second was measured.
+// Rate returns the items per second over the window, or since the start if that was later. It is
+// negative until a second has been measured.
 func (m *Meter) Rate() float64 {
 	if len(m.samples) == 0 {
 		return -1
@@ -59,7 +61,7 @@ func (m *Meter) Rate() float64 {
 	return float64(last.items-first.items) / (last.at - first.at).Seconds()
 }
 
-// ETA returns the time that the rest of the estimate takes at the present rate; 0 if it is unknown.
+// ETA returns how long the rest of the estimate takes at the present rate; 0 if that is unknown.
 func (m *Meter) ETA(estimate int64) time.Duration {
 	if len(m.samples) == 0 {
 		return 0
@@ -69,9 +71,9 @@ func (m *Meter) ETA(estimate int64) time.Duration {
 	return eta
 }
 
-// ETA returns the time that the rest of an estimate takes at rate items a second, for a load that
-// has run for the time running. It is unknown before a minute has passed and one per cent is
-// copied, at rate zero, and if more items were copied than estimated.
+// ETA returns how long the rest of an estimate takes at rate items per second. Running is how long
+// the load has run. The ETA is unknown in the first minute, and before one per cent is copied. It
+// is also unknown at rate zero, and if more items were copied than estimated.
 func ETA(items, estimate int64, rate float64, running time.Duration) (eta time.Duration, known bool) {
 	if rate <= 0 || estimate <= 0 || running < etaAfter || float64(items) < etaShare*float64(estimate) || items >= estimate {
 		return 0, false
@@ -84,8 +86,8 @@ func ETA(items, estimate int64, rate float64, running time.Duration) (eta time.D
 }
 
 // Percent returns the copied share of an estimate, rounded down. It stays below 100 until the load
-// is done. The estimate is up to six hours old, and items that are read again count again. Without
-// an estimate it is unknown.
+// is done. The copied items may exceed the estimate: the estimate is up to six hours old, and items
+// that are read again count again. Without an estimate, the share is unknown.
 func Percent(items, estimate int64, done bool) (percent int, known bool) {
 	switch {
 	case done:

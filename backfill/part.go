@@ -12,9 +12,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// saveEvery is the longest time between two saves of the progress while pages are small, and
-// saveBytes is the maximum that may be unsaved. A page of a Scan holds up to 1 MB, so a crash
-// repeats one page of that size, or about a second of smaller ones.
+// saveEvery is the longest time between two saves of the progress while pages are small. saveBytes
+// bounds the unsaved bytes. A page of a Scan holds up to 1 MB. So a crash repeats one page of that
+// size, or about a second of smaller pages.
 const (
 	saveEvery = time.Second
 	saveBytes = 512 << 10
@@ -23,24 +23,25 @@ const (
 // PartSource reads the parts of a load: segments of a scan, or files. It is safe for concurrent
 // use.
 type PartSource interface {
-	// Read returns the page of a part after a position; nil is the beginning. Unless the page is
-	// the last, its Next differs from the position. A limit of items above 0 is a hint.
+	// Read returns the page of a part after a position. A nil position is the beginning of the
+	// part. Unless the page is the last, its Next differs from the position. A limit of items above
+	// 0 is a hint.
 	Read(ctx context.Context, index, total int, after json.RawMessage, limit int) (Page, error)
 }
 
-// Page is one page of a part. It may be empty and not the last.
+// Page is one page of a part. A page may be empty although it is not the last.
 type Page struct {
 	Items []attribute.Item
-	// Changes replaces Items in a page of an incremental export. It has one change per item, with
-	// the sequence number of a load's version at the end of the window.
+	// Changes replaces Items in a page of an incremental export. It has one change per item. The
+	// sequence number of each change is that of a load's version at the end of the window.
 	Changes []cdc.Change
-	// Next is the position after which the following page begins, in the source's own form; nil if
-	// this page ends the part.
+	// Next is the position after which the following page begins, in the source's own form. It is
+	// nil if this page ends the part.
 	Next json.RawMessage
-	// At is the service's own clock when it answered, zero if the answer had no time.
+	// At is the service's own clock when it answered; zero if the answer had no time.
 	At time.Time
-	// Bytes is the approximate size of the read. Consumed is its cost in read capacity units, 0 if
-	// it was free.
+	// Bytes is the approximate size of the read. Consumed is the cost of the read in read capacity
+	// units; 0 if it was free.
 	Bytes    int64
 	Consumed float64
 }
@@ -48,27 +49,26 @@ type Page struct {
 // size returns how many items the page has.
 func (p Page) size() int { return len(p.Items) + len(p.Changes) }
 
-// ErrDrained is returned for a part that was left before its end because its worker was asked to
-// stop.
+// ErrDrained is returned for a part that ended early because its worker was asked to stop.
 var ErrDrained = errors.New("the part was left between two pages")
 
 // Part loads one part of a plan, page by page. Source, Write and Save are required.
 type Part struct {
 	Index, Total int
 	Source       PartSource
-	// Write returns nil when every item of a page, as read at readAt, is durable in the target or
+	// Write returns nil if every item of a page, read at readAt, is durable in the target or
 	// parked. It retries by itself.
 	Write func(ctx context.Context, page Page, readAt time.Time) error
 	// Save stores the progress durably. It fails if another worker has taken the part over.
 	Save func(ctx context.Context, p checkpoint.PartProgress) error
-	// Retry repeats a read or a save while a retry may help. Nil means one attempt.
+	// Retry repeats a read or a save if a retry may help. Nil means one attempt.
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error
-	// Limits pace it together with the other parts of this worker; nil means no limit.
+	// Limits pace the part together with the other parts of this worker. Nil means no limit.
 	Limits *Limits
 	Events PartEvents
 }
 
-// PartEvents are callbacks that report a part's progress. Any may be nil.
+// PartEvents are callbacks that report a part's progress. Any callback may be nil.
 type PartEvents struct {
 	// Copied is called when items more items are durable.
 	Copied func(items int)
@@ -91,18 +91,18 @@ func (e PartEvents) orSilent() PartEvents {
 	return e
 }
 
-// Run loads the part from its progress to its end. The returned progress is always correct:
-// everything before its position is durable. Without an error it is the end of the part, and the
-// caller commits it. If drain ends, Run stops between two pages, saves the progress and returns
-// ErrDrained. Ctx ends with the right to work on the part.
+// Run loads the part from its progress to its end. The returned progress is always correct, even
+// with an error: everything before its position is durable. Without an error, it is the end of the
+// part, and the caller must commit it. If drain ends, Run stops between two pages, saves the
+// progress and returns ErrDrained. Ctx ends with the right to work on the part.
 func (p *Part) Run(drain, ctx context.Context, from checkpoint.PartProgress) (checkpoint.PartProgress, error) {
 	r := &running{Part: p, events: p.Events.orSilent(), at: from, savedAt: task.Mono(ctx), savedBytes: from.Bytes}
 	r.meter.Add(r.savedAt, from.Items)
 	p.Limits.enter()
 	defer p.Limits.leave()
 	err := r.read(drain, ctx)
-	// After a failure, a save spares the next attempt some work. If ctx ended, the right to save
-	// may have ended too.
+	// A save after a failure spares the next attempt some work. If ctx ended, the right to save may
+	// have ended too.
 	if err != nil && r.unsaved && ctx.Err() == nil {
 		err = errors.Join(err, r.save(ctx))
 	}
@@ -144,8 +144,9 @@ func (r *running) read(drain, ctx context.Context) error {
 				return err
 			}
 		}
-		// The limits are paid after the write, so an image does not wait between its read and its
-		// write. The last page is paid too; otherwise many small parts would cost nothing.
+		// The part pays for its reads after the write, so that an image does not wait between its
+		// read and its write. The part also pays for its last page. Otherwise many small parts
+		// would cost nothing.
 		rows, units, err := r.Limits.Take(drain, ctx, page.size(), page.Consumed)
 		if rows+units > 0 {
 			r.events.Waited(rows, units)
@@ -159,7 +160,7 @@ func (r *running) read(drain, ctx context.Context) error {
 	}
 }
 
-// durable advances the progress past a page that is durable as a whole (B1).
+// durable advances the progress past a page after all rows of the page are durable (B1).
 func (r *running) durable(ctx context.Context, page Page) {
 	r.at.Position = page.Next
 	r.at.Items += int64(page.size())
@@ -171,7 +172,8 @@ func (r *running) durable(ctx context.Context, page Page) {
 	r.events.Copied(page.size())
 }
 
-// page reads the page at the part's position. ReadAt is the time that its images may claim (B3).
+// page reads the page at the part's position. ReadAt is the latest time that the page's images may
+// claim (B3).
 func (r *running) page(ctx context.Context) (page Page, readAt time.Time, err error) {
 	limit := r.Limits.pageItems(r.at)
 	err = r.retry(ctx, func(ctx context.Context) (err error) {
@@ -201,10 +203,11 @@ func (r *running) retry(ctx context.Context, op func(ctx context.Context) error)
 	return r.Retry(ctx, op)
 }
 
-// imageTime returns a time that is certainly not later than the read of a page. The request was
-// sent at sent on this worker's clock, and took the time took. Answered is the service's time of
-// the answer, zero if it had none. The earlier of the two times counts, because the worker's clock
-// may be ahead. An image that claims to be younger than it is would outrank a later load.
+// imageTime returns a time that is certainly not later than the read of a page. Sent is when the
+// request was sent, on this worker's clock. Took is how long the request took. Answered is the
+// service's time of the answer; zero if the answer had no time. imageTime uses the earlier of the
+// two clocks, because the worker's clock may be ahead. An image with a time later than its read
+// could outrank a later load.
 func imageTime(sent, answered time.Time, took time.Duration) time.Time {
 	if answered.IsZero() {
 		return sent

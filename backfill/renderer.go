@@ -10,22 +10,23 @@ import (
 	"unicode/utf8"
 )
 
-// How often lines are written where they cannot be redrawn. At first they are frequent, to show an
-// operator who just started a load that it moves. Later they are rare, to keep a log of days
-// readable.
+// These constants say how often lines are written if they cannot be redrawn. At first, lines are
+// frequent: an operator who has just started a load sees that it moves. Later, lines are rare: a
+// log of several days stays readable.
 const (
 	plainEveryAtFirst = time.Second
 	plainAtFirst      = 10 * time.Second
 	plainEvery        = 10 * time.Second
 )
 
-// mostDrawn bounds the lines that are redrawn on a terminal: lines that scrolled off the top could
-// not be erased.
+// mostDrawn bounds the lines that are redrawn on a terminal, because lines that have scrolled off
+// the top could not be erased.
 const mostDrawn = 10
 
-// Renderer shows the loads of all tables. On a terminal it redraws a line for each; elsewhere it
-// writes lines at intervals. It is also an io.Writer for other output to the same terminal, such as
-// logs, so that this output does not break up the lines. It is safe for concurrent use.
+// Renderer shows the loads of all tables. On a terminal it redraws one line for each load.
+// Otherwise it writes lines at intervals. It is also an io.Writer for other output to the same
+// terminal, such as logs. So this output does not break up the lines. It is safe for concurrent
+// use.
 type Renderer struct {
 	out      io.Writer
 	record   func(Report) // receives each report instead of a line; nil: lines are written
@@ -40,7 +41,7 @@ type Renderer struct {
 }
 
 // NewRenderer returns a Renderer that writes to out. Width returns the width of the terminal in
-// characters; it is called at every redraw, and nil if out is not a terminal.
+// characters. It is called at every redraw. Width must be nil if out is not a terminal.
 func NewRenderer(out io.Writer, width func() int) *Renderer {
 	return &Renderer{out: out, terminal: width != nil, width: width}
 }
@@ -49,7 +50,7 @@ func NewRenderer(out io.Writer, width func() int) *Renderer {
 // lines. It is for programs that read the reports.
 func NewRecorder(record func(Report)) *Renderer { return &Renderer{out: io.Discard, record: record} }
 
-// Show updates the output; callers call it about once a second. Now is a monotonic time.
+// Show updates the output. Callers should call it about once a second. Now is a monotonic time.
 func (r *Renderer) Show(now time.Duration, reports []Report) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +84,7 @@ func (r *Renderer) Finish(reports []Report) error {
 	return r.lines(reports)
 }
 
-// Write passes other output on, above the lines. Text should end with a line end.
+// Write writes other output above the lines. Text should end with a line end.
 func (r *Renderer) Write(text []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +134,7 @@ func (r *Renderer) redraw(reports []Report) error {
 		r.drawn = append(r.drawn, shorten(report.String(), width))
 	}
 	b.WriteString(strings.Join(r.drawn, "\n"))
-	_, err := r.out.Write(b.Bytes()) // in one write, or the terminal flickers
+	_, err := r.out.Write(b.Bytes()) // in one write, because otherwise the terminal flickers
 	return err
 }
 
@@ -149,8 +150,8 @@ func (r *Renderer) erase(b *bytes.Buffer) {
 	}
 }
 
-// shorten cuts a line to width characters, because a wrapped line could not be erased. If the width
-// is not known, it returns the whole line.
+// shorten cuts a line to width characters, because a line that wraps could not be erased. If the
+// width is not known, it returns the whole line.
 func shorten(line string, width int) string {
 	if width <= 1 || utf8.RuneCountInString(line) <= width {
 		return line

@@ -11,8 +11,8 @@ import (
 )
 
 // The answer of Scan is decoded in one pass, directly into Items, as package cdc does for
-// GetRecords. Anything that is not well-formed is left to the client's decoder, whose result
-// counts.
+// GetRecords. An answer that is not well-formed is left to the client's decoder, and that decoder's
+// result counts.
 
 // decodedScan travels in the context of a call, from Scan to strictProtocol and back.
 type decodedScan struct {
@@ -22,8 +22,8 @@ type decodedScan struct {
 
 type decodedScanKey struct{}
 
-// decode reads the body of a good answer, and leaves it to be read again if it cannot be decoded
-// here. It reads nothing if the call does not come from Scan.
+// decode reads the body of a good answer. If the body cannot be decoded here, decode restores it
+// for the client. It reads nothing if the call does not come from Scan.
 func (p *decodedScan) decode(r *smithyhttp.Response) bool {
 	if p == nil || r.StatusCode < 200 || r.StatusCode > 299 {
 		return false
@@ -35,15 +35,15 @@ func (p *decodedScan) decode(r *smithyhttp.Response) bool {
 	return p.done
 }
 
-// decodingOf returns the page into which a call's answer is decoded; nil if the call does not come
-// from Scan.
+// decodingOf returns the page into which a call's answer is decoded. It returns nil if the call
+// does not come from Scan.
 func decodingOf(ctx context.Context) *decodedScan {
 	p, _ := ctx.Value(decodedScanKey{}).(*decodedScan)
 	return p
 }
 
-// decodeScan decodes the text of an answer; false if it contains anything that the service is not
-// known to write.
+// decodeScan decodes the text of an answer. It returns false if the text contains anything that the
+// service is not known to write.
 func decodeScan(text string) (page ScanPage, ok bool) {
 	s := attribute.NewScanner(text)
 	seen, count := map[string]bool{}, -1
@@ -100,7 +100,7 @@ func integer(s *attribute.Scanner) (int, bool) {
 	return int(n), ok && err == nil
 }
 
-// decodeConsumed reads ConsumedCapacity in the form of a request for the total only.
+// decodeConsumed reads ConsumedCapacity in the form that has only the total.
 func decodeConsumed(s *attribute.Scanner) (units float64, ok bool) {
 	seen := map[string]bool{}
 	ok = s.Object(func(name string) (ok bool) {

@@ -19,7 +19,7 @@ type ScanSource interface {
 	Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (ScanPage, error)
 }
 
-// bytesPerUnit is the maximum size of a strongly consistent read for one unit. Source:
+// bytesPerUnit is the maximum size of a strongly consistent read that costs one unit. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
 const bytesPerUnit = 4096
 
@@ -56,12 +56,12 @@ func (s Segments) Read(ctx context.Context, index, total int, after json.RawMess
 }
 
 const (
-	// partBytes is the approximate size of a part, a few seconds of work. So little is read again
-	// after a crash, and workers that start late find free parts.
+	// partBytes is the approximate size of a part, a few seconds of work. So a crash repeats
+	// little, and workers that start late find free parts.
 	partBytes = 64 << 20
-	// maxParts bounds the rows in the ledger, all of which every worker reads.
+	// maxParts bounds the parts' rows in the ledger, because every worker reads all of them.
 	maxParts = 1024
-	// smallTable is the size of a table up to which more parts cost more than they save.
+	// smallTable bounds the size of a table for which more parts would cost more than they save.
 	smallTable    = 1 << 20
 	maxSmallParts = 4
 	// partsPerSegment is the minimum number of parts for each segment that is configured to be read
@@ -70,8 +70,8 @@ const (
 )
 
 // NumberOfParts returns the number of segments into which a scan is divided. Each worker reads up
-// to segments of them concurrently. Bytes is the service's own figure, hours old; 0 means unknown,
-// because a table that was filled recently has no figure yet.
+// to segments of them concurrently. Bytes is the service's own figure, hours old. 0 means that the
+// figure is unknown, as for a table that was filled recently.
 func NumberOfParts(bytes int64, segments int) int {
 	if bytes > 0 && bytes < smallTable {
 		return int(min(1+bytes/(smallTable/maxSmallParts), maxSmallParts))

@@ -9,8 +9,9 @@ func (o strictOutput) Deserialize(d smithy.ShapeDeserializer) error {
 }
 
 // strictDeserializer detects unions without a known member. The client reads a union twice. First
-// it opens the union, always directly after the key, element or member that it belongs to. Then it
-// checks after the value that no other follows. Only the first read must find a member.
+// it opens the union, directly after the key, element or member that the union belongs to. After
+// the value, the client checks that no other member follows. Only the first read must find a
+// member.
 type strictDeserializer struct {
 	smithy.ShapeDeserializer
 	opening bool

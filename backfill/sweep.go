@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// sweepRows and sweepBytes bound one read of the target: a row may hold the versions of very
-	// many items.
+	// sweepRows and sweepBytes bound one read of the target, because a row may hold the versions of
+	// very many items.
 	sweepRows  = 1000
 	sweepBytes = 1 << 20
-	// sweepItems is how many items are read concurrently, each at most 400 KB.
+	// sweepItems is how many items are read concurrently. Each item has at most 400 KB.
 	sweepItems = 32
 )
 
@@ -34,9 +34,9 @@ type ItemSource interface {
 }
 
 // Sweep removes rows that the load of a generation cannot see, in one range of one target table
-// (sink.Sweeping). A pass ends when all ranges are swept; the table is swept when a pass wrote
-// nothing. A sweep must not begin before the load is complete and late writes of older generations
-// are impossible.
+// (sink.Sweeping). A pass ends when all ranges are swept. The table is swept when a pass has
+// written nothing. A sweep must not begin before the load is complete. Late writes of older
+// generations must be impossible by then.
 type Sweep struct {
 	sink.Sweeping
 	Range  sink.Range
@@ -47,17 +47,17 @@ type Sweep struct {
 	Write func(ctx context.Context, b *transform.Batch) error
 	// Save stores the progress durably. It fails if another worker has taken the range over.
 	Save func(ctx context.Context, p SweepProgress) error
-	// Retry repeats a read or a save while a retry may help. Nil means one attempt.
+	// Retry repeats a read or a save if a retry may help. Nil means one attempt.
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error
-	// Pace waits until the limit allows reads that cost units read capacity units; nil means no
+	// Pace waits until the limit allows reads that cost the given read capacity units. Nil means no
 	// limit.
 	Pace func(ctx context.Context, units float64) error
-	// Now is the source's clock, which dates the cells of images; nil means this worker's clock.
+	// Now is the source's clock, which dates the cells of images. Nil means this worker's clock.
 	Now func(ctx context.Context) time.Time
 	// AppliedTo returns the time up to which all committed changes are applied. It is set if an
-	// application writes the target too. Rows without a version are then checked a second time,
-	// after that time has passed their first check. Nil means that no application writes the
-	// target.
+	// application writes the target too. Rows without a version are then checked a second time. The
+	// second check comes when AppliedTo has passed the time of the first check. Nil means that no
+	// application writes the target.
 	AppliedTo func(ctx context.Context) (time.Time, error)
 	// DryRun counts the writes that would be made, and makes none.
 	DryRun bool
@@ -74,8 +74,9 @@ type SweepProgress struct {
 	Sums sink.SweepCounts `json:"sums"`
 }
 
-// Run sweeps the rest of the range after from. It returns the progress, and the first error.
-// Everything before the position is durable; repeating a sweep from an older position is harmless.
+// Run sweeps the range from the position from to its end. It returns the progress and the first
+// error. Everything before the position is durable. A repeated sweep from an older position is
+// harmless.
 func (s *Sweep) Run(ctx context.Context, from SweepProgress) (SweepProgress, error) {
 	p, savedAt := from, task.Mono(ctx)
 	var waiting aside
@@ -122,15 +123,15 @@ type sweepPage struct {
 	seen, unexplained int64
 	suspects          []sink.Suspect
 	aside             []string // rows that are checked a second time
-	next              string   // the first row after them
-	last              bool     // there are no more
+	next              string   // the first row after the page
+	last              bool     // there are no more rows
 }
 
 // errPageFull ends the read of a page.
 var errPageFull = errors.New("the page is full")
 
-// read checks the rows from the position on. Rows are read before their items, so an image is as
-// new as the row, or newer.
+// read checks the rows from a position on. Rows are read before their items, so an image is as new
+// as its row or newer.
 func (s *Sweep) read(ctx context.Context, from []byte) (page sweepPage, err error) {
 	rest := s.Range
 	if len(from) > 0 {
@@ -206,9 +207,9 @@ func (s *Sweep) settle(ctx context.Context, suspects []sink.Suspect) (sink.Sweep
 	return sums, nil
 }
 
-// readUnits returns the approximate cost of consistent reads of items: one unit for each 4 KB, and
-// one for a missing item. It measures the item's text, which is somewhat larger than DynamoDB
-// counts.
+// readUnits returns the approximate cost of consistent reads of items. A read costs one unit for
+// each 4 KB, and one unit for a missing item. It measures the item's text. The text is somewhat
+// larger than the size that DynamoDB counts.
 func readUnits(found []transform.Found) (units float64) {
 	var text []byte
 	for _, f := range found {
@@ -251,7 +252,7 @@ func (s *Sweep) retry(ctx context.Context, op func(ctx context.Context) error) e
 	return s.Retry(ctx, op)
 }
 
-// maxSweepRanges bounds the ranges of a target table, each of which has its own lease.
+// maxSweepRanges bounds the ranges of a target table, because each range has its own lease.
 const maxSweepRanges = 64
 
 // KeySampler returns row keys, in order, that divide a table evenly.
@@ -259,8 +260,8 @@ type KeySampler interface {
 	SampleKeys(ctx context.Context, table string) ([]string, error)
 }
 
-// SweepRanges divides the rows that a sweep checks into ranges: at most the given number, and never
-// more than maxSweepRanges. The ranges must not change during a pass.
+// SweepRanges divides the rows that a sweep checks into ranges. It returns no more than most ranges
+// and no more than maxSweepRanges. The ranges must not change during a pass.
 func SweepRanges(ctx context.Context, target KeySampler, s sink.Sweeping, most int) ([]sink.Range, error) {
 	samples, err := target.SampleKeys(ctx, s.Table)
 	if err != nil {

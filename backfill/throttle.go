@@ -20,7 +20,7 @@ func NewThrottle(rowsPerSecond float64) *Throttle {
 	return &Throttle{rate.NewLimiter(limit, burst)}
 }
 
-// Set changes the limit for all calls that are not already waiting.
+// Set changes the limit for all calls that do not already wait.
 func (t *Throttle) Set(ctx context.Context, rowsPerSecond float64) {
 	limit, burst := allowance(rowsPerSecond)
 	now := instant(ctx)
@@ -28,8 +28,8 @@ func (t *Throttle) Set(ctx context.Context, rowsPerSecond float64) {
 	t.limiter.SetLimitAt(now, limit)
 }
 
-// allowance returns the limit, and a burst of one second of it, so short stalls do not lower the
-// rate.
+// allowance returns the limit, and a burst of one second at this limit. With the burst, short
+// stalls do not lower the rate.
 func allowance(rowsPerSecond float64) (rate.Limit, int) {
 	if rowsPerSecond <= 0 {
 		return rate.Inf, 1
@@ -37,8 +37,8 @@ func allowance(rowsPerSecond float64) (rate.Limit, int) {
 	return rate.Limit(rowsPerSecond), max(1, int(min(math.Ceil(rowsPerSecond), math.MaxInt32)))
 }
 
-// instant returns the limiter's time: the monotonic clock, because a wall clock that jumps would
-// stop or flood the load.
+// instant returns the limiter's time, from the monotonic clock. A wall clock that jumps would stop
+// or flood the load.
 func instant(ctx context.Context) time.Time { return time.Unix(0, 0).Add(task.Mono(ctx)) }
 
 // perSecond returns the limit; infinite if there is none.
@@ -49,8 +49,8 @@ func (t *Throttle) perSecond() float64 {
 	return math.Inf(1)
 }
 
-// reserve pays for a portion of n, at most about a second's worth. It returns the portion and how
-// long to wait for it.
+// reserve pays for a portion of n rows, at most for about a second's worth. It returns the portion
+// and how long to wait for it.
 func (t *Throttle) reserve(ctx context.Context, n int) (portion int, delay time.Duration) {
 	for n > 0 && t.limiter.Limit() != rate.Inf {
 		portion = min(n, t.limiter.Burst())
@@ -63,15 +63,15 @@ func (t *Throttle) reserve(ctx context.Context, n int) (portion int, delay time.
 	return n, 0
 }
 
-// Take accounts for n rows and waits until the limit allows them. It returns how long that took, and an error if one of the
-// contexts ended first. A nil throttle never waits.
+// Take accounts for n rows and waits until the limit allows them. It returns how long the wait
+// took, and an error if one of the contexts ended first. A nil throttle never waits.
 func (t *Throttle) Take(drain, ctx context.Context, n int) (time.Duration, error) {
 	if t == nil {
 		return 0, nil
 	}
 	var waited time.Duration
 	for n > 0 {
-		// It pays in portions, so a new limit takes effect within about a second.
+		// Take pays in portions, so a new limit takes effect within about a second.
 		portion, delay := t.reserve(ctx, n)
 		if delay > 0 {
 			if err := task.SleepWithin(ctx, drain, delay); err != nil {
@@ -89,13 +89,13 @@ func pageOf(perSecond float64) int {
 	if perSecond > mostItemsPerPage {
 		return 0
 	}
-	// A page is charged as a whole in units of 4 KB, so pages of few small items would waste
+	// Each page is charged in whole units of 4 KB, so pages of few small items would waste
 	// capacity.
 	return max(int(perSecond), fewestItemsPerPage)
 }
 
 const (
 	fewestItemsPerPage = 25
-	// mostItemsPerPage is the largest explicit limit: 1 MB seldom holds more items.
+	// mostItemsPerPage is the largest explicit limit, because 1 MB seldom holds more items.
 	mostItemsPerPage = 10_000
 )

@@ -67,8 +67,8 @@ type PartProgress struct {
 	Units float64 `json:"units,omitempty"` // read capacity units consumed
 	Rate  float64 `json:"rate,omitempty"`  // items a second over the last minutes; 0 while no worker copies it
 	Counts
-	// Compared is the result of a part of a verify. Kept are the names of further rows of the part,
-	// with partial sums and findings. Its Position names those of rows that wait for another check.
+	// Compared is the result of a part of a verify. Kept names further rows of the part, which hold
+	// partial sums and findings. The part's Position names the rows that wait for another check.
 	Compared VerifyCounts `json:"compared,omitzero"`
 	Kept     []string     `json:"kept,omitempty"`
 }

@@ -47,7 +47,8 @@ func (s *Server) describeBackups(ref *tableRef) (any, error) {
 }
 
 // updateBackups turns point-in-time recovery on or off. While it is on, every image of every item
-// is kept. Turning it off deletes the history, so turning it on again starts from nothing.
+// is kept. Turning it off deletes the history. So when it is turned on again, the history begins
+// anew.
 func (s *Server) updateBackups(req *updateBackupsRequest) (any, error) {
 	spec := req.PointInTimeRecoverySpecification
 	if spec == nil || spec.PointInTimeRecoveryEnabled == nil {

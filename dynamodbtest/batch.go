@@ -26,7 +26,7 @@ type writeRequest struct {
 
 func (r *batchWriteRequest) subject() (string, string) { return onlyTable(r.RequestItems) }
 
-// onlyTable returns the table of a batch that names only one; other batches have no subject.
+// onlyTable returns the table of a batch that names only one table. Other batches have no subject.
 func onlyTable[V any](items map[string]V) (string, string) {
 	if len(items) != 1 {
 		return "", ""
@@ -38,7 +38,7 @@ func onlyTable[V any](items map[string]V) (string, string) {
 	return "", ""
 }
 
-// tableBatch is a batch's share of one table, validated.
+// tableBatch is the part of a batch that concerns one table, after validation.
 type tableBatch struct {
 	table   *table
 	changes []change
@@ -56,8 +56,8 @@ func (s *Server) batchWrite(req *batchWriteRequest) (any, error) {
 	for _, name := range sortedKeys(req.RequestItems) {
 		n := len(req.RequestItems[name])
 		if total += n; n == 0 || n > maxBatchWrites {
-			// The service shows all requests here. This server shows only their number, because its
-			// errors contain no item data.
+			// The service shows all requests in this message. This server shows only their number,
+			// because its errors contain no item data.
 			return nil, validation("1 validation error detected: Value '{%s=[%d requests]}' at 'requestItems' failed to satisfy constraint: Map value must satisfy constraint: [Member must have length less than or equal to 25, Member must have length greater than or equal to 1]", name, n)
 		}
 	}
@@ -204,7 +204,7 @@ func (s *Server) batchGet(req *batchGetRequest) (any, error) {
 	if total > maxBatchGets {
 		return nil, validation("Too many items requested for the BatchGetItem call")
 	}
-	// Unprocessed is the part beyond 16 MB, which the client requests again.
+	// The answer leaves the part beyond 16 MB unprocessed, and the client requests that part again.
 	answers, unprocessed := newResponse(), newResponse()
 	var meters []*meter
 	budget := maxBatchBytes
@@ -263,7 +263,7 @@ func (t *table) readKeys(items []item.Item) ([]primaryKey, error) {
 	return keys, nil
 }
 
-// getMany reads items until the budget of bytes is used up, and returns the remaining keys.
+// getMany reads items until the budget of bytes is used up. It returns the keys that remain.
 func (t *table) getMany(keys []primaryKey, consistent bool, budget *int, m *meter) (found [][]byte, rest []primaryKey) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -18,8 +18,8 @@ type meter struct {
 	table         string
 	units         float64 // units of the table itself
 	global, local map[string]float64
-	// kind is "Read" or "Write" for operations that report the kind in addition to the sum, such as
-	// transactions.
+	// kind is "Read" or "Write" for operations that report the kind in addition to the sum.
+	// Transactions are such operations.
 	kind string
 }
 
@@ -36,8 +36,8 @@ func (m *meter) readIndex(x *secondaryIndex, size int, consistent bool) {
 	m.add(x, readUnits(size, consistent))
 }
 
-// write counts a write to the table, where size is the larger of the two images, and the writes to
-// its indexes.
+// write counts a write to the table and the writes to its indexes. Size is the larger of the two
+// images.
 func (m *meter) write(size int, indexes []indexWrite) {
 	m.units += writeUnits(size)
 	for _, w := range indexes {
@@ -56,8 +56,8 @@ func (m *meter) add(x *secondaryIndex, units float64) {
 	(*to)[x.name] += units
 }
 
-// readUnits returns the cost of a read: one unit for each started 4 KB, half of that if the read is
-// not consistent.
+// readUnits returns the cost of a read: one unit for each started 4 KB. A read that is not
+// consistent costs half of that.
 func readUnits(size int, consistent bool) float64 {
 	units := float64(max(1, (size+readUnit-1)/readUnit))
 	if !consistent {

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// Shard describes the true state of a shard of a table's latest stream, which a listing may show
-// differently.
+// Shard describes the true state of a shard of a table's latest stream. A listing may show another
+// state.
 type Shard struct {
 	ID     string `json:"id"`
 	Parent string `json:"parent,omitempty"`
 	// Open says that the shard accepts records.
 	Open bool `json:"open"`
-	// FirstHash and LastHash bound the range of partition key hashes that it owns.
+	// FirstHash and LastHash bound the range of partition key hashes that the shard owns.
 	FirstHash uint64 `json:"first_hash,string"`
 	LastHash  uint64 `json:"last_hash,string"`
-	// Starting is less than or equal to the first sequence number. Ending is greater than the last
-	// one, and empty while the shard is open.
+	// Starting is less than or equal to the shard's first sequence number. Ending is greater than
+	// the last number, and empty while the shard is open.
 	Starting string `json:"starting"`
 	Ending   string `json:"ending,omitempty"`
-	// Records counts the records that are kept, Trimmed the trimmed ones.
+	// Records counts the records that are kept, and Trimmed counts the trimmed records.
 	Records int   `json:"records"`
 	Trimmed int64 `json:"trimmed"`
 }
@@ -30,14 +30,14 @@ func (s *Server) AdvanceClock(d time.Duration) { s.offset.Add(int64(d)) }
 // Fail makes future calls fail.
 func (s *Server) Fail(f Fault) { s.faults.add(f) }
 
-// ClearFaults removes every fault of Fail that has not occurred yet.
+// ClearFaults removes every fault that Fail added and that has not occurred yet.
 func (s *Server) ClearFaults() { s.faults.clear() }
 
 // Calls returns how many calls of the operation, such as "GetRecords", arrived and could be
 // decoded, including failed ones.
 func (s *Server) Calls(operation string) int { return s.faults.count(operation) }
 
-// withTable locks the named table and calls change. Its errors, like all errors of controls, are
+// withTable locks the named table and calls change. Like all errors of controls, its errors are
 // errors of the API.
 func (s *Server) withTable(name string, change func(t *table, now time.Time) error) error {
 	t, err := s.findNamed(refTo(name))
@@ -128,7 +128,8 @@ func (s *Server) replaceShard(tableName, shardID string, n int) (children []stri
 }
 
 // TrimTo immediately removes all records of the table's streams that were written at or before the
-// time. It also removes closed shards that ended by then, as if all were 24 hours old.
+// time. It also removes closed shards that ended by then. It treats these records and shards as if
+// they were 24 hours old.
 func (s *Server) TrimTo(tableName string, until time.Time) error {
 	return s.withTable(tableName, func(t *table, now time.Time) error {
 		for _, st := range t.streams {
@@ -192,8 +193,8 @@ func (s *Server) RepeatPages(tableName string, n int) error {
 	})
 }
 
-// EmptyPages makes the next n pages of a shard's records empty. Each has a next iterator, even at
-// the end of the shard.
+// EmptyPages makes the next n pages of a shard's records empty. Each such page has a next iterator,
+// even at the end of the shard.
 func (s *Server) EmptyPages(tableName, shardID string, n int) error {
 	return s.withShard(tableName, shardID, func(_ *stream, sh *shard, _ time.Time) error {
 		sh.emptyPages = n
@@ -222,8 +223,9 @@ func (s *Server) SetNextSequenceNumber(tableName, shardID, n string) error {
 	})
 }
 
-// RestartSequences decides whether children begin at the server's first sequence number again,
-// which is less than their parents' numbers, instead of above these.
+// RestartSequences decides where the numbers of a child begin. With restart they begin at the
+// server's first sequence number, below the parent's numbers. Otherwise they begin above the
+// parent's numbers.
 func (s *Server) RestartSequences(tableName string, restart bool) error {
 	return s.withTable(tableName, func(t *table, _ time.Time) error {
 		t.restartSequences = restart
@@ -231,8 +233,7 @@ func (s *Server) RestartSequences(tableName string, restart bool) error {
 	})
 }
 
-// SetAutoRoll makes every open shard that has reached this age roll when it is next used; 0 turns
-// this off.
+// SetAutoRoll makes every open shard of this age roll when it is next used; 0 turns this off.
 func (s *Server) SetAutoRoll(tableName string, every time.Duration) error {
 	return s.withTable(tableName, func(t *table, _ time.Time) error {
 		t.autoRoll = every
@@ -240,8 +241,8 @@ func (s *Server) SetAutoRoll(tableName string, every time.Duration) error {
 	})
 }
 
-// SweepTTL deletes the items of the table whose time-to-live attribute has passed, as
-// DynamoDB does within a few days, and returns how many.
+// SweepTTL deletes the items of the table whose time to live has passed, and returns their number.
+// DynamoDB itself does this within a few days.
 func (s *Server) SweepTTL(tableName string) (deleted int, err error) {
 	err = s.withTable(tableName, func(t *table, now time.Time) error {
 		deleted, err = t.sweep(now)

@@ -13,11 +13,11 @@ import (
 const controlPrefix = "/_control/"
 
 // control is the body of a POST to /_control/<name>: the parameters of the method of that name.
-// Other members are absent.
+// Parameters of other methods are absent.
 type control struct {
 	Table string `json:"table"`
 	Shard string `json:"shard"`
-	// Until is a point in time in RFC 3339. Alternatively, After is a duration from now.
+	// Until is a time in RFC 3339. After may be given instead: a duration from now.
 	Until    time.Time `json:"until"`
 	After    duration  `json:"after"`
 	Duration duration  `json:"duration"`
@@ -39,7 +39,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// until returns the point in time that the request names.
+// until returns the time that the request names.
 func (c *control) until(s *Server) time.Time {
 	if c.Until.IsZero() {
 		return s.Now().Add(time.Duration(c.After))
@@ -47,7 +47,7 @@ func (c *control) until(s *Server) time.Time {
 	return c.Until
 }
 
-// controls maps the names of the endpoint to the methods of Server.
+// controls maps the names of the controls to the methods of Server.
 var controls = map[string]func(s *Server, c *control) (any, error){
 	"shards":   func(s *Server, c *control) (any, error) { return s.Shards(c.Table) },
 	"shard-of": func(s *Server, c *control) (any, error) { return s.ShardOf(c.Table, c.Key) },

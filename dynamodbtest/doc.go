@@ -1,43 +1,45 @@
 // Package dynamodbtest is an embedded DynamoDB with streams. It serves tests and demonstrations. A
-// Server is an http.Handler that speaks the services' own protocol (AWS JSON 1.0), so the AWS SDKs,
-// the AWS CLI and boto3 can use it unchanged: point AWS_ENDPOINT_URL_DYNAMODB and
-// AWS_ENDPOINT_URL_DYNAMODB_STREAMS at it. It does not verify signatures, and all accounts are one
-// account.
+// Server is an http.Handler that speaks the services' own protocol (AWS JSON 1.0). So the AWS SDKs,
+// the AWS CLI and boto3 can use it unchanged if AWS_ENDPOINT_URL_DYNAMODB and
+// AWS_ENDPOINT_URL_DYNAMODB_STREAMS name it. It does not verify signatures, and all accounts are
+// one account.
 //
 // # Purpose
 //
-// Programs that read streams meet the hazards of streams rarely, and never on demand. Shards split
-// and roll, children are listed late, iterators expire, records are trimmed after 24 hours, and
-// sequence numbers grow a digit. Here each of them is one call on the Server. Time is an injected
-// Clock, so a test of them is deterministic and takes no time.
+// Programs that read streams meet the hazards of streams only rarely, and never on demand. Shards
+// split and roll, children are listed late, iterators expire, records are trimmed after 24 hours,
+// and sequence numbers grow a digit. With this package, one call on the Server causes each of these
+// hazards. Time comes from an injected Clock. So a test of a hazard is deterministic and takes no
+// time.
 //
 // # Guarantees
 //
-// If the AWS documentation leaves a choice, the server takes the harder one for its client.
-// Sequence numbers have gaps, and restart from shard to shard on request. The numbers that bound a
-// shard belong to no record. It has every operation on items, with expressions or with the
-// parameters that they replaced, secondary indexes, transactions, time to live, tags, streams,
-// point-in-time recovery and exports. It rejects features that it does not implement (PartiQL,
-// restores, global tables, and more) with a ValidationException or UnknownOperationException that
-// names the feature. It ignores nothing silently. With the same clock readings, seed and order of
-// requests it gives the same answers, including shard ids, sequence numbers and the order of scans.
-// Scans follow the MD5 of the partition key.
+// If the AWS documentation allows several behaviours, the server chooses the one that is hardest
+// for its client. Sequence numbers have gaps, and restart from shard to shard on request. The
+// numbers that bound a shard belong to no record. It has every operation on items, with expressions
+// or with the parameters that they replaced, secondary indexes, transactions, time to live, tags,
+// streams, point-in-time recovery and exports. It does not implement some features, such as
+// PartiQL, restores and global tables. It rejects them with a ValidationException or
+// UnknownOperationException that names the feature. It never ignores a feature silently. With the
+// same clock readings, seed and order of requests it gives the same answers, including shard ids,
+// sequence numbers and the order of scans. Scans follow the MD5 of the partition key.
 //
 // It does not imitate throughput limits, propagation delays of tables, or eventual consistency of
 // reads. Every read is consistent, and a table is active as soon as it is created. Throttling can
-// be injected as a Fault. Error messages are the service's own if they are known, but never repeat
-// values or keys.
+// be injected as a Fault. Error messages are the service's own if these are known, but they never
+// repeat values or keys.
 //
 // # Exports
 //
 // With point-in-time recovery a table's history is kept in memory. ExportTableToPointInTime writes
 // full and incremental exports to a directory or to memory, with the service's folders, manifests
-// and files (no Ion). Clients read them at the server's own address as from S3, in path style.
+// and files (no Ion). Clients read the exports at the server's own address as from S3, in path
+// style.
 //
 // # Controls from another process
 //
-// With Options.Control, a POST to /_control/<name> calls the method of Server with that name, with
-// its parameters as JSON. /_control/ without a name returns all names.
+// With Options.Control, a POST to /_control/<name> calls the method of Server with that name. Its
+// body has the parameters as JSON. /_control/ without a name returns all names.
 //
 //	curl -X POST localhost:8000/_control/shards -d '{"table":"Orders"}'
 //	curl -X POST localhost:8000/_control/split -d '{"table":"Orders","shard":"shardId-…"}'
@@ -47,14 +49,14 @@
 //
 // # Invariants
 //
-//   - S1 The open shards of an enabled stream own disjoint ranges of the hash of the
-//     partition key that cover all of it.
-//   - S2 A shard has at most one parent, and the parent was closed before the shard
-//     took its first record.
-//   - S3 Sequence numbers rise strictly inside a shard, as numbers.
+//   - S1 The open shards of an enabled stream own disjoint ranges of the hash of the partition key.
+//     Together the ranges cover all hashes.
+//   - S2 A shard has at most one parent. The parent was closed before the shard took its first
+//     record.
+//   - S3 Sequence numbers, compared as numbers, rise strictly inside a shard.
 //   - S4 A write that does not change the item makes no record.
-//   - S5 Only at the end of a closed shard does an answer have no next iterator.
-//   - S6 A record is readable until it is 24 hours old, and not later.
+//   - S5 An answer has no next iterator only at the end of a closed shard.
+//   - S6 A record can be read until it is 24 hours old, and not later.
 //
 // # Files
 //

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// This file rejects members whose values are not in their enumeration. Like the service, it reports
-// all violations of a request in one error.
+// This file rejects request members with values that are not in their enumeration. Like the
+// service, it reports all violations of a request in one error.
 
 // returnValues are all values of ReturnValues, in the order of the service's message.
 var returnValues = []string{"ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW"}
 
-// enum returns the violated constraint if a member is given and has none of the values; otherwise
-// "".
+// enum returns the violated constraint if a member is given and has none of the values. Otherwise
+// it returns "".
 func enum(member, value string, values ...string) string {
 	if value == "" || slices.Contains(values, value) {
 		return ""

@@ -26,14 +26,14 @@ type Error struct {
 	reasons []cancellation
 }
 
-// errorKind distinguishes errors of one code that operations treat differently.
+// errorKind distinguishes errors of the same code that operations treat differently.
 type errorKind uint8
 
 const (
 	otherError    errorKind = iota
-	keyMismatch             // a key attribute that is missing or of another type
-	indexMismatch           // a key attribute of an index of another type
-	emptyIndexKey           // an empty key attribute of an index
+	keyMismatch             // a key attribute is missing or has another type
+	indexMismatch           // a key attribute of an index has another type
+	emptyIndexKey           // a key attribute of an index is empty
 )
 
 // isMismatch reports whether an item lacks a key of its table's schema.
@@ -74,8 +74,8 @@ var errorNamespaces = map[string]string{
 	"ServiceUnavailable":          namespaceService,
 }
 
-// newError makes an error of the named type with the HTTP status the service uses for it: 500 for
-// InternalServerError, 503 for ServiceUnavailable, otherwise 400.
+// newError makes an error of the named type with the HTTP status that the service uses for this
+// type. The status is 500 for InternalServerError, 503 for ServiceUnavailable, and 400 otherwise.
 func newError(code, message string) *Error {
 	status := http.StatusBadRequest
 	switch code {
@@ -91,7 +91,7 @@ func validation(format string, args ...any) *Error {
 	return newError("ValidationException", fmt.Sprintf(format, args...))
 }
 
-// unsupported returns the error for a request member that the service supports and this server does
+// unsupported returns the error for a request member that the service supports but this server does
 // not.
 func unsupported(member string) *Error {
 	return validation("%s is not supported by this server", member)
@@ -123,7 +123,7 @@ func asError(err error) *Error {
 	if errors.As(err, &wrongType) {
 		return newError("SerializationException", "Unexpected JSON type for member "+wrongType.Field)
 	}
-	// encoding/json has only a text for this error, no type.
+	// encoding/json has no type for this error, only a text.
 	if member, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
 		return unsupported("Request member " + strings.Trim(member, `"`))
 	}

@@ -60,8 +60,8 @@ type export struct {
 	bucket      string
 	prefix      string
 	kind, view  string
-	filter      json.RawMessage // as requested
-	selects     *selection      // from filter; nil: everything
+	filter      json.RawMessage // the filter as requested
+	selects     *selection      // made from filter; nil selects everything
 	from, to    time.Time       // for a full export, to is its time
 	began, ends time.Time
 	manifest    string // set once the export is complete
@@ -77,7 +77,7 @@ func timeOf(epoch *float64, otherwise time.Time) time.Time {
 	return time.UnixMicro(int64(*epoch * 1e6)).UTC()
 }
 
-// startExport accepts an export. It is complete after Options.ExportTakes.
+// startExport accepts the request for an export. It is complete after Options.ExportTakes.
 func (s *Server) startExport(req *exportRequest) (any, error) {
 	e, err := s.checkExport(req)
 	if err != nil {
@@ -328,8 +328,8 @@ func (e *export) lines(count uint64) ([]dataFile, error) {
 	return files, nil
 }
 
-// write writes the files of an export. Data of a full export goes to its own folder, data of
-// incremental exports to a folder that they share.
+// write writes the files of an export. The data of a full export goes to its own folder. The data
+// of incremental exports goes to a folder that they share.
 func (e *export) write(to *objects, files []dataFile) error {
 	root := "AWSDynamoDB/"
 	if e.prefix != "" {

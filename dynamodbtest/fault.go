@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// Fault makes calls fail as the services make them fail: throttled, expired or broken.
+// Fault makes calls fail in the way in which the services fail: throttled, expired or broken.
 type Fault struct {
 	// Operation is the API name, such as "GetRecords"; empty means every operation.
 	Operation string `json:"operation"`
-	// Table and Shard limit the fault to one table and one shard (for operations that name a
-	// shard); empty means all.
+	// Table and Shard limit the fault to one table and one shard. An empty value means all. Shard
+	// applies only to operations that name a shard.
 	Table string `json:"table"`
 	Shard string `json:"shard"`
 	// Error is the type of the error, such as "LimitExceededException"; default
@@ -20,9 +20,9 @@ type Fault struct {
 	Message string `json:"message"`
 	// Skip lets this many matching calls pass first.
 	Skip int `json:"skip"`
-	// Times is how many calls fail; 0 means one, a negative number means all.
+	// Times is how many calls fail. 0 means one call, and a negative number means all calls.
 	Times int `json:"times"`
-	// AfterEffect lets the call take effect and makes only its answer fail, so the client does not
+	// AfterEffect lets the call take effect and makes only its answer fail. So the client does not
 	// know the outcome.
 	AfterEffect bool `json:"after_effect"`
 }
@@ -60,8 +60,8 @@ func (l *faultList) add(f Fault) {
 	l.faults = append(l.faults, &f)
 }
 
-// take counts the call and returns the fault that applies to it, if any. Of several matching
-// faults, the one that was added first applies.
+// take counts the call and returns the fault that applies to it; nil if there is none. Of several
+// matching faults, the one that was added first applies.
 func (l *faultList) take(operation, table, shard string) *Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
-// history is the data of point-in-time recovery for a table: every image of every item since it was
-// turned on, or since the recovery period began. The table's mu guards it.
+// history is the data of point-in-time recovery for a table. It has every image of every item since
+// recovery was turned on, or since the recovery period began. The table's mu guards it.
 type history struct {
 	since time.Time
 	days  int
@@ -22,7 +22,7 @@ type lifeline struct {
 	revisions []revision
 }
 
-// revision is the state of an item from a time on; a nil image means that it did not exist.
+// revision is the state of an item from a time on. A nil image means that the item did not exist.
 type revision struct {
 	at    time.Time
 	image *stored
@@ -95,9 +95,9 @@ func (l *lifeline) at(when time.Time) *stored {
 	return image
 }
 
-// within returns an item's images before a window and at its end, and the time of its last write in
-// the window. Changed is false if the item was not written in the window, or exists neither before
-// nor after it.
+// within returns an item's images before a window and at its end. It also returns the time of the
+// item's last write in the window. Changed is false if the item was not written in the window, or
+// exists neither before the window nor after it.
 func (l *lifeline) within(from, to time.Time) (before, after *stored, last time.Time, changed bool) {
 	for _, r := range l.revisions {
 		switch {

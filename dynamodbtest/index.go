@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// stored is a stored item. It never changes, so records, pages and the table share it.
+// stored is a stored item. It never changes, so records, pages and the table can share it.
 type stored struct {
 	wire []byte // canonical JSON of the attribute map
 	size int    // bytes, as DynamoDB counts them
 }
 
-// entry is an item with its key in the index.
+// entry is an item with the key under which an index holds it.
 type entry struct {
 	key  string
 	item *stored
 }
 
-// index keeps the items of a table in the order of their keys: sorted chunks of bounded length. An
-// insertion moves at most the entries of one chunk, and the list of chunks once in maxChunk/2
-// insertions. That is fast enough for millions of items.
+// index keeps the items of a table in the order of their keys, in sorted chunks of bounded length.
+// An insertion moves at most the entries of one chunk. It moves the list of chunks only once in
+// maxChunk/2 insertions. That is fast enough for millions of items.
 type index struct {
 	chunks [][]entry
 	count  int
@@ -56,7 +56,7 @@ func (x *index) get(key string) *stored {
 	return nil
 }
 
-// set stores the item and returns the one it replaced, or nil.
+// set stores the item. It returns the item that it replaced, or nil if there was none.
 func (x *index) set(key string, it *stored) *stored {
 	x.bytes += it.size
 	if len(x.chunks) == 0 {

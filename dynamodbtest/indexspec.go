@@ -14,8 +14,8 @@ import (
 const (
 	maxGlobalIndexes = 20
 	maxLocalIndexes  = 5
-	maxIncluded      = 100 // attributes in all INCLUDE projections of a table
-	maxKeyAttributes = 4   // of a global index's partition key, and of its sort key
+	maxIncluded      = 100 // attributes in all INCLUDE projections of a table together
+	maxKeyAttributes = 4   // of a global index's partition key, and also of its sort key
 )
 
 type projectionSpecification struct {
@@ -54,8 +54,8 @@ func definitionsOf(definitions []attributeDefinition) (map[string]attribute.Kind
 	return kinds, nil
 }
 
-// readKeys validates a key schema; member is its place in the request. Only the key of a global
-// index may have more than one attribute of a type.
+// readKeys validates a key schema. Member is the schema's place in the request. Only the key of a
+// global index may have more than one attribute of the same key type.
 func readKeys(elements []keyElement, kinds map[string]attribute.Kind, member string, global bool) (keySchema, error) {
 	if len(elements) == 0 {
 		return keySchema{}, missingMember(member)
@@ -102,7 +102,8 @@ func readKeys(elements []keyElement, kinds map[string]attribute.Kind, member str
 	return ks, nil
 }
 
-// undefinedKeys returns the error for keys without definitions. The service has two texts for it.
+// undefinedKeys returns the error for keys without definitions. The service has two different texts
+// for this error.
 func undefinedKeys(elements []keyElement, kinds map[string]attribute.Kind) error {
 	several := len(elements) > 2 || len(elements) == 2 && elements[0].KeyType == elements[1].KeyType
 	if !several && (len(elements) > 1 || len(kinds) == 0) {
@@ -186,7 +187,7 @@ func (spec *indexSpecification) read(global bool, kinds map[string]attribute.Kin
 	return x, nil
 }
 
-// readCapacity validates a global index's capacity against its table's.
+// readCapacity validates a global index's capacity, which must fit its table's billing mode.
 func (spec *indexSpecification) readCapacity(x *secondaryIndex, table billing) error {
 	p := spec.ProvisionedThroughput
 	switch {
@@ -202,8 +203,8 @@ func (spec *indexSpecification) readCapacity(x *secondaryIndex, table billing) e
 	return err
 }
 
-// addIndex adds an index to the list of its table, which has global indexes first and is sorted by
-// name.
+// addIndex adds an index to the list of its table. The list has global indexes first and is sorted
+// by name.
 func addIndex(list []*secondaryIndex, x *secondaryIndex) ([]*secondaryIndex, error) {
 	same, included := 1, len(x.include)
 	for _, other := range list {
@@ -353,7 +354,7 @@ func (t *table) updateIndexList(updates []indexUpdate, defined []attributeDefini
 	return nil
 }
 
-// without returns the definitions of list whose attributes others does not define.
+// without returns the definitions in list for attributes that others does not define.
 func without(list, others []attributeDefinition) []attributeDefinition {
 	return slices.DeleteFunc(list, func(d attributeDefinition) bool {
 		return slices.ContainsFunc(others, func(o attributeDefinition) bool { return o.AttributeName == d.AttributeName })

@@ -19,7 +19,8 @@ type writeOptions struct {
 	ReturnItemCollectionMetrics string
 }
 
-// check validates the options; allowed are the ReturnValues other than NONE.
+// check validates the options. Allowed are the values of ReturnValues other than NONE that the
+// operation accepts.
 func (o *writeOptions) check(allowed ...string) (meter, error) {
 	if o.TableName == nil {
 		return meter{}, missingMember("tableName")
@@ -41,8 +42,8 @@ func (o *writeOptions) check(allowed ...string) (meter, error) {
 	return newMeter(o.ReturnConsumedCapacity, o.name()), nil
 }
 
-// answer returns the answer to a single write: the attributes that ReturnValues requests, if any,
-// and the capacity.
+// answer returns the answer to a single write. It has the attributes that ReturnValues requests, if
+// any, and the capacity.
 func (o *writeOptions) answer(m *meter, did outcome, update *expression.Update) (wire, error) {
 	m.write(max(sizeOf(did.old), sizeOf(did.new)), did.indexes)
 	shown := did.old
@@ -73,8 +74,8 @@ func (o *writeOptions) answer(m *meter, did outcome, update *expression.Update) 
 	return r.close(), nil
 }
 
-// collections adds the ItemCollectionMetrics of operations on more than one item, if the request
-// wants them and a table has local indexes. Keys are the keys of the written items.
+// collections adds the ItemCollectionMetrics of operations on more than one item. It does so if the
+// request wants them and a table has local indexes. Keys are the keys of the written items.
 func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
 	if wanted != "SIZE" {
 		return
@@ -106,7 +107,8 @@ func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
 }
 
 // collectionMetrics returns the ItemCollectionMetrics structure of the items that share the
-// partition key. This server does not estimate the size: its collections do not reach a gigabyte.
+// partition key. This server does not estimate the size, because its collections do not reach a
+// gigabyte.
 func (t *table) collectionMetrics(key primaryKey) []byte {
 	name := t.schema.hash[0].name
 	hash, _ := key.item.Get(name)
@@ -178,8 +180,8 @@ func (s *Server) deleteItem(req *deleteItemRequest) (any, error) {
 	return req.answer(&m, did, nil)
 }
 
-// planKeyed validates a write that names an item by its key: a deletion, an update or a
-// check.
+// planKeyed validates a write that names an item by its key. Such a write is a deletion, an update
+// or a check.
 func (s *Server) planKeyed(ref tableRef, c *conditionParameters, key item.Item, update *string) (write, error) {
 	if !key.Given {
 		return write{}, missingMember("key")
@@ -229,8 +231,8 @@ func (s *Server) updateItem(req *updateItemRequest) (any, error) {
 	return req.answer(&m, did, w.update)
 }
 
-// planUpdate validates an update, given as text or as changes, which must not change the key. An
-// update without either only creates a missing item.
+// planUpdate validates an update, given as text or as changes. The update must not change the key.
+// An update with neither text nor changes only creates a missing item.
 func (s *Server) planUpdate(ref tableRef, c *conditionParameters, key item.Item, text *string, changes *expression.Update) (write, error) {
 	w, err := s.planKeyed(ref, c, key, text)
 	if err != nil {
@@ -297,8 +299,8 @@ func (t *table) get(key primaryKey) *stored {
 	return t.items.get(key.order)
 }
 
-// parseProjection reads the projection of a request that has no other expression; nil
-// if it has none.
+// parseProjection reads the projection of a request that has no other expression. It returns nil if
+// the request has no projection.
 func parseProjection(text *string, names map[string]string, attributes []string) (*expression.Projection, error) {
 	if err := exclusive(parameter{"AttributesToGet", attributes != nil, true}, parameter{"ProjectionExpression", text != nil, false}); err != nil {
 		return nil, err
@@ -318,7 +320,7 @@ func parseProjection(text *string, names map[string]string, attributes []string)
 	return projection, b.CheckUsed()
 }
 
-// project applies a projection to an item's JSON; nil selects everything.
+// project applies a projection to an item's JSON. A nil projection selects everything.
 func project(wire []byte, projection *expression.Projection) ([]byte, error) {
 	if projection == nil {
 		return wire, nil

@@ -18,17 +18,17 @@ type iterator struct {
 	shard    string
 	issued   time.Time
 	epoch    uint64
-	position int64 // records before it, counted from the shard's first; horizon: any
+	position int64 // number of the shard's records before this position; horizon: any number
 }
 
 // horizon is the position of an iterator that begins at the oldest record at the time of its use.
-// Records that were trimmed since it was issued do not matter.
+// Records that are trimmed between its issue and its use do not matter.
 const horizon = -1
 
 const iteratorVersion = "|1|"
 
-// encode makes the iterator's text: the stream's ARN, as with DynamoDB, and a payload with a
-// checksum, so that an invented or truncated iterator is detected.
+// encode makes the iterator's text. As with DynamoDB, the text has the stream's ARN. It also has a
+// payload with a checksum, so that an invented or truncated iterator is detected.
 func (it iterator) encode(seed uint64) string {
 	payload := make([]byte, 0, 96)
 	payload = binary.BigEndian.AppendUint64(payload, uint64(it.issued.UnixNano()))

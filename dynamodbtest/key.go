@@ -23,7 +23,8 @@ type keyAttribute struct {
 }
 
 // keySchema is the primary key of a table, or the key of an index. A partition key has one
-// attribute and a sort key at most one, except in global indexes, which allow up to four.
+// attribute, and a sort key has at most one. Only keys of global indexes may have up to four of
+// each.
 type keySchema struct {
 	hash, sort []keyAttribute
 }
@@ -57,8 +58,8 @@ type primaryKey struct {
 	// order sorts items in the order of scans: by the hash of the partition key, then by the sort
 	// key. Equal keys, such as the numbers 1 and 1.0, have equal orders.
 	order string
-	// hash decides to which shard the key belongs. It is the leading 64 bits of the MD5 of the
-	// partition key. (DynamoDB's hash function is not public.)
+	// hash decides which shard owns the key. It is the leading 64 bits of the MD5 of the partition
+	// key. (DynamoDB's hash function is not public.)
 	hash uint64
 	item attribute.Item
 }
@@ -156,8 +157,8 @@ func checkKeySize(hash bool, size int) error {
 	return nil
 }
 
-// hashText returns the text of a partition key: the text of its value or, if it has several, each
-// text after its length.
+// hashText returns the text of a partition key. With one attribute this is the text of its value.
+// With several attributes, each text follows its length.
 func hashText(values []attribute.Value) string {
 	if len(values) == 1 {
 		return values[0].Text()
@@ -169,8 +170,9 @@ func hashText(values []attribute.Value) string {
 	return string(text)
 }
 
-// hashPrefix returns the part of a key's order that all items of one partition key share, and their
-// hash. The value follows its MD5, so a collision does not merge partitions.
+// hashPrefix returns the part of a key's order that all items with the same partition key share,
+// and the hash of that key. The value follows its MD5 in this part, so a collision of hashes does
+// not merge partitions.
 func hashPrefix(text string) (prefix []byte, hash uint64) {
 	sum := md5.Sum([]byte(text))
 	prefix = append(make([]byte, 0, 64), sum[:]...)

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// This file reads the parameters that expressions replaced. A request uses either these parameters
-// or expressions.
+// This file reads the older parameters that expressions replaced. A request uses either these
+// parameters or expressions.
 
 // legacyTest is an entry of KeyConditions, QueryFilter and ScanFilter.
 type legacyTest struct {
@@ -36,8 +36,8 @@ func (tests legacyTests) all() map[string]expression.LegacyTest {
 	return all
 }
 
-// legacyExpectation is an entry of Expected: a test, or whether the attribute exists and which
-// value it must have.
+// legacyExpectation is an entry of Expected. It is a test, or says whether the attribute must exist
+// and which value it must have.
 type legacyExpectation struct {
 	legacyTest
 	Exists *bool
@@ -65,7 +65,7 @@ func (e *legacyExpectation) read(name string) (expression.LegacyTest, error) {
 	return expression.LegacyTest{Operator: "EQ", Operands: []attribute.Value{e.Value.Value}}, nil
 }
 
-// anyOf parses ConditionalOperator for a request with this number of tests.
+// anyOf parses ConditionalOperator for a request that has the given number of tests.
 func anyOf(operator string, tests int) (bool, error) {
 	switch {
 	case operator == "":
@@ -121,7 +121,7 @@ func legacyUpdate(updates map[string]attributeUpdate) (*expression.Update, error
 	return expression.LegacyUpdate(changes)
 }
 
-// parameter is a request member that belongs to expressions or to the parameters that they
+// parameter is a request member that belongs either to expressions or to the parameters that they
 // replaced.
 type parameter struct {
 	name   string

@@ -17,12 +17,13 @@ import (
 	"time"
 )
 
-// objects stores the buckets to which exports are written, as files of a directory or in memory.
+// objects stores the buckets to which exports are written. It keeps them as files of a directory or
+// in memory.
 type objects struct {
 	dir string
 
 	mu    sync.RWMutex
-	known map[string][]byte // by bucket/key; used if there is no directory
+	known map[string][]byte // by bucket/key; used only if there is no directory
 }
 
 func (o *objects) put(bucket, key string, content []byte) error {
@@ -159,7 +160,7 @@ func (s *Server) serveBucket(w http.ResponseWriter, r *http.Request, bucket stri
 	}
 	l.KeyCount = len(l.Contents)
 	w.Header().Set("Content-Type", "application/xml")
-	_ = xml.NewEncoder(w).Encode(l) // a failed write means the client is gone
+	_ = xml.NewEncoder(w).Encode(l) // after a failed write the client no longer listens
 }
 
 func objectError(w http.ResponseWriter, status int, code, message string) {
@@ -169,5 +170,5 @@ func objectError(w http.ResponseWriter, status int, code, message string) {
 		XMLName xml.Name `xml:"Error"`
 		Code    string
 		Message string
-	}{Code: code, Message: message}) // a failed write means the client is gone
+	}{Code: code, Message: message}) // after a failed write the client no longer listens
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// maxPageBytes is the maximum that one call of Scan or Query evaluates: 1 MB of items.
+// maxPageBytes bounds the items that one call of Scan or Query evaluates, in bytes: 1 MB.
 const maxPageBytes = 1 << 20
 
 // readOptions are the parameters that Scan and Query share.
@@ -34,14 +34,14 @@ type selection struct {
 	projection *expression.Projection
 	countOnly  bool
 	consistent bool
-	// whole makes a local index read the items of its entries from the table, because the index
-	// does not have all requested attributes.
+	// whole makes a local index read the items of its entries from the table. This is necessary if
+	// the index does not have all requested attributes.
 	whole bool
 	meter meter
 }
 
-// selection validates the shared parameters except the source. After it has parsed the filter and
-// the projection, every placeholder must be used.
+// selection validates the shared parameters except the source. The filter and the projection must
+// then have used every placeholder.
 func (o *readOptions) selection(b *expression.Bindings, filter legacyTests) (*selection, error) {
 	m := newMeter(o.ReturnConsumedCapacity, o.name())
 	sel := &selection{consistent: o.ConsistentRead, meter: m}
@@ -126,7 +126,7 @@ type page struct {
 	limit *int
 	items []*stored
 	bytes int
-	more  bool // there may be items after the last one
+	more  bool // more items may follow the last item
 }
 
 // take adds an item and reports whether there is room for another.
@@ -138,14 +138,14 @@ func (p *page) take(it *stored) bool {
 	p.items = append(p.items, it)
 	p.bytes += it.size
 	if p.limit != nil && len(p.items) == *p.limit {
-		// As in DynamoDB, a page that reaches its limit has a last key even if nothing follows.
+		// As in DynamoDB, a page that reaches its limit has a last key even if no item follows.
 		p.more = true
 		return false
 	}
 	return true
 }
 
-// answerPage encodes a page. It needs no lock: stored items never change.
+// answerPage encodes a page. It needs no lock, because stored items never change.
 func (src *source) answerPage(p *page, sel *selection) (wire, error) {
 	r := &response{json: append(make([]byte, 0, 2*p.bytes+256), '{')}
 	if !sel.countOnly {
@@ -190,7 +190,8 @@ func (src *source) answerPage(p *page, sel *selection) (wire, error) {
 	return r.close(), nil
 }
 
-// show returns the JSON of the selected part of an item; nil if the filter excludes it.
+// show returns the JSON of the selected part of an item. It returns nil if the filter excludes the
+// item.
 func (sel *selection) show(src *source, it *stored) ([]byte, error) {
 	if sel.filter == nil && sel.projection == nil && !sel.whole {
 		return it.wire, nil
@@ -214,7 +215,7 @@ func (sel *selection) show(src *source, it *stored) ([]byte, error) {
 	return attribute.AppendItem(nil, sel.projection.Of(parsed)), nil
 }
 
-// fetch reads the item of a local index's entry from the table, which is billed as a read of the
+// fetch reads the item of a local index's entry from the table. It is billed as a read of the
 // table.
 func (sel *selection) fetch(src *source, entry *stored, it attribute.Item) (*stored, attribute.Item, error) {
 	whole := src.whole(it, entry)

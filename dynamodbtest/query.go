@@ -75,8 +75,8 @@ func (s *Server) query(req *queryRequest) (any, error) {
 	return src.answerPage(p, sel)
 }
 
-// check makes the checks that have other messages for Query than for Scan, and rejects a mixture of
-// expressions and the parameters that they replaced.
+// check makes the checks that have other messages for Query than for Scan. It also rejects a
+// mixture of expressions and the parameters that they replaced.
 func (req *queryRequest) check() error {
 	if req.Limit != nil && *req.Limit < 1 {
 		return validation("1 validation error detected: Value at 'Limit' failed to satisfy constraint: Member must have value greater than or equal to 1")
@@ -148,8 +148,8 @@ func (src *source) queryPage(condition *expression.KeyCondition, prefix, from st
 	return p, failed
 }
 
-// partition returns the entries of a partition; if before is not empty, only entries up to that
-// key.
+// partition returns the entries of a partition. If before is not empty, it returns only the entries
+// up to that key.
 func (src *source) partition(prefix, before string) []entry {
 	src.table.mu.RLock()
 	defer src.table.mu.RUnlock()

@@ -10,7 +10,7 @@ type response struct {
 
 func newResponse() *response { return &response{json: []byte{'{'}} }
 
-// member begins a member; its value is appended to json by the caller.
+// member begins a member. The caller must then append the member's value to json.
 func (r *response) member(name string) {
 	if len(r.json) > 1 {
 		r.json = append(r.json, ',')
@@ -19,7 +19,7 @@ func (r *response) member(name string) {
 	r.json = append(r.json, ':')
 }
 
-// raw adds a member whose JSON is given.
+// raw adds a member with the given JSON as its value.
 func (r *response) raw(name string, json []byte) {
 	r.member(name)
 	r.json = append(r.json, json...)

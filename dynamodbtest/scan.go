@@ -25,7 +25,7 @@ func (g segment) of(hash uint64) int {
 
 // start returns the lowest order of a key in the segment.
 func (g segment) start() string {
-	// The least hash h with h·total ≥ number·2^64.
+	// low becomes the least hash h with h·total ≥ number·2^64.
 	low, remainder := bits.Div64(uint64(g.number), 0, uint64(g.total))
 	if remainder > 0 {
 		low++

@@ -15,14 +15,15 @@ const (
 	projectInclude = "INCLUDE"
 )
 
-// secondaryIndex is a global or local secondary index with its entries. Its definition never changes; its entries and capacity are
-// guarded by the table's mu. An item that lacks one of the index's key attributes is not in it.
+// secondaryIndex is a global or local secondary index with its entries. Its definition never
+// changes. The table's mu guards its entries and its capacity. An item that lacks one of the
+// index's key attributes has no entry.
 type secondaryIndex struct {
 	name     string
 	global   bool
 	keys     keySchema
 	project  string
-	include  []string // for projectInclude, as given
+	include  []string // the attributes for projectInclude, as given
 	capacity billing
 	entries  index
 }
@@ -48,8 +49,9 @@ func (x *secondaryIndex) projected(base keySchema, it attribute.Item, whole *sto
 }
 
 // order returns the order of an item among the entries. It consists of the hash of the index's
-// partition key, the sort key attribute by attribute, and the item's own order in the table,
-// because many items may have one index key. It is false if the item is not in the index.
+// partition key, the sort key attribute by attribute, and the item's own order in the table. The
+// last part is needed because many items may have the same index key. order returns false if the
+// item is not in the index.
 func (x *secondaryIndex) order(it attribute.Item, tableOrder string) (string, bool) {
 	hash, fit := keyValues(it, x.keys.hash, maxHashKeySize)
 	if !fit {
@@ -66,8 +68,9 @@ func (x *secondaryIndex) order(it attribute.Item, tableOrder string) (string, bo
 	return string(append(order, tableOrder...)), true
 }
 
-// keyValues returns an item's values of key attributes; false if they do not form a key. Then one
-// is missing, empty or of another type, or together they are too long.
+// keyValues returns the values of an item's key attributes. It returns false if the values do not
+// form a key. They form no key if a value is missing, empty or of another type, or if the values
+// together are too long.
 func keyValues(it attribute.Item, attributes []keyAttribute, limit int) ([]attribute.Value, bool) {
 	values := make([]attribute.Value, 0, len(attributes))
 	size := 0
@@ -82,8 +85,8 @@ func keyValues(it attribute.Item, attributes []keyAttribute, limit int) ([]attri
 	return values, size <= limit
 }
 
-// appendTerminated appends bytes with a terminator, so that bytes appended later do not change
-// their order.
+// appendTerminated appends bytes and a terminator. So bytes that are appended later do not change
+// the order.
 func appendTerminated(dst, text []byte) []byte {
 	for _, c := range text {
 		if dst = append(dst, c); c == 0 {
@@ -99,9 +102,9 @@ type indexWrite struct {
 	units float64
 }
 
-// update replaces the entry of an item; either image may be missing. It returns the capacity units:
-// one write for a new, changed or removed entry, two if the entry moves, none if it does not
-// change.
+// update replaces the entry of an item. Either image may be missing. It returns the capacity units.
+// A new, changed or removed entry costs one write, an entry that moves costs two, and an unchanged
+// entry costs none.
 func (x *secondaryIndex) update(base keySchema, tableOrder string, before, after image) float64 {
 	from, was := before.order(x, tableOrder)
 	to, is := after.order(x, tableOrder)
@@ -116,7 +119,7 @@ func (x *secondaryIndex) update(base keySchema, tableOrder string, before, after
 	switch {
 	case was && is && from == to && bytes.Equal(old.wire, entry.wire):
 		if entry == after.stored {
-			x.entries.set(to, entry) // the bytes are equal, but these are shared with the table
+			x.entries.set(to, entry) // the bytes are equal, but these bytes are shared with the table
 		}
 		return 0
 	case was && is && from == to:
@@ -176,8 +179,8 @@ func (t *table) updateIndexes(key primaryKey, old, updated *stored) []indexWrite
 	return writes
 }
 
-// fill adds the entries of all items to a new index. As in DynamoDB, items whose key attributes do
-// not fit are left out. The caller holds mu.
+// fill adds the entries of all items to a new index. As in DynamoDB, items with unsuitable key
+// attributes are left out. The caller holds mu.
 func (t *table) fill(x *secondaryIndex) error {
 	var failed error
 	t.items.ascend("", false, func(e entry) bool {
@@ -192,8 +195,8 @@ func (t *table) fill(x *secondaryIndex) error {
 	return failed
 }
 
-// indexes returns the table's secondary indexes, the global ones first. The list is replaced as a
-// whole, so a request can be validated before the table is locked.
+// indexes returns the table's secondary indexes. Global indexes come first. The list is only ever
+// replaced as a whole. So a request can be validated before the table is locked.
 func (t *table) indexes() []*secondaryIndex {
 	if list := t.secondary.Load(); list != nil {
 		return *list

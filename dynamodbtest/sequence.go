@@ -2,8 +2,8 @@ package dynamodbtest
 
 import "strings"
 
-// Sequence numbers are decimal numbers of 21 to 40 digits, too long for a machine
-// word. They are kept as text without leading zeros and compared as numbers.
+// Sequence numbers are decimal numbers of 21 to 40 digits. They are too long for a machine word.
+// They are kept as text without leading zeros and compared as numbers.
 
 // compareSequence orders two sequence numbers: -1, 0 or 1.
 func compareSequence(a, b string) int {

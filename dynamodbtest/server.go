@@ -29,22 +29,22 @@ type Options struct {
 	AccountID string
 	// InitialShards is the number of shards of a new stream; default 1.
 	InitialShards int
-	// FirstSequenceNumber is the decimal number at which the first shards of every stream begin;
-	// default a number of 21 digits. Use a number just below a power of ten to let the numbers grow
-	// by a digit.
+	// FirstSequenceNumber is the decimal number at which the first shards of every stream begin.
+	// The default is a number of 21 digits. With a number just below a power of ten, the numbers
+	// soon grow by a digit.
 	FirstSequenceNumber string
-	// AutoRoll closes every open shard that reaches this age and gives it one child, as DynamoDB
-	// does about every four hours; 0 means never.
+	// AutoRoll closes every open shard that reaches this age, and gives it one child; 0 means
+	// never. DynamoDB does this about every four hours.
 	AutoRoll time.Duration
-	// ExportsTo is the directory to which exports are written, as <bucket>/<key>; if empty, they
-	// are kept in memory. In both cases clients read them at this server's address as from S3, in
-	// path style: GET /<bucket>/<key>.
+	// ExportsTo is the directory to which exports are written, as <bucket>/<key>. If it is empty,
+	// exports are kept in memory. In both cases clients read them at this server's address as from
+	// S3, in path style: GET /<bucket>/<key>.
 	ExportsTo string
-	// ExportTakes is how long an export takes, by Clock. It is completed by the first request about
-	// exports after that time.
+	// ExportTakes is how long an export takes, by Clock. The first request about exports after that
+	// time completes the export.
 	ExportTakes time.Duration
-	// ExportFiles is the number of data files of an export, as if the table had this many
-	// partitions; default 4.
+	// ExportFiles is the number of data files of an export; default 4. An export of DynamoDB has
+	// one file per partition.
 	ExportFiles int
 	// Control mounts the HTTP endpoint /_control/, through which another process can call the
 	// methods of Server.
@@ -60,7 +60,7 @@ type Server struct {
 
 	faults faultList
 
-	mu      sync.RWMutex // guards the maps, not what they point to
+	mu      sync.RWMutex // guards the maps, but not the values in them
 	tables  map[string]*table
 	streams map[string]*stream // by ARN, including streams of deleted tables
 	created uint64             // number of tables ever created, so that each table draws its own random numbers
@@ -106,7 +106,7 @@ const targetHeader = "X-Amz-Target"
 
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// ServeHTTP answers one request of either service, and of /_control/ if enabled.
+// ServeHTTP answers one request of either service, or of /_control/ if that is enabled.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Control && strings.HasPrefix(r.URL.Path, controlPrefix) {
 		s.serveControl(w, r)
@@ -134,10 +134,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // waitForSender briefly delays a large answer to the AWS SDK for Go. The SDK (smithy-go 1.28)
 // closes its request's body as soon as the answer's headers arrive. If net/http has then sent the
-// body but not yet read its end, it takes the closed body for a failure and closes the connection.
-// The part of the answer beyond its buffer of 4 KB is lost: "use of closed network connection". An
-// answer over a network is never that fast; from this server one in ten answers of 1 MB was lost.
-// See https://github.com/aws/aws-sdk-go-v2/issues/2737.
+// body but has not yet read its end, net/http takes the closed body for a failure. It closes the
+// connection. The part of the answer beyond the buffer of 4 KB is then lost: "use of closed network
+// connection". An answer over a network is never that fast. From this server, one in ten answers of
+// 1 MB was lost. See https://github.com/aws/aws-sdk-go-v2/issues/2737.
 func waitForSender(r *http.Request, size int) {
 	const buffered, pause = 3 << 10, 2 * time.Millisecond
 	if size > buffered && strings.HasPrefix(r.UserAgent(), "aws-sdk-go-v2/") {
@@ -228,7 +228,8 @@ func mix(x uint64) uint64 {
 type handler func(s *Server, name string, body []byte) ([]byte, error)
 
 // request is implemented by the parameters of every operation. Its subject is the table and shard
-// of the request, for faults that are limited to one of them. Either may be empty.
+// of the request. Faults that are limited to one table or shard use it. Either of the two may be
+// empty.
 type request interface {
 	subject() (table, shard string)
 }

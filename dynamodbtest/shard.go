@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
-// retention is how long a stream keeps a record, and a disabled stream its shards
-// ("Change data capture for DynamoDB Streams").
+// retention is how long a stream keeps a record. It is also how long a disabled stream keeps its
+// shards ("Change data capture for DynamoDB Streams").
 const retention = 24 * time.Hour
 
 // shard is an append-only run of records for a range of hashes.
@@ -24,7 +24,7 @@ type shard struct {
 
 	starting string // less than or equal to every record's number
 	last     string // the highest number used
-	ending   string // once closed: greater than every record's number
+	ending   string // greater than every record's number; set once the shard is closed
 
 	records     []record
 	trimmed     int64  // number of records removed from the front
@@ -68,7 +68,7 @@ func (sh *shard) seek(reached func(*record) bool) int64 {
 	return sh.trimmed + int64(i)
 }
 
-// trim removes the records written at the horizon or before.
+// trim removes the records that were written at the horizon or before.
 func (sh *shard) trim(horizon time.Time) {
 	n := 0
 	for n < len(sh.records) && !sh.records[n].written.After(horizon) {
@@ -88,8 +88,8 @@ func (sh *shard) vanished(horizon time.Time) bool {
 	return !sh.open() && len(sh.records) == 0 && !sh.closedAt.After(horizon)
 }
 
-// nextSequence returns a number greater than all previous ones. The gaps vary, because the service
-// does not promise consecutive numbers.
+// nextSequence returns a number greater than all previous ones. The differences vary, because the
+// service does not promise consecutive numbers.
 func (st *stream) nextSequence(sh *shard) string {
 	sh.last = addSequence(sh.last, fmt.Sprint(1+st.table.random.Uint64N(3)))
 	return sh.last
@@ -146,7 +146,7 @@ func (st *stream) newShard(parent *shard, low, high uint64, now time.Time) *shar
 		sh.parent = parent.id
 		sh.hiddenUntil = now.Add(st.table.childrenDelay)
 		if !st.table.restartSequences {
-			// Numbers of later shards are far higher, and eventually a digit longer.
+			// Numbers of later shards are far higher, and eventually have one more digit.
 			jump := fmt.Sprint(1+st.table.random.Uint64N(9)) + "00000000000000000000"
 			sh.starting = addSequence(parent.ending, jump)
 		}
@@ -157,16 +157,16 @@ func (st *stream) newShard(parent *shard, low, high uint64, now time.Time) *shar
 	return sh
 }
 
-// closeShard ends a shard. Its ending number belongs to no record, so a client that waits for a
-// record of that number would wait forever.
+// closeShard ends a shard. Its ending number belongs to no record. So a client that waits for a
+// record with that number would wait forever.
 func (st *stream) closeShard(sh *shard, now time.Time) {
 	sh.ending = st.nextSequence(sh)
 	sh.closedAt = now
 	sh.shownOpenUntil = now.Add(st.table.closingDelay)
 }
 
-// replace closes an open shard and gives its range to n children, 1 (a roll) or 2 (a
-// split). The caller holds the table's mu.
+// replace closes an open shard and gives its range to n children. One child is a roll, and two
+// children are a split. The caller holds the table's mu.
 func (st *stream) replace(sh *shard, now time.Time, n int) []*shard {
 	st.closeShard(sh, now)
 	var children []*shard

@@ -44,7 +44,8 @@ type place struct {
 	hash  uint64 // hash of the source's partition key
 }
 
-// startKey reads an ExclusiveStartKey: the keys of the item, and for an index also the index's keys.
+// startKey reads an ExclusiveStartKey. It has the keys of the item and, for an index, also the
+// index's keys.
 func (src *source) startKey(key attribute.Item) (place, error) {
 	mismatch := validation("The provided starting key is invalid: The provided key element does not match the schema")
 	if src.index == nil {
@@ -71,7 +72,7 @@ func (src *source) startKey(key attribute.Item) (place, error) {
 	return place{order, hashOf(hashText(hash))}, nil
 }
 
-// lastKey returns the LastEvaluatedKey after an item, which startKey reads.
+// lastKey returns the LastEvaluatedKey after an item. startKey reads the same form.
 func (src *source) lastKey(it attribute.Item) []byte {
 	var attributes []attribute.Attribute
 	for _, a := range it.Attributes() {
@@ -82,8 +83,8 @@ func (src *source) lastKey(it attribute.Item) []byte {
 	return attribute.AppendItem(nil, attribute.NewItem(attributes))
 }
 
-// whole returns the table's item for an entry of an index. The caller holds no lock. If the item
-// was deleted meanwhile, it returns the entry.
+// whole returns the table's item for an entry of an index. The caller must hold no lock. If the
+// item was deleted meanwhile, whole returns the entry itself.
 func (src *source) whole(it attribute.Item, entry *stored) *stored {
 	key, err := src.table.schema.ofItem(it)
 	if err != nil {

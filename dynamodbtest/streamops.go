@@ -25,8 +25,8 @@ func (t seconds) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", ms/1000, ms%1000), nil
 }
 
-// tableOfARN returns the table's name in the ARN of a table, stream or iterator; "" if it is not
-// such an ARN.
+// tableOfARN returns the table's name in the ARN of a table, stream or iterator. It returns "" for
+// any other ARN.
 func tableOfARN(arn string) string {
 	_, resource, found := strings.Cut(arn, ":table/")
 	if !found {
@@ -192,7 +192,7 @@ func (s *Server) describeStream(req *describeStreamRequest) (any, error) {
 }
 
 // listing returns one page of the stream's shards after a shard id, with the faults that a test has
-// set. Parent restricts it to the children of one shard.
+// set. Parent restricts the page to the children of one shard.
 func (st *stream) listing(now time.Time, parent, after string, limit int) (page []listedShard, last string) {
 	if n := st.table.listingPage; n > 0 {
 		limit = min(limit, n)
@@ -282,7 +282,7 @@ func (sh *shard) locate(req *getShardIteratorRequest, now time.Time) (int64, err
 }
 
 // locateTime finds the first record at or after a time in Unix seconds. If record times went back,
-// it returns the earliest record that qualifies.
+// it returns the earliest record at or after that time.
 func (sh *shard) locateTime(at float64, now time.Time) (int64, error) {
 	ms := math.Round(at * 1000) // the service's precision, without binary fractions
 	if ms > float64(now.UnixMilli()) {
@@ -299,7 +299,7 @@ func (sh *shard) locateTime(at float64, now time.Time) (int64, error) {
 }
 
 // locateSequence finds a sequence number, or the record after it. It rejects a number that this
-// shard never used, because it belongs to another shard.
+// shard never used, because such a number belongs to another shard.
 func (sh *shard) locateSequence(number string, after bool) (int64, error) {
 	if !validSequence(number) {
 		return 0, validation("SequenceNumber must be a decimal number of at most 40 digits")

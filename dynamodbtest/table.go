@@ -39,7 +39,7 @@ type table struct {
 	streams            []*stream // all readable streams
 	random             *rand.Rand
 
-	// Settings of tests for present and future streams.
+	// Tests set the following for present and future streams.
 	timeOffset       time.Duration // added to the times of new records
 	restartSequences bool          // children restart at the first sequence number
 	autoRoll         time.Duration
@@ -106,7 +106,7 @@ func checkNames(it attribute.Item) error {
 }
 
 // apply makes the write in the table, its indexes and its stream. It returns the item's former
-// image, nil if there was none, and the cost for the indexes. The caller holds mu.
+// image and the cost for the indexes. The image is nil if there was no item. The caller holds mu.
 func (t *table) apply(c change, now time.Time) (old *stored, indexes []indexWrite) {
 	if c.image == nil {
 		old = t.items.delete(c.key.order)

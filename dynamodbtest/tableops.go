@@ -23,7 +23,7 @@ func refTo(name string) tableRef { return tableRef{&name} }
 
 func (r *tableRef) subject() (string, string) { return r.name(), "" }
 
-// name returns the table's name, empty if the request has none.
+// name returns the table's name; empty if the request has none.
 func (r *tableRef) name() string {
 	if r.TableName == nil {
 		return ""
@@ -34,7 +34,8 @@ func (r *tableRef) name() string {
 	return *r.TableName
 }
 
-// find returns the table. If it does not exist, the error is the one of operations on items.
+// find returns the table. If the table does not exist, the error is the error of operations on
+// items.
 func (s *Server) find(ref tableRef) (*table, error) {
 	if ref.TableName == nil {
 		return nil, missingMember("tableName")
@@ -52,7 +53,7 @@ func (s *Server) find(ref tableRef) (*table, error) {
 	return t, nil
 }
 
-// findNamed is like find, but for operations on tables, whose error names the missing table.
+// findNamed is like find, but for operations on tables. Their error names the missing table.
 func (s *Server) findNamed(ref tableRef) (*table, error) {
 	t, err := s.find(ref)
 	if api := (*Error)(nil); errors.As(err, &api) && api.Code == "ResourceNotFoundException" {
@@ -61,7 +62,7 @@ func (s *Server) findNamed(ref tableRef) (*table, error) {
 	return t, err
 }
 
-// checkName rejects an invalid name of a table or index; member is its place in the request.
+// checkName rejects an invalid name of a table or index. Member is the name's place in the request.
 func checkName(name, member string, least int) error {
 	what := ""
 	switch {
@@ -123,8 +124,8 @@ type createTableRequest struct {
 	DeletionProtectionEnabled bool
 }
 
-// encryption is a table's SSESpecification. This server encrypts nothing, but describes the setting
-// as the service does.
+// encryption is a table's SSESpecification. This server encrypts nothing, but it describes the
+// setting as the service does.
 type encryption struct {
 	Enabled        bool
 	SSEType        string
@@ -137,7 +138,7 @@ type encryptionDescription struct {
 	KMSMasterKeyArn string
 }
 
-// describe returns the description in DescribeTable; nil for the service's default keys.
+// describe returns the description for DescribeTable; nil for the service's default keys.
 func (e *encryption) describe(t *table) *encryptionDescription {
 	if e == nil || !e.Enabled {
 		return nil
@@ -178,8 +179,7 @@ func readBilling(mode string, t *throughput, former billing, now time.Time) (bil
 	return billing{read: t.ReadCapacityUnits, write: t.WriteCapacityUnits}, nil
 }
 
-// checkView validates a stream specification and returns the view type to enable, or
-// nothing.
+// checkView validates a stream specification. It returns the view type to enable, or nothing.
 func checkView(spec *streamSpecification) (string, error) {
 	if !spec.StreamEnabled {
 		if spec.StreamViewType != "" {
@@ -287,8 +287,8 @@ type tableDescription struct {
 	DeletionProtectionEnabled bool
 }
 
-// describe returns the description in DescribeTable. The caller holds mu, or no other goroutine has
-// the table yet.
+// describe returns the description for DescribeTable. The caller must hold mu, unless no other
+// goroutine can use the table yet.
 func (t *table) describe(status string) tableDescription {
 	d := tableDescription{
 		AttributeDefinitions: definitions(t.schema, t.indexes()), TableName: t.name, KeySchema: t.schema.elements(),
@@ -414,7 +414,7 @@ func (s *Server) updateTable(req *updateTableRequest) (any, error) {
 	return struct{ TableDescription tableDescription }{t.describe("UPDATING")}, nil
 }
 
-// switchStream enables a stream of the view type or, if view is empty, disables the current one.
+// switchStream enables a stream of the view type. If view is empty, it disables the current stream.
 func (t *table) switchStream(view string, now time.Time) error {
 	enabled := t.stream != nil && t.stream.enabled
 	switch {
@@ -471,8 +471,8 @@ func (s *Server) describeLimits(*noParameters) (any, error) {
 		`"TableMaxReadCapacityUnits":40000,"TableMaxWriteCapacityUnits":40000}`), nil
 }
 
-// describeEndpoints names this server. Clients that discover endpoints would use it for
-// CachePeriodInMinutes.
+// describeEndpoints names this server as the only endpoint. Clients that discover endpoints then
+// use the server for CachePeriodInMinutes.
 func (s *Server) describeEndpoints(*noParameters) (any, error) {
 	return json.RawMessage(`{"Endpoints":[{"Address":"dynamodb.` + s.opts.Region + `.amazonaws.com","CachePeriodInMinutes":1440}]}`), nil
 }

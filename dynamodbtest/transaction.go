@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// Limits of transactions (API reference, TransactWriteItems): number of actions, bytes of items,
-// and how long a client's token is kept.
+// Limits of transactions (API reference, TransactWriteItems). They are the number of actions, the
+// bytes of items, and how long a client's token is kept.
 const (
 	maxTransactItems = 100
 	maxTransactBytes = 4 << 20
@@ -56,7 +56,8 @@ type transactWriteRequest struct {
 func (r *transactWriteRequest) subject() (string, string) { return "", "" }
 
 // checkTransactSize rejects transactions without actions or with too many. The service shows the
-// actions. This server shows only their number, because its errors contain no item data.
+// actions in this message. This server shows only their number, because its errors contain no item
+// data.
 func checkTransactSize(n int) error {
 	switch {
 	case n == 0:
@@ -116,7 +117,8 @@ func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
 	for i := range req.TransactItems {
 		w, err := s.planTransact(&req.TransactItems[i])
 		if kind := kindOf(err); w.table != nil && (kind == keyMismatch || kind == indexMismatch) {
-			// The service detects this only when it executes the transaction, and then cancels it.
+			// The service detects this mistake only when it executes the transaction, and then
+			// cancels the transaction.
 			w.refused = err
 			writes[i] = w
 			continue
@@ -138,7 +140,7 @@ func (s *Server) transactWrite(req *transactWriteRequest) (any, error) {
 		return nil, err
 	}
 	if done {
-		// A request that was already executed costs the reads of its items.
+		// A repeated request that was already executed costs only the reads of its items.
 		reads := make([]transactRead, len(writes))
 		for i := range writes {
 			reads[i] = transactRead{table: writes[i].table, key: writes[i].key}
@@ -185,7 +187,7 @@ func answerTransact(req *transactWriteRequest, writes []write, meters map[*table
 	return r.close()
 }
 
-// sortedTables returns the tables of a map sorted by name, the order in which they are locked.
+// sortedTables returns the tables of a map, sorted by name. Tables are locked in this order.
 func sortedTables[V any](m map[*table]V) []*table {
 	var tables []*table
 	for t := range m {
@@ -234,7 +236,7 @@ func commitAll(writes []write, meters map[*table]*meter) error {
 		if w.changes() {
 			_, indexes = w.table.apply(changes[i], now)
 		}
-		// A transaction writes each item twice, to prepare and to commit.
+		// A transaction pays for each item twice: to prepare the write, and to commit it.
 		for range 2 {
 			meters[w.table].write(max(sizeOf(old), sizeOf(changes[i].image)), indexes)
 		}
@@ -271,8 +273,8 @@ type transactToken struct {
 	done bool
 }
 
-// claim reports whether a request with this token was already executed. If not, the request is in
-// progress until settle.
+// claim reports whether a request with this token was already executed. If not, the request counts
+// as in progress until settle.
 func (s *Server) claim(req *transactWriteRequest) (done bool, err error) {
 	if req.ClientRequestToken == "" {
 		return false, nil
@@ -418,8 +420,7 @@ func (s *Server) transactGet(req *transactGetRequest) (any, error) {
 	return r.close(), nil
 }
 
-// refusedReads returns the cancellation of a transaction that has keys which do not match the
-// schema.
+// refusedReads returns the cancellation of a transaction with keys that do not match the schema.
 func refusedReads(reads []transactRead) error {
 	reasons := make([]cancellation, len(reads))
 	cancelled := false
@@ -436,7 +437,7 @@ func refusedReads(reads []transactRead) error {
 	return cancelledError(reasons)
 }
 
-// readAll reads all items as of one moment.
+// readAll reads all items at one moment.
 func readAll(reads []transactRead, meters map[*table]*meter) []*stored {
 	for _, t := range sortedTables(meters) {
 		t.mu.RLock()

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest/item"
 )
 
-// maxExpiryAge is the maximum age of an expiry. The service regards older values as mistakes, and
+// maxExpiryAge bounds the age of an expiry time. The service regards older times as mistakes, and
 // never expires their items ("Using time to live", five years).
 const maxExpiryAge = 5 * 365 * 24 * time.Hour
 

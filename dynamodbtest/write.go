@@ -8,9 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/expression"
 )
 
-// write is one validated write of one item, which is decided when the table is locked. It is a put
-// if image is set, an update if update is set, a deletion if delete is set, and otherwise only a
-// check of the condition.
+// write is one validated write of one item. It is decided when the table is locked. It is a put if
+// image is set, an update if update is set, and a deletion if delete is set. Otherwise it only
+// checks the condition.
 type write struct {
 	table     *table
 	key       primaryKey

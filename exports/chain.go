@@ -10,8 +10,8 @@ import (
 
 // Wanted holds the requirements on a chain of exports.
 type Wanted struct {
-	// TableARN and TableID identify the source table; "" is not compared. A table that was created
-	// again or restored has another ID.
+	// TableARN and TableID identify the source table. A value of "" is not compared. A table that
+	// was created again or restored has another ID.
 	TableARN, TableID string
 	// KeysAlone says that an item's rows and cells follow from its key, so windows without old
 	// images are sufficient.
@@ -20,8 +20,8 @@ type Wanted struct {
 	Windows bool
 }
 
-// Step is one export of a chain, with the time that is the version of its images and removals:
-// later steps outrank earlier ones.
+// Step is one export of a chain. Its time is the version of its images and removals, so later steps
+// outrank earlier steps.
 type Step struct {
 	*Export
 	Version time.Time
@@ -29,9 +29,10 @@ type Step struct {
 
 // Chain orders exports so that they form one load: a full export and the windows after it, or only
 // windows. Windows must follow one another without a gap and without an overlap. An overlap would
-// hide an item that was inserted and deleted in it. The first window may begin before the time of
-// the full export. The full export contains an item that the overlap hides, and such items are read
-// again (checkpoint.Load.Doubted). The error is *Error. Chain does not change the given slice.
+// hide an item that was inserted in one window and deleted in the next. The first window may begin
+// before the time of the full export. The overlap may hide an item's deletion. The full export then
+// still contains the item, and such items are read again (checkpoint.Load.Doubted). The error is
+// *Error. Chain does not change the given slice.
 func Chain(exports []*Export, want Wanted) ([]Step, error) {
 	ordered := slices.Clone(exports)
 	slices.SortStableFunc(ordered, func(a, b *Export) int {
@@ -49,8 +50,8 @@ func Chain(exports []*Export, want Wanted) ([]Step, error) {
 			}
 		}
 		for _, f := range e.Files {
-			// The service gives data files unique names. The folder is not compared, because one
-			// file may have been copied into two folders.
+			// The service gives data files unique names. The folder of a data file is not compared,
+			// because a file may have been copied into two folders.
 			name := f.Name[strings.LastIndexByte(f.Name, '/')+1:]
 			if other, twice := files[name]; twice && other != e.ARN {
 				return nil, &Error{Place: f.Name, What: "two exports list this file", Fix: again}
@@ -120,8 +121,8 @@ func follows(before, e *Export) error {
 	return nil
 }
 
-// fill says how to get the changes between two exports. Only a window directly after the full
-// export may overlap it.
+// fill says how to get the changes that are missing between two exports. Only a window directly
+// after the full export may overlap it.
 func (e *Export) fill(next *Export) string {
 	if e.Incremental && next.From.Sub(e.At) < leastWindow {
 		return "instead, " + Request(e.At, next.At)

@@ -1,16 +1,16 @@
-// Package exports reads exports of DynamoDB tables to S3. They are full or incremental, in DynamoDB
-// JSON, in a folder or a bucket. The package does not depend on loads. It determines the files of
-// an export, checks that several exports follow one another without a gap, and reads the records of
-// a file in order.
+// Package exports reads exports of DynamoDB tables to S3. Exports are full or incremental, have
+// DynamoDB JSON, and are in a folder or a bucket. The package does not depend on loads. It
+// determines the files of an export, checks that several exports follow one another without a gap,
+// and reads the records of a file in order.
 //
-// Rules:
+// Comments cite these rules by number:
 //
-//   - E1: only the manifest decides which files an export has. Folders are never listed, because
-//     incremental exports share one.
+//   - E1: only the manifest decides which files belong to an export. Folders are never listed,
+//     because incremental exports share one folder.
 //   - E2: a reader ends with io.EOF only if the file's checksum and its number of records match
 //     the manifest.
-//   - E3: errors never contain item data of an export, nor a key.
-//   - E4: memory does not grow with a file. A line has at most MaxLine bytes.
+//   - E3: errors never contain item data or keys of an export.
+//   - E4: memory does not grow with the size of a file. A line has at most MaxLine bytes.
 //
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.Output.html
 package exports
@@ -29,7 +29,8 @@ const (
 	ViewNew       View = "NEW_IMAGE"
 	ViewNewAndOld View = "NEW_AND_OLD_IMAGES"
 
-	// viewNewDocumented is the name of ViewNew in the API reference; clients send ViewNew. Source:
+	// viewNewDocumented is the name of ViewNew in the API reference. Clients send the text of
+	// ViewNew. Source:
 	// https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_IncrementalExportSpecification.html
 	viewNewDocumented View = "NEW_IMAGES"
 )
@@ -62,7 +63,7 @@ type File struct {
 	MD5   [16]byte // MD5 of the compressed file
 }
 
-// ID returns the last part of the export's ARN, which its folder is named after.
+// ID returns the last part of the export's ARN. The export's folder has this name.
 func (e *Export) ID() string { return e.ARN[strings.LastIndexByte(e.ARN, '/')+1:] }
 
 // Kind describes the export for messages.
@@ -76,10 +77,10 @@ func (e *Export) Kind() string {
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.999Z") }
 
 // Error says what is wrong with an export, and where. Another read of the same files fails in the
-// same way. Errors of a store are not of this type. It contains no item data.
+// same way. Errors of a store are not of this type. An Error contains no item data.
 type Error struct {
-	Place string // the file, or the export if the error concerns it as a whole
-	Line  int64  // from 1; 0: the file as a whole
+	Place string // the file, or the export if the error concerns all of it
+	Line  int64  // from 1; 0 means the whole file
 	What  string
 	Fix   string
 	Err   error // the cause; may be nil

@@ -16,18 +16,18 @@ import (
 
 // Record is one line of a data file.
 type Record struct {
-	// Keys is the key of a window's record; without attributes in a full export.
+	// Keys is the key of a window's record. In a full export it has no attributes.
 	Keys attribute.Item
 	// Old is the image before the window, if the item existed and the view includes it. New is the
-	// image at the end of the window, or the item of a full export; without attributes if the item
-	// was deleted.
+	// image at the end of the window, or the item of a full export. It has no attributes if the
+	// item was deleted.
 	Old, New attribute.Item
 	// Written is when a window's item was last written, to the microsecond; zero in a full export.
 	Written time.Time
 }
 
-// ParseItem parses a line of a full export. Its error, like an error of ParseChange, contains no
-// item data.
+// ParseItem parses a line of a full export. Its error contains no item data, and neither does an
+// error of ParseChange.
 func ParseItem(line []byte) (Record, error) {
 	members, err := parse(line, "Item")
 	if err != nil {
@@ -72,7 +72,7 @@ func ParseChange(line []byte) (Record, error) {
 	return r, nil
 }
 
-// parse reads an object whose members have the form of items. A member with another name is an
+// parse reads an object whose members all have the form of items. A member with another name is an
 // error, because an unknown form may have another meaning.
 func parse(line []byte, names ...string) (map[string]attribute.Item, error) {
 	members := make(map[string]attribute.Item, len(names))

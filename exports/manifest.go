@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// Limits of manifests, far above the size for any table: there is one file per partition.
+// These limits of manifests are far above the size for any table, because an export has one file
+// per partition.
 const (
 	mostSummary  = 1 << 20
 	mostFileLine = 64 << 10
@@ -93,7 +94,7 @@ func (e *Export) readSummary(ctx context.Context) error {
 }
 
 // partial returns the member of a summary that limits the export to a part of the table; "" if
-// there is none. An export without a filter may have such members with the value null.
+// there is no such member. An export without a filter may have such members with the value null.
 func partial(members map[string]json.RawMessage) string {
 	for _, word := range []string{"filter", "projection", "keycondition"} {
 		for _, name := range sorted(members) {
@@ -216,7 +217,7 @@ func (e *Export) file(text []byte) (f File, err error) {
 	return f, err
 }
 
-// small reads a manifest into memory, and checks it.
+// small reads a whole manifest into memory, and checks it.
 func (e *Export) small(ctx context.Context, name string) ([]byte, error) {
 	content, err := e.whole(ctx, name)
 	if err != nil {
@@ -241,8 +242,8 @@ func (e *Export) whole(ctx context.Context, name string) ([]byte, error) {
 	return content, nil
 }
 
-// companion checks a manifest against its checksum file, if that was copied too: .md5 in real
-// exports, .checksum in their documentation.
+// companion checks a manifest against its checksum file, if that file was copied too. The name ends
+// with .md5 in real exports, and with .checksum in their documentation.
 func (e *Export) companion(ctx context.Context, name string, sum [16]byte) error {
 	for _, ending := range []string{".md5", ".checksum"} {
 		beside := strings.TrimSuffix(name, ".json") + ending
@@ -262,8 +263,8 @@ func (e *Export) companion(ctx context.Context, name string, sum [16]byte) error
 	return nil
 }
 
-// origin records why reading from the store failed, because decompression reports a broken
-// connection and a truncated file in the same way.
+// origin records why a read from the store failed. Decompression alone reports a broken connection
+// and a truncated file in the same way.
 type origin struct {
 	in  io.Reader
 	err error

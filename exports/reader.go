@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// MaxLine is the maximum length of a line, in bytes. An item has up to 400 KiB as DynamoDB counts.
-// As JSON it may be eight times as long, and a window's line has two images and the key.
+// MaxLine is the maximum length of a line, in bytes. An item has up to 400 KiB, as DynamoDB counts
+// its size. As JSON it may be eight times as long, and a window's line has two images and the key.
 const MaxLine = 16 << 20
 
 // Reader reads the records of one data file in order. It must not be used concurrently.
@@ -27,9 +27,9 @@ type Reader struct {
 	sum      hash.Hash
 	packed   *bufio.Reader
 	lines    *bufio.Reader
-	long     []byte // a line that does not fit into the buffer of lines
+	long     []byte // a line that is too long for the buffer of lines
 	n        int64  // number of lines read
-	unpacked int64  // their uncompressed size in bytes
+	unpacked int64  // the uncompressed size of these lines, in bytes
 	err      error  // error of the last read
 }
 
@@ -66,7 +66,7 @@ func (r *Reader) Close() error { return r.in.Close() }
 // Line returns how many lines were read or skipped.
 func (r *Reader) Line() int64 { return r.n }
 
-// Unpacked returns the uncompressed size of these lines in bytes.
+// Unpacked returns the uncompressed size of the lines read or skipped, in bytes.
 func (r *Reader) Unpacked() int64 { return r.unpacked }
 
 // Next returns the next record. After the last record the error is io.EOF if the file matches its
@@ -105,7 +105,7 @@ func (r *Reader) Verify() error {
 	}
 }
 
-// line returns the next line without its line end. It is valid until the next call.
+// line returns the next line without its line end. The line is valid until the next call.
 func (r *Reader) line() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -166,8 +166,8 @@ func (r *Reader) fault(format string, args ...any) error {
 	return &Error{Place: r.name, What: fmt.Sprintf(format, args...), Fix: again}
 }
 
-// damaged returns the reason why the file cannot be decompressed: the store failed, or the content
-// is invalid.
+// damaged returns why the file cannot be decompressed. Either the store failed, or the content is
+// invalid.
 func (r *Reader) damaged(err error) error {
 	if r.origin.err != nil {
 		return fmt.Errorf("read %s: %w", r.name, r.origin.err)

@@ -14,8 +14,8 @@ import (
 
 // Store opens the objects of a bucket, or the files of a folder. It is safe for concurrent use.
 type Store interface {
-	// Open reads an object from its beginning. A name consists of parts separated by slashes, none
-	// of which is "." or "..". The error is fs.ErrNotExist if there is no such object.
+	// Open reads an object from its beginning. A name consists of parts separated by slashes. No
+	// part is "." or "..". The error is fs.ErrNotExist if there is no such object.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 }
 
@@ -40,15 +40,16 @@ const (
 
 // Split splits the place of an export into the root of its Store and the folder below the root. The
 // place is the export's folder, or the manifest-summary.json in it. The root ends with the slash
-// before the folder. The root is outside the folder because a window's data is stored next to its
-// folder. The root is not normalized: in a bucket, a//b, a/./b and a/b are three different keys.
+// before the folder. The root is outside the export's folder, because a window's data is stored
+// beside that folder. The root is not normalized, because a//b, a/./b and a/b are three different
+// keys in a bucket.
 func Split(place string) (root, folder string) {
 	return path.Split(strings.TrimRight(strings.TrimSuffix(place, summaryName), "/"))
 }
 
-// resolve returns the name, below the store's root, of an object that a manifest names. A manifest
-// has the names in the bucket of the export, but a copy may be stored elsewhere. The part after
-// AWSDynamoDB/ is the same in both.
+// resolve returns the name, below the store's root, of an object that a manifest names. The
+// manifest has the names in the original bucket, but a copy may be stored in another place. The
+// part after AWSDynamoDB/ is the same in both names.
 func (e *Export) resolve(key string) (string, error) {
 	i := strings.LastIndex(key, common)
 	if i < 0 || i > 0 && key[i-1] != '/' {

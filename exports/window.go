@@ -12,8 +12,8 @@ const (
 	mostWindow  = 24 * time.Hour
 )
 
-// NextEnd returns the end of the window from the time from to until. If that needs several windows,
-// it returns the end of the first one, and their number.
+// NextEnd returns the end of a window from the time from to the time until. If that period needs
+// several windows, it returns the end of the first window, and the number of windows.
 func NextEnd(from, until time.Time) (end time.Time, windows int) {
 	span := max(until.Sub(from), leastWindow)
 	windows = int((span + mostWindow - 1) / mostWindow)
@@ -21,7 +21,7 @@ func NextEnd(from, until time.Time) (end time.Time, windows int) {
 }
 
 // Request returns advice on which exports to request for all changes between two times. If these
-// are too close for a window, the window begins earlier.
+// times are too close for a window, the window begins earlier.
 func Request(from, to time.Time) string {
 	if earliest := to.Add(-leastWindow); from.After(earliest) {
 		from = earliest

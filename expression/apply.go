@@ -14,8 +14,8 @@ type edit struct {
 	value *attribute.Value
 }
 
-// Apply returns the updated item. It does not change the given item, and every operand reads the
-// given item.
+// Apply returns the updated item. It does not change the given item. Every operand reads the given
+// item, not the updated one.
 func (u *Update) Apply(it attribute.Item) (attribute.Item, error) {
 	edits, err := u.edits(it)
 	if err != nil {
@@ -30,9 +30,9 @@ func (u *Update) Apply(it attribute.Item) (attribute.Item, error) {
 	return attribute.NewItem(members), nil
 }
 
-// edits computes all new values first, then orders the edits so that indexes stay valid. Elements
-// beyond the end of a list are appended in the order of their indexes. Elements are removed last,
-// from the highest index down.
+// edits computes all new values first. Then it orders the edits so that indexes stay valid.
+// Elements beyond the end of a list are appended in the order of their indexes. Elements are
+// removed last, from the highest index down.
 func (u *Update) edits(it attribute.Item) ([]edit, error) {
 	var writes, removals []edit
 	for _, a := range u.sets {
@@ -71,7 +71,7 @@ func (u *Update) edits(it attribute.Item) ([]edit, error) {
 	return append(writes, removals...), nil
 }
 
-// comparePaths orders paths by the first index in which they differ; the order of other paths does
+// comparePaths orders paths by the first index in which they differ. The order of other paths does
 // not matter.
 func comparePaths(p, q path) int {
 	return slices.CompareFunc(p, q, func(a, b step) int {
@@ -186,8 +186,8 @@ func setOf(kind attribute.Kind, members []attribute.Value) (attribute.Value, err
 	return attribute.SetOf(kind, texts)
 }
 
-// deleted returns the set after a DELETE; nil if it has no members left, because sets are never
-// empty. Found reports whether there was a set.
+// deleted returns the set after a DELETE. It returns nil if the set has no members left, because
+// sets are never empty. Found reports whether there was a set.
 func (a memberAction) deleted(it attribute.Item) (rest *attribute.Value, found bool, err error) {
 	old, found := a.path.lookup(it)
 	if !found {

@@ -9,7 +9,7 @@ import (
 )
 
 // Bindings are a request's ExpressionAttributeNames and ExpressionAttributeValues. All expressions
-// of a request share one Bindings, because at least one of them must use each placeholder.
+// of a request share one Bindings, because at least one expression must use each placeholder.
 type Bindings struct {
 	names      map[string]string
 	values     map[string]attribute.Value
@@ -17,7 +17,7 @@ type Bindings struct {
 	usedValues map[string]bool
 }
 
-// NewBindings validates the maps of a request. A nil map means that the request did not have it.
+// NewBindings validates the maps of a request. A nil map means that the request has no such map.
 func NewBindings(names map[string]string, values map[string]attribute.Value) (*Bindings, error) {
 	if names != nil && len(names) == 0 {
 		return nil, refuse("ExpressionAttributeNames must not be empty")
@@ -43,8 +43,8 @@ func placeholder(text string, mark byte) bool {
 		span(text, 1, func(c byte) bool { return letter(c) || digit(c) }) == len(text)
 }
 
-// CheckUsed returns an error if no parsed expression uses one of the placeholders. Call it after
-// the last expression was parsed.
+// CheckUsed returns an error if a placeholder is used by no parsed expression. Call it after the
+// last expression is parsed.
 func (b *Bindings) CheckUsed() error {
 	if unused := missing(b.names, b.usedNames); unused != "" {
 		return refuse("Value provided in ExpressionAttributeNames unused in expressions: keys: {%s}", unused)

@@ -12,8 +12,8 @@ type Condition struct {
 	attributes []string
 }
 
-// Attributes returns the names of the top-level attributes that the condition uses, each once, in
-// the order of their first use. They must not be changed.
+// Attributes returns the names of the top-level attributes that the condition uses. Each name
+// occurs once, in the order of first use. The caller must not change them.
 func (c *Condition) Attributes() []string { return c.attributes }
 
 // Match reports whether the condition holds for the item. An item without attributes does not
@@ -23,7 +23,7 @@ func (c *Condition) Match(it attribute.Item) bool { return c.root.holds(it) }
 // predicate is a node of a condition.
 type predicate interface {
 	holds(it attribute.Item) bool
-	// appendText appends the predicate as ParseWhen reads it.
+	// appendText appends the predicate in the language that ParseWhen reads.
 	appendText(b []byte) []byte
 	// binding returns the precedence of the predicate.
 	binding() binding
@@ -57,7 +57,7 @@ var operators = [...]string{"=", "<>", "<", "<=", ">", ">="}
 
 func (o operator) String() string { return operators[o] }
 
-// comparison is left operator right.
+// comparison is two operands and a comparator: left operator right.
 type comparison struct {
 	operator    operator
 	left, right operand

@@ -10,8 +10,8 @@ import (
 // function reference").
 const maxInList = 100
 
-// ParseCondition parses a condition of a request; kind is the member that holds it, such as
-// "ConditionExpression" or "FilterExpression".
+// ParseCondition parses a condition of a request. Kind is the request's member that holds the
+// condition, such as "ConditionExpression" or "FilterExpression".
 func ParseCondition(kind, text string, b *Bindings) (*Condition, error) {
 	p, err := newParser(kind, text, b)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *parser) operandInParentheses() bool {
 	if end == 0 {
 		return false
 	}
-	after := p.tokens[end+1] // there is always the end token
+	after := p.tokens[end+1] // the end token always follows
 	if _, ok := comparator(after); !ok && !keyword(after, "BETWEEN") && !keyword(after, "IN") {
 		return false
 	}
@@ -177,8 +177,8 @@ func (p *parser) distinct(at token, operator string, a, b operand) error {
 	return nil
 }
 
-// checkKind rejects an operand of a type that the operator never accepts. The service also does
-// this before it reads any item.
+// checkKind rejects an operand of a type that the operator never accepts. The service also rejects
+// it before it reads any item.
 func (p *parser) checkKind(at token, operator string, o operand, kinds ...attribute.Kind) error {
 	kind := o.staticKind()
 	if kind == attribute.KindNone || slices.Contains(kinds, kind) {
@@ -208,7 +208,8 @@ func (p *parser) rest(value operand) (predicate, error) {
 	}
 	if low.isLiteral() && high.isLiteral() {
 		order, comparable := compare(&result{value: low.literal}, &result{value: high.literal})
-		// The service quotes the values here, but errors of this package must be safe to log.
+		// The service quotes the values here. This error does not, because errors of this package
+		// must be safe to log.
 		if !comparable {
 			return nil, p.fail(at, "", "The BETWEEN operator requires same data type for lower and upper bounds; lower bound operand: %s, upper bound operand: %s",
 				low.literal.Kind(), high.literal.Kind())

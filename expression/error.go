@@ -2,9 +2,9 @@ package expression
 
 import "fmt"
 
-// Error is the error for an expression, or an update of an item, that DynamoDB rejects. Its text is
-// the message of a ValidationException, in DynamoDB's words. It may quote the expression, but never
-// a value.
+// Error is the error for an expression, or for an update of an item, that DynamoDB rejects. Its
+// text is the message of a ValidationException, in DynamoDB's words. It may quote the expression,
+// but never a value.
 type Error struct{ Message string }
 
 func (e *Error) Error() string { return e.Message }

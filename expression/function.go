@@ -111,8 +111,8 @@ func (p *parser) wantPath(name token, o operand) error {
 	return p.fail(name, "", "Operator or function requires a document path; operator or function: %s", name.text)
 }
 
-// typeFunction makes an attribute_type. Unlike the documentation says, its first operand may also
-// be a value.
+// typeFunction makes an attribute_type predicate. Its first operand may also be a value, although
+// the documentation says otherwise.
 func (p *parser) typeFunction(name token, args []operand) (predicate, error) {
 	if args[0].size {
 		return nil, p.wantPath(name, args[0])

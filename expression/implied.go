@@ -6,12 +6,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// This file derives facts that hold for every item that a condition matches, from the parts that
-// AND joins at its top level. With these facts a caller can show that two conditions, or two keys,
-// cannot overlap.
+// This file derives facts that hold for every item that a condition matches. It uses the parts that
+// AND joins at the condition's top level. With these facts a caller can show that two conditions,
+// or two keys, cannot overlap.
 
-// Fixed returns the only value that a top-level attribute has in every item that matches; false if
-// the condition does not fix it.
+// Fixed returns the only value that a top-level attribute has in every item that matches. It
+// returns false if the condition does not fix the value.
 func (c *Condition) Fixed(attr string) (v attribute.Value, ok bool) {
 	c.conjuncts(func(p predicate) {
 		if same, is := p.(*comparison); is && same.operator == isEqual {
@@ -25,8 +25,8 @@ func (c *Condition) Fixed(attr string) (v attribute.Value, ok bool) {
 	return v, ok
 }
 
-// Prefix returns the prefix that a top-level attribute's text has in every item that matches; false
-// if the condition requires none.
+// Prefix returns the prefix that a top-level attribute's text has in every item that matches. It
+// returns false if the condition requires no prefix.
 func (c *Condition) Prefix(attr string) (prefix string, ok bool) {
 	c.conjuncts(func(p predicate) {
 		begins, is := p.(*beginsWith)

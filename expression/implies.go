@@ -7,16 +7,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Implies reports whether every item that matches c certainly matches other too; false means that
-// this is not known. It understands AND and OR, equal parts, fixed values of an attribute, longer
-// prefixes, and that compared attributes exist. If other is not a *Condition, it returns false.
+// Implies reports whether every item that matches c certainly matches other too. False means that
+// this is not known. It understands AND and OR, equal parts, fixed values of an attribute and
+// longer prefixes. It also knows that a compared attribute must exist. If other is not a
+// *Condition, it returns false.
 func (c *Condition) Implies(other any) bool {
 	o, known := other.(*Condition)
 	return known && implication{}.follows(c.root, o.root)
 }
 
 // implication caches the results for pairs of parts. The number of pairs is at most the product of
-// the operators on both sides; the number of paths that lead to them is much larger.
+// the operators on both sides. The number of paths that lead to the pairs is much larger.
 type implication map[[2]predicate]bool
 
 func (known implication) follows(from, to predicate) bool {
@@ -45,8 +46,8 @@ func (known implication) reason(from, to predicate) bool {
 	return string(from.appendText(nil)) == string(to.appendText(nil)) || byValues(from, to) || byBeginning(from, to) || byPresence(from, to)
 }
 
-// byValues reports whether the first part limits an attribute to some values, and the second, which
-// uses only this attribute, holds for each of them.
+// byValues reports whether from limits an attribute to some values and to holds for each of these
+// values. To must use no other attribute.
 func byValues(from, to predicate) bool {
 	attr, values := fixing(from)
 	if len(values) == 0 || slices.ContainsFunc(comparedBy(to), func(o operand) bool { return o.path != nil && o.path[0].name != attr }) {
@@ -57,8 +58,8 @@ func byValues(from, to predicate) bool {
 	})
 }
 
-// fixing returns the scalars to which a part limits a top-level attribute; none if it does not
-// limit one.
+// fixing returns the scalars to which a part limits a top-level attribute. It returns none if the
+// part does not limit one.
 func fixing(p predicate) (attr string, values []attribute.Value) {
 	var value operand
 	var list []operand
@@ -85,8 +86,8 @@ func fixing(p predicate) (attr string, values []attribute.Value) {
 	return value.path[0].name, values
 }
 
-// byBeginning uses that a value with a prefix also has every shorter prefix of it, and has its
-// type.
+// byBeginning uses two facts. A value with a prefix also has every shorter prefix of it, and it has
+// the prefix's type.
 func byBeginning(from, to predicate) bool {
 	begins, is := from.(*beginsWith)
 	if !is || begins.prefix.path != nil || begins.value.path == nil || begins.value.size {
@@ -103,8 +104,7 @@ func byBeginning(from, to predicate) bool {
 	return false
 }
 
-// byPresence uses that a part which holds only for an existing value implies that the attribute
-// exists.
+// byPresence uses one fact: if a part holds only for an existing value, the attribute must exist.
 func byPresence(from, to predicate) bool {
 	there, is := to.(*exists)
 	if !is || !there.wanted {

@@ -15,13 +15,13 @@ type KeyCondition struct {
 // Hash returns the value of each attribute of the partition key.
 func (k *KeyCondition) Hash() []attribute.Value { return k.hash }
 
-// Match reports whether an item of that partition is in the range of sort keys.
+// Match reports whether an item of the partition is in the range of sort keys.
 func (k *KeyCondition) Match(it attribute.Item) bool {
 	return !slices.ContainsFunc(k.sort, func(term predicate) bool { return !term.holds(it) })
 }
 
-// ParseKeyCondition parses a KeyConditionExpression for a table or index whose partition key and
-// sort key have these attributes; sort is empty if there is no sort key.
+// ParseKeyCondition parses a KeyConditionExpression for a table or index. Hash and sort are the
+// attributes of its partition key and sort key; sort is empty if it has no sort key.
 func ParseKeyCondition(text string, hash, sort []string, b *Bindings) (*KeyCondition, error) {
 	const kind = "KeyConditionExpression"
 	c, err := ParseCondition(kind, text, b)
@@ -43,9 +43,10 @@ func ParseKeyCondition(text string, hash, sort []string, b *Bindings) (*KeyCondi
 	return ofKeys(terms, hash, sort)
 }
 
-// ofKeys makes a key condition from the terms of each attribute, and removes them from the map.
-// Each attribute of the partition key needs an equality. Attributes of the sort key must be given
-// from the first on without a gap, and only the last of them may have another comparison.
+// ofKeys makes a key condition from the terms of each attribute. It removes the used terms from the
+// map. Each attribute of the partition key needs an equality. Attributes of the sort key must be
+// given from the first on, without a gap. Only the last given attribute may have another comparison
+// than equality.
 func ofKeys(terms map[string]predicate, hash, sort []string) (*KeyCondition, error) {
 	k := &KeyCondition{}
 	for _, name := range hash {
@@ -80,7 +81,7 @@ func ofKeys(terms map[string]predicate, hash, sort []string) (*KeyCondition, err
 	return k, nil
 }
 
-// equalTo returns the value to which a term says that its attribute is equal.
+// equalTo returns the value that a term requires its attribute to have.
 func equalTo(term predicate) (attribute.Value, bool) {
 	c, ok := term.(*comparison)
 	if !ok || c.operator != isEqual {
@@ -166,7 +167,7 @@ func (k *KeyCondition) CheckTypes(hash, sort []attribute.Kind) error {
 	return nil
 }
 
-// operandsOf returns the operands of a term that key conditions allow; nil for any other.
+// operandsOf returns the operands of a term that key conditions allow; nil for any other term.
 func operandsOf(term predicate) []operand {
 	switch t := term.(type) {
 	case *comparison:
@@ -181,8 +182,8 @@ func operandsOf(term predicate) []operand {
 	return nil
 }
 
-// keyTerm returns the attribute that a term of a key condition restricts; false if key conditions
-// do not allow this kind of term.
+// keyTerm returns the attribute that a term of a key condition restricts. It returns false if key
+// conditions do not allow this kind of term.
 func keyTerm(term predicate) (name string, ok bool) {
 	operands := operandsOf(term)
 	if operands == nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// This file reads the parameters that expressions replaced: Expected, QueryFilter, ScanFilter,
-// KeyConditions, AttributeUpdates and AttributesToGet. They become the same trees, so one evaluator
-// is enough. Source:
+// This file reads the older parameters that expressions replaced: Expected, QueryFilter,
+// ScanFilter, KeyConditions, AttributeUpdates and AttributesToGet. The parameters become the same
+// trees as expressions, so one evaluator is enough. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/LegacyConditionalParameters.html
 
 // LegacyTest is a condition on one attribute: a comparison operator such as "EQ" or "NOT_CONTAINS", and its operands.
@@ -25,8 +25,8 @@ var legacyOperators = map[string]int{
 
 var legacyComparators = map[string]operator{"EQ": isEqual, "NE": isDifferent, "LE": isAtMost, "LT": isLess, "GE": isAtLeast, "GT": isGreater}
 
-// LegacyCondition makes a condition from tests by attribute. All of them must hold or, if anyOf is
-// set, at least one.
+// LegacyCondition makes a condition from tests by attribute. All tests must hold or, if anyOf is
+// set, at least one test.
 func LegacyCondition(tests map[string]LegacyTest, anyOf bool) (*Condition, error) {
 	c := &Condition{attributes: slices.Sorted(maps.Keys(tests))}
 	for _, name := range c.attributes {
@@ -62,7 +62,7 @@ func (t LegacyTest) predicate(name string) (predicate, error) {
 	case "CONTAINS":
 		return &contains{value, operands[0]}, nil
 	case "NOT_CONTAINS":
-		// A missing attribute does not contain the value, but does not match either.
+		// A missing attribute does not contain the value, but the test must fail for it too.
 		return &and{&exists{place, true}, &not{&contains{value, operands[0]}}}, nil
 	case "BEGINS_WITH":
 		return &beginsWith{value, operands[0]}, nil
@@ -74,8 +74,8 @@ func (t LegacyTest) predicate(name string) (predicate, error) {
 	return &comparison{legacyComparators[t.Operator], value, operands[0]}, nil
 }
 
-// legacyKinds are the operand types that an operator accepts; operators that are not listed accept
-// all.
+// legacyKinds are the operand types that an operator accepts. An operator that is not listed
+// accepts all types.
 var legacyKinds = map[string][]attribute.Kind{
 	"LE": {attribute.KindS, attribute.KindN, attribute.KindB}, "LT": {attribute.KindS, attribute.KindN, attribute.KindB}, "GE": {attribute.KindS, attribute.KindN, attribute.KindB}, "GT": {attribute.KindS, attribute.KindN, attribute.KindB},
 	"BETWEEN": {attribute.KindS, attribute.KindN, attribute.KindB}, "BEGINS_WITH": {attribute.KindS, attribute.KindB},
@@ -108,7 +108,7 @@ func (t LegacyTest) check() error {
 	return nil
 }
 
-// LegacyKeyCondition makes a key condition from tests of the key attributes; sort is empty if there
+// LegacyKeyCondition makes a key condition from tests of the key attributes. Sort is empty if there
 // is no sort key.
 func LegacyKeyCondition(tests map[string]LegacyTest, hash, sort []string) (*KeyCondition, error) {
 	if len(tests) < 1 || len(tests) > max(2, len(hash)+len(sort)) {

@@ -6,8 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// maxLength bounds the expressions of a request ("Expression parameters", 4 KB), maxWhenLength the
-// conditions of a configuration.
+// maxLength bounds the expressions of a request ("Expression parameters", 4 KB). maxWhenLength
+// bounds the conditions of a configuration.
 const (
 	maxLength     = 4096
 	maxWhenLength = 64 << 10
@@ -29,7 +29,7 @@ type token struct {
 	kind tokenKind
 	text string // as written; for a quoted name, the name without quotes
 	at   int    // position in the expression, in bytes
-	// value is the value of a literal, or of digits where literals are allowed.
+	// value is the value of a literal. It is also the value of digits if literals are allowed.
 	value attribute.Value
 }
 
@@ -87,7 +87,7 @@ func span(text string, i int, in func(byte) bool) int {
 	return i
 }
 
-// word returns the end of the letters and digits from i on.
+// word returns the end of the letters and digits that begin at i.
 func word(text string, i int) int {
 	return span(text, i, func(c byte) bool { return letter(c) || digit(c) })
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // add returns the exact sum of two canonical numbers. It rejects a sum that DynamoDB cannot store
-// exactly. Like the service, it reports an overflow even if only the precision is insufficient.
+// exactly. Like the service, it reports an overflow even if only the number of digits is too large.
 func add(a, b string) (attribute.Value, error) { return combine(a, b, (*big.Int).Add) }
 
 // subtract returns the exact difference a − b, under the rules of add.
@@ -37,8 +37,8 @@ func fractionDigits(number string) int {
 	return len(fraction)
 }
 
-// scaled returns a canonical number, which has at most places fraction digits, times ten to the
-// power of places.
+// scaled returns a canonical number times ten to the power of places. The number must have at most
+// places fraction digits.
 func scaled(number string, places int) *big.Int {
 	whole, fraction, _ := strings.Cut(number, ".")
 	n, ok := new(big.Int).SetString(whole+fraction+strings.Repeat("0", places-len(fraction)), 10)

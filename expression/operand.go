@@ -21,7 +21,7 @@ type result struct {
 	value  attribute.Value
 	size   int
 	isSize bool
-	found  bool // false if the item does not have it
+	found  bool // false if the item does not have the value
 }
 
 func (o *operand) of(it attribute.Item) result {
@@ -52,7 +52,7 @@ func sizeOf(v attribute.Value) (n int, measurable bool) {
 }
 
 // utf16Length returns the length of a string in UTF-16 units, as the real service counts
-// (observed): a character beyond U+FFFF has two.
+// (observed). A character beyond U+FFFF has two units.
 func utf16Length(s string) int {
 	n := 0
 	for _, r := range s {
@@ -79,8 +79,8 @@ func equal(a, b *result) bool {
 	return a.value.Equal(b.value)
 }
 
-// compare orders two results of one ordered type: text and binary by bytes, numbers by
-// value.
+// compare orders two results of the same ordered type. It compares text and binary by bytes, and
+// numbers by value.
 func compare(a, b *result) (order int, comparable bool) {
 	if a.kind() != b.kind() {
 		return 0, false
@@ -107,7 +107,8 @@ func compareNumbers(a, b *result) int {
 	return attribute.CompareNumbers(a.value.Text(), b.value.Text())
 }
 
-// staticKind returns the type of the operand if it is the same for every item, otherwise KindNone.
+// staticKind returns the type of the operand if the type is the same for every item. Otherwise it
+// returns KindNone.
 func (o *operand) staticKind() attribute.Kind {
 	if o.size {
 		return attribute.KindN
@@ -115,8 +116,8 @@ func (o *operand) staticKind() attribute.Kind {
 	return o.literal.Kind()
 }
 
-// isPath reports whether the operand is a path, not the size of one.
+// isPath reports whether the operand is a path itself, not the size of a path.
 func (o *operand) isPath() bool { return o.path != nil && !o.size }
 
-// isLiteral reports whether the operand is a literal, not the size of one.
+// isLiteral reports whether the operand is a literal itself, not the size of a literal.
 func (o *operand) isLiteral() bool { return o.path == nil && !o.size }

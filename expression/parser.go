@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// parser reads one expression by recursive descent. Two dialects share one grammar: expressions of
-// requests, with placeholders, and conditions of a configuration, with literals.
+// parser reads one expression by recursive descent. Expressions of requests, with placeholders, and
+// conditions of a configuration, with literals, share this grammar.
 type parser struct {
 	kind     string // the parameter of the request; empty in a configuration
 	text     string
@@ -23,7 +23,7 @@ type parser struct {
 	roots    []string // the top-level attributes of all paths read, each once
 }
 
-// maxNesting bounds nested parentheses, so malicious input cannot exhaust the stack.
+// maxNesting bounds nested parentheses, so that malicious input cannot exhaust the stack.
 const maxNesting = 300
 
 func newParser(kind, text string, b *Bindings) (*parser, error) {
@@ -36,7 +36,7 @@ func newParser(kind, text string, b *Bindings) (*parser, error) {
 
 func (p *parser) peek() token { return p.tokens[p.pos] }
 
-// following returns the token after the next.
+// following returns the token after the next token.
 func (p *parser) following() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
 func (p *parser) next() token {
@@ -65,7 +65,7 @@ func (p *parser) word(text string) bool {
 	return false
 }
 
-// unexpected returns the error for the next token if it is not the expected one.
+// unexpected returns the error for a next token that is not the expected one.
 func (p *parser) unexpected(expected string) error {
 	if p.literals {
 		return p.unexpectedIn(expected)
@@ -73,8 +73,8 @@ func (p *parser) unexpected(expected string) error {
 	return p.syntax()
 }
 
-// fail returns an error at a token: in the service's words for a request, with a suggestion for a
-// configuration.
+// fail returns an error at a token. For a request it uses the service's words, and for a
+// configuration it adds a suggestion.
 func (p *parser) fail(at token, suggestion, format string, args ...any) error {
 	if !p.literals {
 		return failure(p.kind, format, args...)
@@ -89,7 +89,8 @@ func (p *parser) want(op string) error {
 	return nil
 }
 
-// connectives are words that are never the name of a function or, without quotes, of an attribute.
+// connectives are words that are never the name of a function. Without quotes, they are never the
+// name of an attribute either.
 var connectives = []string{"AND", "OR", "NOT", "BETWEEN", "IN"}
 
 func connective(t token) bool {

@@ -48,8 +48,8 @@ func (p path) lookup(it attribute.Item) (attribute.Value, bool) {
 	return v, found
 }
 
-// relation reports whether two paths of one expression exclude each other. With overlap, one is a
-// prefix of the other. With conflict, they treat one place as a map and as a list.
+// relation reports whether one expression must not use both paths. Overlap means that one path is a
+// prefix of the other. Conflict means that the two paths treat one place as a map and as a list.
 func relation(p, q path) (overlap, conflict bool) {
 	for i := range min(len(p), len(q)) {
 		if p[i] == q[i] {

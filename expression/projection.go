@@ -54,8 +54,8 @@ func (p *Projection) Of(it attribute.Item) attribute.Item {
 	return attribute.NewItem(chosen)
 }
 
-// choose returns the parts of a value at the paths, which are relative to it. An empty path selects
-// the whole value.
+// choose returns the parts of a value at the paths. The paths are relative to the value. An empty
+// path selects the whole value.
 func choose(v attribute.Value, paths []path) (attribute.Value, bool) {
 	if slices.ContainsFunc(paths, func(p path) bool { return len(p) == 0 }) {
 		return v, true
@@ -87,7 +87,7 @@ func chooseMembers(members []attribute.Attribute, paths []path) (chosen []attrib
 	return chosen, len(chosen) > 0
 }
 
-// following returns the paths whose first step qualifies, without that step.
+// following returns the paths that have a qualifying first step, without that step.
 func following(paths []path, qualifies func(step) bool) []path {
 	var rests []path
 	for _, p := range paths {

@@ -8,7 +8,7 @@ import (
 
 // term computes a value from an item before the update.
 type term interface {
-	// eval returns the value; false if it refers to a missing attribute.
+	// eval returns the value. It returns false if the term refers to a missing attribute.
 	eval(it attribute.Item) (attribute.Value, bool, error)
 }
 
@@ -36,7 +36,7 @@ func (f ifNotExists) eval(it attribute.Item) (attribute.Value, bool, error) {
 	return f.fallback.eval(it)
 }
 
-// binary is an operator or function of two operands that must both exist.
+// binary is an operator or function with two operands. Both operands must exist.
 type binary struct {
 	left, right term
 	apply       func(a, b attribute.Value) (attribute.Value, error)
@@ -92,8 +92,8 @@ var typeNames = map[attribute.Kind]string{
 	attribute.KindSS: "STRING_SET", attribute.KindNS: "NUMBER_SET", attribute.KindBS: "BINARY_SET", attribute.KindL: "LIST", attribute.KindM: "MAP",
 }
 
-// checkTerm rejects a literal of a type that the operator never accepts. The service also does this
-// before it reads any item.
+// checkTerm rejects a literal of a type that the operator never accepts. The service also rejects
+// it before it reads any item.
 func (p *parser) checkTerm(operator string, t term, kinds ...attribute.Kind) error {
 	l, ok := t.(literal)
 	if !ok || slices.Contains(kinds, attribute.Value(l).Kind()) {

@@ -7,13 +7,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Text returns the condition in the language of ParseWhen, in canonical form: keywords in capitals,
-// single spaces, no unnecessary parentheses. It contains the condition's values, which are item
-// data if the condition came in a request.
+// Text returns the condition in the language of ParseWhen, in canonical form. That form has
+// keywords in capitals, single spaces and no unnecessary parentheses. It contains the condition's
+// values. These are item data if the condition came in a request.
 func (c *Condition) Text() string { return string(c.root.appendText(nil)) }
 
-// binding is the precedence of a predicate: one of lower precedence needs parentheses inside one of
-// higher precedence.
+// binding is the precedence of a predicate. A predicate of lower precedence needs parentheses
+// inside one of higher precedence.
 type binding uint8
 
 const (

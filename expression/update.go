@@ -155,7 +155,8 @@ func (p *parser) argument() (term, error) {
 	return p.primary(p.argument)
 }
 
-// primary reads a value, a path, a function call, or, in parentheses, a term that inside reads.
+// primary reads a value, a path or a function call. In parentheses it reads a term with the
+// function inside.
 func (p *parser) primary(inside func() (term, error)) (term, error) {
 	if p.op("(") {
 		if err := p.enter(); err != nil {

@@ -22,11 +22,11 @@ import (
 //     hexadecimal digits.
 //   - Numbers are plain, with up to 38 significant digits, a minus sign and an exponent: 42, -0.5, 1e-10.
 //   - true, false and null, in lower case, are values. Null is DynamoDB's NULL, not a missing
-//     attribute; for that, write attribute_not_exists(a).
+//     attribute. To test for a missing attribute, write attribute_not_exists(a).
 //   - Binaries are base64 with a b64 before the quotes: b64"AP8=".
 //   - Sets, lists and maps are written as in PartiQL for DynamoDB: <<"a", "b">>, [1, "x"], {"k": 1}.
 //   - An attribute's name needs no quotes if it consists of letters, digits and underscores and
-//     begins with a letter. DynamoDB's reserved words need none either, except AND, OR, NOT,
+//     begins with a letter. DynamoDB's reserved words need no quotes either, except AND, OR, NOT,
 //     BETWEEN, IN, true, false and null. Any other name is in backquotes, with the escapes of
 //     strings: `with.dot`.`in`[0].
 //
@@ -40,7 +40,7 @@ func ParseWhen(text string) (*Condition, error) {
 	return p.condition()
 }
 
-// foreign are operators of other languages, with the equivalent here.
+// foreign are operators of other languages. Each has the equivalent operator of this language.
 var foreign = []struct{ text, suggestion string }{
 	{"==", "equality is ="},
 	{"!=", "inequality is <>"},
@@ -65,7 +65,7 @@ func (p *parser) unexpectedIn(expected string) error {
 	return &SyntaxError{Offset: t.at, Problem: fmt.Sprintf("%s where %s is expected", found, expected), Suggestion: p.suggestion()}
 }
 
-// written returns the next token as the text writes it.
+// written returns the next token in the form in which the text has it.
 func (p *parser) written() string {
 	t := p.peek()
 	if t.kind == tokenEnd {
@@ -141,7 +141,7 @@ func (l *lexer) add(kind tokenKind, text string, end int, v attribute.Value) {
 	l.at = end
 }
 
-// words are the words that are values.
+// words are the words that stand for values.
 var words = map[string]attribute.Value{"true": attribute.Bool(true), "false": attribute.Bool(false), "null": attribute.Null()}
 
 func (l *lexer) token() error {
@@ -183,7 +183,7 @@ func (l *lexer) token() error {
 	return l.operator()
 }
 
-// afterDot reports whether the name of a map's member is next, which may be any word.
+// afterDot reports whether the name of a map's member is next. Such a name may be any word.
 func (l *lexer) afterDot() bool {
 	n := len(l.tokens)
 	return n > 0 && l.tokens[n-1].kind == tokenOp && l.tokens[n-1].text == "."
@@ -215,7 +215,7 @@ func (l *lexer) number() error {
 	}
 	whole := end
 	end = span(l.text, end, digit)
-	plain := whole == l.at // only digits: it may also be an index
+	plain := whole == l.at // only digits, so it may also be an index
 	if end < len(l.text) && l.text[end] == '.' {
 		end, plain = span(l.text, end+1, digit), false
 	}
@@ -226,7 +226,7 @@ func (l *lexer) number() error {
 		}
 		end = span(l.text, end, digit)
 	}
-	end = word(l.text, end) // letters directly after a number belong to it and make it invalid
+	end = word(l.text, end) // letters directly after a number belong to it, and make it invalid
 	text := l.text[l.at:end]
 	v, err := attribute.Number(text)
 	if err != nil {
@@ -248,7 +248,7 @@ func clip(text string) string {
 	return text
 }
 
-// collections are the openings of sets, lists and maps.
+// collections are the tokens that open sets, lists and maps.
 var collections = []string{"<<", "[", "{"}
 
 // literal reads a value.
@@ -341,7 +341,8 @@ func (p *parser) mapLiteral() (attribute.Value, error) {
 	return attribute.Map(members), nil
 }
 
-// simplified returns a name without underscores and capitals, which users often misremember.
+// simplified returns a name in lower case and without underscores, because users often misremember
+// both.
 func simplified(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
 // distance returns how many letters must be added, removed or changed to turn a into b.

@@ -41,12 +41,12 @@ const (
 	everything                  // for a comparison that has only one pass
 )
 
-// Candidate is a row that differed at its first check, and waits for another.
+// Candidate is a row that differed at its first check and waits for another check.
 type Candidate struct {
 	Look
 	wants   direction
 	checked int       // how often it was checked again
-	stays   []Finding // in flight, with the same version as at the previous check
+	stays   []Finding // findings in flight, at the same version as in the previous check
 }
 
 // suspect keeps a row for its second check (V1), if there is room (V5).
@@ -69,17 +69,18 @@ func (r *working) suspect(ctx context.Context, c Candidate) error {
 	return nil
 }
 
-// moment says where a part is: a save within a page would count the page's rows twice.
+// moment says whether a part is within a page. A save within a page would count the page's rows
+// twice.
 type moment bool
 
 const (
-	within  moment = false // a page
-	between moment = true  // two pages, or after the last
+	within  moment = false // within a page
+	between moment = true  // between two pages, or after the last page
 )
 
-// confirm checks the waiting rows a second time, and again while their versions rise. Each round may
-// wait long for changes to be applied. So the rows are saved before it, and another worker resumes
-// the wait.
+// confirm checks the waiting rows a second time. It checks a row again if the row's version has
+// risen. Each round may wait long until changes are applied. So the rows are saved before each
+// round, and another worker can resume the wait.
 func (r *working) confirm(ctx context.Context, at moment) error {
 	for len(r.waiting) > 0 {
 		if at == between {
@@ -103,7 +104,7 @@ func (r *working) confirm(ctx context.Context, at moment) error {
 	return nil
 }
 
-// round checks rows once more, and returns those whose version rose.
+// round checks rows once more, and returns the rows with risen versions.
 func (r *working) round(ctx context.Context, waiting []Candidate) (again []Candidate, err error) {
 	waits, err := r.settle(ctx, waiting)
 	if err != nil {
@@ -126,7 +127,7 @@ func (r *working) round(ctx context.Context, waiting []Candidate) (again []Candi
 	return again, err
 }
 
-// fly ends the checks of a row whose version rose at every check, or that stayed in flight.
+// fly ends the checks of a row that stayed in flight, or had a higher version at every check.
 func (r *working) fly(c Candidate) {
 	for _, f := range c.stays {
 		f.Kind = InFlight
@@ -136,8 +137,8 @@ func (r *working) fly(c Candidate) {
 	r.moving = append(r.moving, c)
 }
 
-// setAside records as in flight the rows with changes that no process applies, and returns the
-// others.
+// setAside records rows as in flight if they have changes that no process applies. It returns the
+// other rows.
 func (r *working) setAside(waiting []Candidate, waits func(Place) bool) (others []Candidate) {
 	for _, c := range waiting {
 		if !waits(c.Place) {
@@ -153,10 +154,10 @@ func (r *working) setAside(waiting []Candidate, waits func(Place) bool) (others 
 	return others
 }
 
-// second compares two checks of a row. All changes committed before the end of the first check are
-// applied by then, and a row is read before its items. So a row that differed and still has the
-// same version has lost a change, whatever happened to its item since. A row whose version rose is
-// checked again.
+// second compares two checks of a row. At the second check, all changes committed before the end of
+// the first check are applied. At each check, a row is read before its items. So a row that
+// differed and still has the same version has lost a change, even if its item has changed since. A
+// row with a higher version than before is checked again.
 func (r *working) second(before Candidate, look Look) (next Candidate, moved bool) {
 	next = Candidate{Look: look, wants: before.wants, checked: before.checked + 1}
 	r.narrow(&next.Verdict, before)
@@ -231,8 +232,9 @@ func (r *working) seeks(f Finding, c Candidate) bool {
 	return r.inSample(items, f.Table, f.Row)
 }
 
-// settle waits until all changes that were committed when the rows were first checked are applied,
-// and then for Settle. If no process applies changes, it returns which rows wait for changes.
+// settle waits until all changes that were committed when the rows were first checked are applied.
+// Then it waits for Settle. If no process applies changes, it returns a function that reports which
+// rows wait for changes.
 func (r *working) settle(ctx context.Context, waiting []Candidate) (waits func(Place) bool, err error) {
 	var to time.Time
 	for _, c := range waiting {

@@ -10,20 +10,21 @@
 //
 // Comments cite these invariants by number:
 //
-//   - V1 A row counts as different only after two checks. The second comes Settle after everything
-//     committed before the first is applied. It reads the item consistently, and finds that the row
-//     still differs at the same version. A row whose version rose is checked again, a row at count
-//     0 is in flight, and an item that the time to live may have removed on one side counts as
-//     removed on both.
-//   - V2 A range counts as compared only when it was read to its end: a read that breaks is an error,
-//     and parts that were not read are named (Result.Unread). An unread part is never clean.
-//   - V3 A part's findings, sums and waiting rows are stored in one write with its position: a
-//     resumed run counts no row twice and loses none.
-//   - V4 A sum commutes and does not cancel: it is the sum modulo 2^128 of keyed hashes of single
-//     cells, so neither order, nor a cell that is there twice, nor rows that several items share
-//     change its meaning (H96).
-//   - V5 Memory is bounded: the sums, a page, and candidates within Bounds. Omitted findings are
-//     counted.
+//   - V1 A row counts as different only after two checks. The second check comes Settle after
+//     everything committed before the first check is applied. The second check reads the item
+//     consistently, and finds that the row still differs at the same version. A row with a higher
+//     version than before is checked again. A row at count 0 is in flight. An item that a TTL
+//     deletion may have removed on one side counts as removed on both sides.
+//   - V2 A range counts as compared only if it was read to its end. A read that breaks is an error,
+//     and Result.Unread names the parts that were not read. A comparison with an unread part is
+//     never clean.
+//   - V3 A part's findings, sums and waiting rows are stored in the same write as its position. So
+//     a resumed run counts no row twice and loses none.
+//   - V4 A sum commutes and does not cancel. It is the sum modulo 2^128 of keyed hashes of single
+//     cells. So its meaning does not depend on the order of cells, on a cell that occurs twice, or
+//     on items that share a row (H96).
+//   - V5 Memory is bounded: a part keeps the sums, a page, and candidates within Bounds. Findings
+//     beyond Bounds are counted but not kept.
 //
 // The package does not retry by itself. It calls the retry function that the caller passes. It
 // writes nothing to either side.

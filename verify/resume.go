@@ -12,31 +12,32 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Saves stores the progress of a part, so that another worker resumes it (V3). The record of the part
-// names what belongs to it: everything else in the ledger was written by a save that did not end.
+// Saves stores the progress of a part, so that another worker can resume the part (V3). The part's
+// record names all data of the part. Data in the ledger that the record does not name comes from a
+// save that did not end.
 type Saves struct {
 	Kept
-	held, next saved // by the record of the part, and by the save that is to be committed
+	held, next saved // named by the part's record, and by the save that is to be committed
 	number     int   // of the next save
 }
 
 // saved is what a record of the part names.
 type saved struct {
 	found, waiting, sums []string
-	whole                bool // the sums are those of all pages
+	whole                bool // the sums include all pages
 }
 
-// resumption is how the record of a part says where it resumes, unless a position alone says that.
-// It is stored in an array: a version that does not know it then refuses the part, where it would
-// otherwise skip the rows that wait.
+// resumption is the form in which a part's record says where the part resumes. It is used if a
+// position alone does not say that. It is stored in an array, so that a version that does not know
+// this form refuses the part. Otherwise that version would skip the waiting rows.
 type resumption struct {
 	Position json.RawMessage `json:"position,omitempty"`
 	Read     bool            `json:"read,omitempty"`
 	Waiting  []string        `json:"waiting,omitempty"` // names of their cells
 }
 
-// Resume reads what the earlier owners of the part saved. If sums is not nil, it adds theirs. It may
-// be repeated after an error.
+// Resume reads the data that earlier owners of the part have saved. If sums is not nil, Resume adds
+// the saved sums to it. Resume may be repeated after an error.
 func (s *Saves) Resume(ctx context.Context, sums *Sums) (Progress, error) {
 	from, held := Progress{Position: s.Part.Position, Counts: s.Part.Compared}, saved{}
 	var at []resumption
@@ -80,8 +81,8 @@ func (s *Saves) Resume(ctx context.Context, sums *Sums) (Progress, error) {
 	return from, nil
 }
 
-// Store stores what came since the previous save, and returns the progress that the record of the
-// part must take next. It may be repeated until then.
+// Store stores the news since the previous save. It returns the progress that the caller must then
+// write into the part's record. Store may be repeated until that write.
 func (s *Saves) Store(ctx context.Context, p Progress, since News) (to checkpoint.PartProgress, err error) {
 	next := s.held
 	next.whole = next.whole || p.Read
@@ -110,8 +111,8 @@ func (s *Saves) Store(ctx context.Context, p Progress, since News) (to checkpoin
 	return to, err
 }
 
-// Committed is called when the record holds the progress of the last Store. It removes what the record
-// does not name any more. What it cannot remove is removed when the verify ends.
+// Committed must be called when the record holds the progress of the last Store. It removes data
+// that the record no longer names. Data that it cannot remove is removed when the verify ends.
 func (s *Saves) Committed(ctx context.Context) {
 	still := slices.Concat(s.next.waiting, s.next.sums)
 	for _, name := range slices.Concat(s.held.waiting, s.held.sums) {
@@ -123,7 +124,8 @@ func (s *Saves) Committed(ctx context.Context) {
 	s.number++
 }
 
-// storedCandidate is the form of a candidate in the ledger: what its next check needs.
+// storedCandidate is the form of a candidate in the ledger. It has the data that the candidate's
+// next check needs.
 type storedCandidate struct {
 	Table   string            `json:"table"`
 	Row     []byte            `json:"row"`
@@ -132,7 +134,7 @@ type storedCandidate struct {
 	Wants   direction         `json:"wants,omitempty"`
 	Checked int               `json:"checked,omitempty"`
 	Found   []Finding         `json:"found,omitempty"`
-	Images  [][]byte          `json:"images,omitempty"` // of Found
+	Images  [][]byte          `json:"images,omitempty"` // the images of Found
 	Pending []Finding         `json:"pending,omitempty"`
 }
 

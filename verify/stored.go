@@ -22,16 +22,16 @@ const (
 	indexData   = foundData + "index"
 )
 
-// Kept stores the findings, waiting rows and sums of a part in rows of the ledger (V3). Names
-// include the part's epoch, so a late write of an earlier owner is never read.
+// Kept stores the findings, waiting rows and sums of a part in rows of the ledger (V3). The names
+// of these rows include the part's epoch. So a late write of an earlier owner is never read.
 type Kept struct {
 	Ledger *checkpoint.Ledger
 	Table  checkpoint.TableState
 	Part   checkpoint.Part
 }
 
-// findings stores the number-th group of findings of the part. It returns the names of their cells,
-// each of bounded size.
+// findings stores the number-th group of findings of the part. It returns the names of the cells
+// that it wrote. Each cell has a bounded size.
 func (k Kept) findings(ctx context.Context, number int, found []Finding) (names []string, err error) {
 	return keep(ctx, k, foundData, number, found)
 }
@@ -76,8 +76,8 @@ func (k Kept) sums(ctx context.Context, number int, sums *Sums) (names []string,
 	return names, nil
 }
 
-// read returns the data of a name that the part's record has. Data that is lost is an error: without
-// it, rows would count as compared that were not.
+// read returns the data that is stored under a name in the part's record. Missing data is an error.
+// Otherwise rows that were not compared would count as compared.
 func (k Kept) read(ctx context.Context, name string) ([]byte, error) {
 	data, err := k.Ledger.VerifyData(ctx, k.Table.Source, k.Table.Verify.Number, name)
 	if err != nil {

@@ -19,24 +19,24 @@ import (
 const (
 	// saveEvery is the least time between two saves of a part's progress.
 	saveEvery = 2 * time.Second
-	// sumsRate is about how many bytes of sums a part stores a second. The sums of a large part are
-	// stored every five minutes.
+	// sumsRate is the approximate number of bytes of sums that a part stores per second. At this
+	// rate, the sums of a large part are stored every five minutes.
 	sumsRate = 128 << 10
-	// confirmEvery is the longest wait of rows for their second check while a part continues, so that
-	// differences are known long before its end.
+	// confirmEvery is the longest time for which rows wait for their second check while a part
+	// continues. So differences are known long before the end of the part.
 	confirmEvery = 5 * time.Minute
 )
 
-// ErrDrained is returned for a part that was left before its end because its worker was asked to
-// stop. It resumes at the last save.
+// ErrDrained is returned for a part that ended early because its worker was asked to stop. The part
+// resumes at its last save.
 var ErrDrained = backfill.ErrDrained
 
 // Work is one part of a comparison: a segment of the source, or a range of a target table. It
 // computes sums, or checks rows, or both.
 type Work struct {
 	*Comparison
-	// Sums collects the part's sums; nil if it computes none. Addresses says that the sums leave out
-	// cells, as did the sums that Picked comes from.
+	// Sums collects the part's sums; nil if it computes none. Addresses says that the sums leave
+	// out cells. Then the sums from which Picked was computed must have left out cells too.
 	Sums      *Sums
 	Addresses bool
 	// Look says that the part checks rows. If Picked is set, only rows in its buckets are checked.
@@ -45,8 +45,8 @@ type Work struct {
 	Picked *Picked
 	// Key is the key of the run's sums.
 	Key []byte
-	// Save stores the progress durably, in one write with what came since the previous save (V3); nil
-	// means that only the end of the part is stored. It may be repeated.
+	// Save stores the progress durably, in one write with the news since the previous save (V3). If
+	// Save is nil, only the end of the part is stored. The part may repeat a call of Save.
 	Save func(ctx context.Context, p Progress, since News) error
 	// Drain, if not nil, ends the part between two pages with ErrDrained.
 	Drain context.Context
@@ -58,20 +58,20 @@ type Progress struct {
 	// the end. It contains keys.
 	Position json.RawMessage
 	Counts
-	// Read says that every page was read, so that only rows wait for another check.
+	// Read says that every page was read. Then only waiting rows need another check.
 	Read bool
-	// Waiting are these rows when a part resumes.
+	// Waiting are the rows that wait for another check when the part resumes.
 	Waiting []Candidate
 }
 
-// News is what came since the previous save of a part.
+// News is what a part has found since its previous save.
 type News struct {
 	Found []Finding
-	// Waiting are rows that wait for another check, beside those of earlier saves; with Instead, in
-	// their place.
+	// Waiting are rows that wait for another check. They add to the waiting rows of earlier saves
+	// or, with Instead, replace them.
 	Waiting []Candidate
 	Instead bool
-	// Sums are all sums of the part; nil if they are unchanged.
+	// Sums are all sums of the part; nil if they have not changed.
 	Sums *Sums
 }
 
@@ -80,8 +80,8 @@ type working struct {
 	*Work
 	at      Progress // includes rows that are not judged yet
 	waiting []Candidate
-	stored  int         // how many of waiting were saved; they are the first
-	instead bool        // rows of an earlier save do not wait any more
+	stored  int         // how many rows of waiting are saved; the saved rows come first
+	instead bool        // rows of an earlier save no longer wait
 	moving  []Candidate // rows whose version rose at every check
 	found   []Finding   // findings since the last save
 	summed  bool        // the sums changed since the last save
@@ -103,7 +103,7 @@ func (w *Work) begin(ctx context.Context, from Progress) *working {
 }
 
 // source processes a segment of the source, from the part's progress to its end. It returns the
-// progress, and the findings since the last save.
+// progress and the findings since the last save.
 func (w *Work) source(ctx context.Context, index, total int, from Progress) (Progress, []Finding, error) {
 	r := w.begin(ctx, from)
 	segments := backfill.Segments{Table: w.Mapping.Source, Source: w.Comparison.Source}
@@ -396,7 +396,7 @@ func (r *working) save(ctx context.Context) error {
 	return r.store(ctx)
 }
 
-// store saves the progress, with what came since the previous save.
+// store saves the progress and the news since the previous save.
 func (r *working) store(ctx context.Context) error {
 	if r.Save == nil {
 		return nil

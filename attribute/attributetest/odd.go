@@ -2,8 +2,8 @@ package attributetest
 
 import "strings"
 
-// OddImages returns texts of items, valid or not, on which decoders of DynamoDB JSON tend to
-// disagree.
+// OddImages returns texts of items, valid or not, for which decoders of DynamoDB JSON tend to give
+// different results.
 func OddImages() []string {
 	return []string{
 		`{}`, `{"a":{"S":""}}`, `{"b":{"S":"1"},"a":{"S":"2"}}`, ` { "a" : { "S" : "x" } , "b" : { "L" : [ ] } } `,

@@ -14,7 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// healthcheckTime bounds the request: container engines count a longer one as a failure.
+// healthcheckTime bounds the request, because container engines count a longer request as a
+// failure.
 const healthcheckTime = 5 * time.Second
 
 func newHealthcheck(p *program) *cobra.Command {
@@ -45,7 +46,8 @@ answer within 5 seconds.`,
 	return c
 }
 
-// healthPath returns the path of the health check that the arguments (at most one) name.
+// healthPath returns the path of the health check that the arguments name. There may be at most one
+// argument.
 func healthPath(args []string) (string, error) {
 	const fix = "write replicator healthcheck live, or replicator healthcheck ready"
 	if len(args) == 0 {

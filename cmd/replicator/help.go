@@ -16,8 +16,8 @@ import (
 // errorCode matches the code of an error as an argument of help.
 var errorCode = regexp.MustCompile(`^[Rr]\d{4}$`)
 
-// helpOfCommands extends the help command: it explains codes of errors, and rejects unknown
-// commands like the command line does.
+// helpOfCommands extends the help command. It explains codes of errors, and rejects unknown
+// commands as the command line does.
 func helpOfCommands(p *program, root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
@@ -111,7 +111,7 @@ func writeHelp(w io.Writer, c *cobra.Command, width int) {
 	}
 }
 
-// writeCommands lists the commands of a group below c; nothing if the group is empty.
+// writeCommands lists the commands of a group below c. It writes nothing if the group is empty.
 func writeCommands(w io.Writer, title string, c *cobra.Command, id string, width int) {
 	const name = "  %-12s "
 	indent := strings.Repeat(" ", len(fmt.Sprintf(name, "")))

@@ -44,8 +44,8 @@ type lintReport struct {
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
 	Findings diag.List `json:"findings"`
-	// DualWrites is the mode of dual writes of each table. It is null without dual_writes, or if
-	// the file cannot be loaded.
+	// DualWrites is the mode of dual writes of each table. DualWrites is null if no table has
+	// dual_writes, or if the file cannot be loaded.
 	DualWrites []config.DualWay `json:"dual_writes"`
 	// NotChecked are checks that only plan can do, because they need DynamoDB or Bigtable.
 	NotChecked []string `json:"not_checked"`

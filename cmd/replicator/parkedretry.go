@@ -53,7 +53,7 @@ func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed)
 	allowFlags(c, allowed)
 }
 
-// decide selects the records and applies a command's decision to them.
+// decide selects the records and carries out a command's decision about them.
 func (p *program) decide(ctx context.Context, command string, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
 	return p.withParking(ctx, func(ctx context.Context, cfg *config.Config) error {
 		log, err := p.logger(cfg, p.Stderr)

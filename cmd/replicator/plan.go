@@ -72,7 +72,7 @@ for Google Cloud. Stderr lists what other commands and customer managed keys als
 	return c
 }
 
-// largestSample bounds --sample: more would be a copy, not a sample.
+// largestSample bounds --sample, because reading more items would be a copy, not a sample.
 const largestSample = 100_000
 
 func (p *program) plan(ctx context.Context, f planFlags) error {

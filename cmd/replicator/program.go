@@ -22,7 +22,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
-// program is one invocation: its streams, its environment, and the flags that every command has.
+// program is one invocation of the command line: its streams, its environment, and the flags that
+// every command has.
 type program struct {
 	terminal.Console
 
@@ -35,7 +36,7 @@ type program struct {
 	bounded context.Context               // the command's context with --timeout, set by within
 	plain   io.Writer                     // the real stderr, if Stderr writes log records; see inRecords
 	records *slog.Logger                  // the log, once its format is known to be JSON
-	said    *slog.Logger                  // the same log at level info, for text that must appear at any configured level
+	said    *slog.Logger                  // the same log at level info, for text that must appear even if the configured level is higher
 	rereads atomic.Pointer[chan struct{}] // requests a reload of the configuration; nil: SIGHUP ends the command
 	quiet   bool                          // the user already knows that the command was stopped
 }
@@ -63,13 +64,13 @@ func execute(args []string, p *program) int {
 	return code
 }
 
-// reported has the exit status of an error that was already reported to the user.
+// reported keeps the exit status of an error that was already reported to the user.
 type reported struct{ error }
 
 func (r *reported) Unwrap() error { return r.error }
 
-// oneRequest is the time within which several signals count as one request: timeout(1) sends its
-// signal to the process and to its group, so it arrives twice.
+// oneRequest is the time within which several signals count as one request. timeout(1) sends its
+// signal to the process and to the process's group, so the signal arrives twice.
 const oneRequest = 500 * time.Millisecond
 
 // hangup handles SIGHUP. It returns true if the command continues.
@@ -85,10 +86,10 @@ func (p *program) hangup() bool {
 	return true
 }
 
-// interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP; its cause is
-// a signalled. The second signal ends the process immediately: a clean stop waits for the network,
-// and an operator who sends two signals does not want to wait. If hangup returns true, SIGHUP does
-// not end the context.
+// interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. The context's
+// cause is a signalled. The second signal ends the process immediately. A clean stop waits for the
+// network, and an operator who sends two signals does not want to wait. If hangup returns true,
+// SIGHUP does not end the context.
 func interruptible(parent context.Context, hangup func() bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
@@ -134,11 +135,12 @@ func (p *program) within(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // concluded returns the error of a command whose context may have ended by a signal or --timeout.
-// In that case the command's own error is only the text of an interrupted client, so concluded
-// reports the signal or the timeout instead. It keeps an error that is a result of the command.
+// In that case the command's own error is only the text of an interrupted client. So concluded
+// reports the signal or the timeout instead. However, concluded keeps an error that is a result of
+// the command.
 func (p *program) concluded(err error) error {
 	if cause := context.Cause(p.bounded); err == nil || cause == nil || errors.Is(cause, context.Canceled) {
-		return err // the context has not ended, or ended with its command
+		return err // the context has not ended, or has ended with its command
 	}
 	for _, finding := range diag.Findings(err) {
 		if !unanswered(finding) {
@@ -158,7 +160,7 @@ func unanswered(e *diag.Error) bool {
 	return errors.Is(e, context.Canceled) || errors.Is(e, context.DeadlineExceeded)
 }
 
-// load finds, reads and checks the configuration, with the flags that override it.
+// load finds, reads and checks the configuration. Flags override parts of it.
 func (p *program) load(flags ...config.Flag) (*config.Config, error) {
 	cfg, err := p.read(flags...)
 	if err == nil {
@@ -268,7 +270,7 @@ func atMost(n int) cobra.PositionalArgs {
 	}
 }
 
-// group makes a command that only has subcommands: it prints its help, and rejects unknown
+// group makes a command that has only subcommands. The command prints its help, and rejects unknown
 // subcommands.
 func group(c *cobra.Command) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {

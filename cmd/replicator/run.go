@@ -91,7 +91,7 @@ GOMEMLIMIT is set.`,
 	return c
 }
 
-// bindOnce defines the flags of a run that ends by itself.
+// bindOnce defines the flags of a run that ends when its work is done.
 func (f *runFlags) bindOnce(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.once, "once", false, "copy, drain the stream and exit; a shard is drained after 10 empty pages over --idle")
 	flags.DurationVar(&f.idle, "idle", 10*time.Second, "with --once: `DURATION` for which a drained shard must stay empty; shorter with 1,000 shards or more")
@@ -110,8 +110,9 @@ func (f *runFlags) bind(c *cobra.Command) {
 }
 
 // served returns the error of a run that a signal ended. For a service that was stopped, it returns
-// nil, even if the service had not started its work: service managers such as systemd accept only
-// status 0. A run that should have ended by itself was interrupted, which is an error.
+// nil, even if the service had not started its work. Service managers such as systemd accept only
+// status 0. It returns an error if the run should have ended by itself, because such a run was
+// interrupted.
 func (f *runFlags) served(err error) error {
 	var s terminal.Signalled
 	if errors.As(err, &s) && s.Signal != os.Interrupt && !f.once && !f.dryRun && diag.ExitCode(err) == diag.ExitInterrupted {

@@ -99,13 +99,14 @@ func allowFlags(c *cobra.Command, allowed *config.Allowed) {
 	c.Flags().BoolVar(&allowed.Insecure, "allow-insecure-endpoint", false, "allow an AWS endpoint that is plain http on another host")
 }
 
-// allowEmulatorOfReader adds --allow-emulator to commands that only read, so that a script can pass
-// it to all commands. These commands do not require the flag: they print EMULATOR where it matters.
+// allowEmulatorOfReader adds --allow-emulator to commands that only read. So a script can pass the
+// flag to all commands. Such commands do not require the flag. They print EMULATOR if they read
+// from an emulator.
 func allowEmulatorOfReader(c *cobra.Command) {
 	c.Flags().Bool("allow-emulator", false, "no effect: commands that only read allow emulators, and name them")
 }
 
-// check rejects flags that exclude each other, and states that --wait does not support.
+// check rejects flags that exclude each other, and states for which --wait cannot wait.
 func (f *statusFlags) check() error {
 	if f.watch && (f.exitCode || f.wait != "") {
 		return diag.BadUsage("--watch excludes --wait and --exit-code", "remove --watch")

@@ -15,12 +15,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// service is the annotation of commands that run until they are stopped. Their stderr is a log that
-// other programs collect.
+// service is the annotation of commands that run until an operator stops them. Their stderr is a
+// log that other programs collect.
 const service = "service"
 
-// foresee reads the command line and the environment in advance. It chooses the form of errors that
-// occur before flags and configuration are parsed.
+// foresee reads the command line and the environment before flags and configuration are parsed. It
+// chooses the form in which errors of that parsing are written.
 func (p *program) foresee(root *cobra.Command, args []string) {
 	if given(args, "--output", "-o") == "json" {
 		p.Output = "json"
@@ -38,8 +38,9 @@ func (p *program) format(flag string) string {
 }
 
 // write sets stderr to a format of the log: text, or only lines of JSON. By default, stderr is text
-// on a terminal, where the user may be asked for confirmation. Elsewhere it is JSON if the command
-// is a service or writes a JSON document to stdout, and text otherwise.
+// if it is a terminal, because the user may be asked for confirmation there. If stderr is no
+// terminal, it is JSON for a service and for a command that writes a JSON document to stdout. For
+// other commands it is text.
 func (p *program) write(format, level string) error {
 	if admin.LogFormat(format, p.onTerminal() || !p.service && !p.AsJSON()) == "json" {
 		return p.inRecords(level)
@@ -67,8 +68,8 @@ func given(args []string, long, short string) string {
 	return ""
 }
 
-// inRecords makes stderr a JSON log in which every line is a record. Text for people becomes
-// records, too. Log records below the level are left out.
+// inRecords makes stderr a JSON log in which every line is a record. Text for the user becomes
+// records too. Log records below the level are left out.
 func (p *program) inRecords(level string) error {
 	if p.plain == nil {
 		p.plain = p.Stderr
@@ -92,7 +93,7 @@ func (p *program) onTerminal() bool {
 	return shown.Width() != nil
 }
 
-// logger returns the log of a command; in text it goes to out.
+// logger returns the log of a command. A log in text goes to out.
 func (p *program) logger(cfg *config.Config, out io.Writer) (*slog.Logger, error) {
 	if p.records != nil {
 		return p.records, nil
@@ -105,7 +106,7 @@ func newLog(l admin.Log, out io.Writer) (*slog.Logger, error) {
 	return l.New(diag.PrintableJSON(out))
 }
 
-// tell reports an error on stderr in the requested form.
+// tell writes an error to stderr in the requested form.
 func (p *program) tell(err error) error {
 	found := diag.Findings(err)
 	if !p.AsJSON() {

@@ -56,8 +56,8 @@ func (v *verifying) checkRepair() error {
 	return nil
 }
 
-// memoryOfVerify is the memory that the command should not exceed. The sums of both sides and
-// short-lived pages use about half of it.
+// memoryOfVerify is the memory that the command should not exceed, in bytes. The sums of both sides
+// and the pages in use take about half of it.
 const memoryOfVerify = 176 << 20
 
 // verify loads the configuration and calls do with an operator for it.

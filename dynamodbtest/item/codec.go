@@ -33,7 +33,7 @@ type Item struct {
 }
 
 // UnmarshalJSON reads {"name":{"TYPE":value},…} and validates every value. Errors are
-// *ValidationError or *SyntaxError. JSON null means that the item is not given.
+// *ValidationError or *SyntaxError. JSON null means that the request does not have the item.
 func (it *Item) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*it = Item{}
@@ -47,7 +47,7 @@ func (it *Item) UnmarshalJSON(data []byte) error {
 // MarshalJSON returns the canonical wire form of the item.
 func (it Item) MarshalJSON() ([]byte, error) { return attribute.AppendItem(nil, it.Item), nil }
 
-// Value is a value as a member of a request. It has no type if it is not given.
+// Value is a value as a member of a request. It has no type if the request does not have it.
 type Value struct{ attribute.Value }
 
 // UnmarshalJSON reads {"TYPE":value} under the rules of Item.UnmarshalJSON.
@@ -61,7 +61,7 @@ func (v *Value) UnmarshalJSON(data []byte) (err error) {
 }
 
 // Values are the named values of a request, such as its ExpressionAttributeValues. It is nil if the
-// request has none.
+// request has no such values.
 type Values map[string]attribute.Value
 
 // UnmarshalJSON reads values under the rules of Item.UnmarshalJSON.
@@ -109,7 +109,7 @@ func ParseValue(wire []byte) (attribute.Value, error) {
 	return v, refusal(err)
 }
 
-// decoder uses the last of two members with one name, as in any JSON object.
+// decoder uses the last of two members with the same name, as in any JSON object.
 var decoder = attribute.Decoder{LastNameCounts: true}
 
 // Messages are DynamoDB's own words.

@@ -28,12 +28,12 @@ func invalidNumber(err error) error {
 	return invalid(msgNotNumeric)
 }
 
-// NumberSortKey encodes a canonical number so that the order of the bytes is the
-// order of the values, and equal values have equal bytes.
+// NumberSortKey encodes a canonical number in bytes. The bytes sort like the values, and equal
+// values have equal bytes.
 func NumberSortKey(text string) []byte {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")
-	// The power of ten of the first significant digit.
+	// This is the power of ten of the first significant digit.
 	exponent := len(whole) - 1
 	if whole == "0" {
 		significant := strings.TrimLeft(fraction, "0")
@@ -43,7 +43,7 @@ func NumberSortKey(text string) []byte {
 		exponent = len(significant) - len(fraction) - 1
 		whole, fraction = "", significant
 	}
-	const least = -130 // the least exponent there is
+	const least = -130 // the least exponent of a number
 	key := make([]byte, 0, len(whole)+len(fraction)+4)
 	key = append(key, 0xff, byte((exponent-least)>>8), byte(exponent-least))
 	for _, part := range []string{whole, fraction} {
@@ -51,7 +51,7 @@ func NumberSortKey(text string) []byte {
 			key = append(key, part[i]-'0'+1)
 		}
 	}
-	for len(key) > 3 && key[len(key)-1] == 1 { // trailing zeros
+	for len(key) > 3 && key[len(key)-1] == 1 { // remove trailing zeros
 		key = key[:len(key)-1]
 	}
 	key = append(key, 0)

@@ -6,7 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Size returns the item's size in bytes as DynamoDB counts it against the 400 KB limit:
+// Size returns the item's size in bytes as DynamoDB counts it for the limit of 400 KB. It includes
 // names and values.
 func Size(it attribute.Item) int { return sizeOfMembers(it.Attributes()) }
 
@@ -19,8 +19,8 @@ func sizeOfMembers(members []attribute.Attribute) int {
 }
 
 // ValueSize returns the value's size in bytes ("Item sizes and formats"). Text and binary count by
-// length, numbers by their digits. A list or map takes three bytes, and one for each of its
-// elements.
+// their length, numbers by their digits. A list or map takes three bytes, and one more byte for
+// each of its elements.
 func ValueSize(v attribute.Value) int {
 	size := 0
 	switch v.Kind() {
@@ -46,9 +46,9 @@ func ValueSize(v attribute.Value) int {
 }
 
 // numberSize returns the stored size of a canonical number in bytes. It is one, plus one for every
-// two significant digits before the point and every two after it, plus one for a minus sign. "Item
-// sizes and formats" calls its own rule approximate; this rule was measured at the service, to the
-// byte (github.com/nubo-db/dynamodb-conformance, limits).
+// two significant digits before the point, plus one for every two after it. A minus sign adds one.
+// "Item sizes and formats" calls its own rule approximate. This rule was measured at the service
+// and is exact to the byte (github.com/nubo-db/dynamodb-conformance, limits).
 func numberSize(text string) int {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")
@@ -67,7 +67,7 @@ func numberSize(text string) int {
 }
 
 // CheckDepth rejects an item whose lists and maps nest deeper than 32 levels. An update can build
-// such an item from values that are each within the limit.
+// such an item from values that are each within this limit.
 func CheckDepth(it attribute.Item) error {
 	for _, a := range it.Attributes() {
 		if depth(a.Value) > maxDepth {

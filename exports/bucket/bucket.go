@@ -28,8 +28,8 @@ type Place struct {
 	Folder string // folder of the export, below Root
 }
 
-// Parse parses the address of an export: the directory, s3://bucket/key or gs://bucket/key of its
-// folder, or of the manifest-summary.json in it.
+// Parse parses the address of an export. The address is the export's folder, or the
+// manifest-summary.json in it. Its form is a directory, s3://bucket/key or gs://bucket/key.
 func Parse(address string) (Place, error) {
 	scheme, rest, remote := strings.Cut(address, "://")
 	if !remote {

@@ -37,7 +37,7 @@ func NewCloudStorage(ctx context.Context, p Place, options ...option.ClientOptio
 	return &CloudStore{service.Objects, p.Bucket, p.Root}, nil
 }
 
-// Open opens an object. If the connection breaks, reading resumes at that byte. The error wraps
+// Open opens an object. If the connection breaks, reading resumes at the next byte. The error wraps
 // fs.ErrNotExist if there is no such object, and fs.ErrPermission if access is denied.
 func (s *CloudStore) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	name = s.root + name
@@ -83,7 +83,7 @@ func (s *CloudStore) get(ctx context.Context, object string, call *storage.Objec
 	return nil, fmt.Errorf("gs://%s/%s: %w", s.bucket, object, err)
 }
 
-// asStored requests objects in their stored form. Without the header, an object that was uploaded
+// asStored requests objects in their stored form. Without its header, an object that was uploaded
 // with "Content-Encoding: gzip" arrives decompressed, with another checksum.
 type asStored struct{ http.RoundTripper }
 

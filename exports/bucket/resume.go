@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// again are the pauses before the retries of a request for an object whose connection broke. Each
-// byte that arrives resets them.
+// again are the pauses before a broken request for an object is retried. Each byte that arrives
+// resets the pauses.
 var again = []time.Duration{0, time.Second, 4 * time.Second}
 
-// errReplaced is returned if the rest of an object is not available, because the object was
-// replaced or the server returns only whole objects. The reader must start again from the
+// errReplaced is returned if the rest of an object is not available. Either the object was
+// replaced, or the server returns only whole objects. The reader must start again from the
 // beginning.
 var errReplaced = errors.New("the object was replaced while it was read, or is not given in parts")
 
 // answer is a server's answer to a request for an object.
 type answer struct {
 	body io.ReadCloser
-	size int64 // of the body; negative if unknown
+	size int64 // size of the body; negative if unknown
 }
 
-// object reads an object and resumes at the byte at which its connection broke. Otherwise a file of
-// gigabytes would restart after each break, and might never be read completely.
+// object reads an object. If the connection breaks, it resumes at the next byte. Without that, a
+// file of gigabytes would restart after each break, and might never be read completely.
 type object struct {
 	ctx context.Context
-	// from requests the object from a byte on; at is above 0.
+	// from requests the object from byte at on; at is above 0.
 	from func(ctx context.Context, at int64) (answer, error)
 
 	body   io.ReadCloser
 	at     int64
-	size   int64 // of the object; negative if unknown
-	broken int   // consecutive breaks
+	size   int64 // size of the object; negative if unknown
+	broken int   // number of consecutive breaks
 	pauses []time.Duration
 }
 
@@ -87,7 +87,7 @@ func (o *object) reopen(err error) error {
 
 func (o *object) Close() error { return o.body.Close() }
 
-// rest waits, and reports whether the context is still valid afterwards.
+// rest waits for d, and reports whether the context is still valid afterwards.
 func rest(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
 		return ctx.Err() == nil
@@ -102,8 +102,8 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// rangeFrom returns the Range header for an object from a byte on. The Content-Range of the answer
-// begins with it.
+// rangeFrom returns the Range header for an object from a byte on. The Content-Range of the
+// server's answer begins with this value.
 func rangeFrom(at int64) string { return fmt.Sprintf("bytes=%d-", at) }
 
 // answersRange reports whether a Content-Range begins at a byte. A server that does not support

@@ -21,22 +21,22 @@ type S3Store struct {
 	bucket, root string
 }
 
-// NewS3 returns the store of a place with the scheme S3. The bucket may be in another region than
+// NewS3 returns the store of a place with the scheme S3. The bucket may be in a region other than
 // the client's.
 func NewS3(cfg aws.Config, p Place, options ...func(*s3.Options)) *S3Store {
 	return &S3Store{s3.NewFromConfig(cfg, append([]func(*s3.Options){func(o *s3.Options) {
 		o.HTTPClient = &http.Client{Transport: watchSilence(transportOf(cfg))}
 		o.UsePathStyle = o.BaseEndpoint != nil // only Amazon's servers have a host name for each bucket
 		o.RetryMaxAttempts = 1                 // the caller retries, and attempts would multiply
-		// Manifests have their own checksums, and the client cannot check composite checksums of
+		// Manifests have checksums of their own, and the client cannot check composite checksums of
 		// S3.
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	}}, options...)...), p.Bucket, p.Root}
 }
 
 // transportOf returns the configuration's transport, which has the certificates of AWS_CA_BUNDLE or
-// of a profile's ca_bundle. It leaves out the time limit, which is meant for requests of a few
-// seconds.
+// of a profile's ca_bundle. It leaves out the time limit, because that limit is for requests of a
+// few seconds.
 func transportOf(cfg aws.Config) *http.Transport {
 	if client, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 		return client.GetTransport()
@@ -44,8 +44,8 @@ func transportOf(cfg aws.Config) *http.Transport {
 	return awshttp.NewBuildableClient().GetTransport()
 }
 
-// Open opens an object. If the connection breaks, reading resumes at that byte. The error wraps
-// fs.ErrNotExist if there is no such object. It wraps fs.ErrPermission if access is denied; S3 also
+// Open opens an object. If the connection breaks, reading resumes at the next byte. The error wraps
+// fs.ErrNotExist if there is no such object. It wraps fs.ErrPermission if access is denied. S3 also
 // denies access to a missing object if the caller may not list the bucket.
 func (s *S3Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	in := &s3.GetObjectInput{Bucket: &s.bucket, Key: aws.String(s.root + name)}
@@ -102,7 +102,7 @@ func (s *S3Store) get(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObject
 	return nil, fmt.Errorf("s3://%s/%s: %w", s.bucket, *in.Key, reason)
 }
 
-// elsewhere returns the bucket's region, if the error says that the bucket is in another one.
+// elsewhere returns the bucket's region if the error says that the bucket is in another region.
 func elsewhere(err error) string {
 	var answer *smithyhttp.ResponseError
 	if !errors.As(err, &answer) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// silence is the longest time in which a connection may deliver no data. A file takes minutes to
-// read, so a limit on the whole request would not help.
+// silence is the longest time for which a connection may deliver no data. A file takes minutes to
+// read, so a time limit for the whole request would not help.
 const silence = time.Minute
 
 // watchSilence makes connections of a transport fail if they deliver no data for this time.

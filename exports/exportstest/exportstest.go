@@ -65,8 +65,8 @@ func (o *Objects) Full(t Table, id string, at time.Time, files ...[]attribute.It
 	return o.write(t, id, id+"/data/", lines, map[string]any{"version": "2020-06-30", "exportTime": at.UTC().Format(time.RFC3339Nano)})
 }
 
-// Change holds an item's image before a window, its image at the end, and the time of its last
-// write in the window.
+// Change holds an item's image before a window, its image at the end of the window, and the time of
+// its last write in the window.
 type Change struct {
 	Keys, Old, New attribute.Item
 	Written        time.Time
@@ -92,8 +92,8 @@ func (o *Objects) Window(t Table, id string, from, to time.Time, view string, fi
 		"exportFromTime": from.UTC().Format(time.RFC3339Nano), "exportToTime": to.UTC().Format(time.RFC3339Nano)})
 }
 
-// write writes files and manifests. Summary has the members of the summary that depend on the kind
-// of export.
+// write writes files and manifests. Summary has the members of the summary that differ between the
+// kinds of exports.
 func (o *Objects) write(t Table, id, data string, files [][]string, summary map[string]any) error {
 	items, list := 0, []byte(nil)
 	for i, file := range files {
