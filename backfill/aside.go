@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxAside bounds the rows that wait for a second check. While the stream lags, each row that
-	// an application writes waits like that.
+	// maxAside bounds the rows that wait for a second check. While the stream lags, every row that
+	// an application writes must wait.
 	maxAside = 10_000
 	// asideEvery is how often a sweep checks how far the stream is applied.
 	asideEvery = time.Second
@@ -79,7 +79,7 @@ func (s *Sweep) lookAgain(ctx context.Context, a *aside, all bool, sums *sink.Sw
 
 // second reads rows again. It settles the suspects among the rows that still have no version. Such
 // rows are no reason for another pass. While an application keeps writing, every pass would find
-// new ones.
+// new rows.
 func (s *Sweep) second(ctx context.Context, rows []asideRow, sums *sink.SweepCounts) error {
 	for len(rows) > 0 {
 		n := min(len(rows), sweepItems)

@@ -17,7 +17,7 @@ type WriteAPI interface {
 }
 
 // CanaryWriter writes and removes the canaries of a cutover. Canaries are the only items that
-// replicator ever writes to a source. Its calls behave like the calls of Tables.
+// replicator ever writes to a source. The calls of a CanaryWriter behave like the calls of Tables.
 type CanaryWriter struct{ api WriteAPI }
 
 // NewCanaryWriter writes through a client that was built with ClientOptions.

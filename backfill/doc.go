@@ -4,7 +4,7 @@
 // page. Every page is written under the guard, and the part's progress is saved, so any worker can
 // resume it after a stop or a crash. The source may change during the load, and the load needs no
 // order relative to the stream. Loaded images have the lowest versions of their generation. So any
-// change of the stream outranks them, in whichever order the two are written. If an item is removed
+// change of the stream outranks them, regardless of which is written first. If an item is removed
 // after it was read, the tombstone in its row rejects the loaded image.
 //
 // Comments cite these invariants by number:
@@ -14,7 +14,8 @@
 //   - B2 Every item that exists from before the load until its end is written at least once. This
 //     holds even if the load stops and resumes many times. Repeated writes are harmless under the
 //     guard.
-//   - B3 An image never claims to be younger than it is: its time is not later than the request for //     its page.
+//   - B3 An image never claims to be younger than it is. Its time is not later than the request for
+//     its page.
 //   - B4 Reads are strongly consistent. An eventually consistent read may show an item in a state
 //     that the stream no longer corrects. Nothing would then ever correct the row.
 //

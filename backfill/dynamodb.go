@@ -110,8 +110,8 @@ type ExpiryAPI interface {
 }
 
 // Expiry reads the name of the attribute by which the items of a table expire. Only a command that
-// writes a configuration needs this name. A migration does not. Its calls behave like the calls of
-// Tables.
+// writes a configuration needs this name. A migration does not. The calls of an Expiry behave like
+// the calls of Tables.
 type Expiry struct{ api ExpiryAPI }
 
 // NewExpiry returns an Expiry that reads through a client built with ClientOptions.
@@ -379,8 +379,8 @@ func malformed(op string, err error) error {
 	return &cdc.Error{Op: op, Reason: cdc.Malformed, Err: err}
 }
 
-// failure turns the error of a failed request into a *cdc.Error. Keyed says that the request
-// contained an item's key. A ValidationException may quote such a key.
+// failure turns the error of a failed request into a *cdc.Error. The argument keyed says that the
+// request contained an item's key. A ValidationException may quote such a key.
 func failure(ctx context.Context, op string, err error, keyed bool) error {
 	fail := func(reason cdc.Reason, err error) error { return &cdc.Error{Op: op, Reason: reason, Err: err} }
 	if ctx.Err() != nil {
@@ -444,9 +444,9 @@ func ClientOptions(o *dynamodb.Options) {
 }
 
 // Strictly sets the options that every call needs, regardless of how its client was built. A call
-// makes one attempt, because the pipeline retries calls, and attempts of both would multiply. A
-// call uses no compression, because decompression costs more CPU time than it saves network time. A
-// value of an unknown type is an error.
+// makes one attempt, because the pipeline retries calls. Further attempts of the client would
+// multiply these retries. A call uses no compression, because decompression costs more CPU time
+// than it saves network time. A value of an unknown type is an error.
 func Strictly(o *dynamodb.Options) {
 	if _, ok := o.Protocol.(strictProtocol); ok {
 		return

@@ -21,8 +21,8 @@ type ExportAPI interface {
 	DescribeExport(context.Context, *dynamodb.DescribeExportInput, ...func(*dynamodb.Options)) (*dynamodb.DescribeExportOutput, error)
 }
 
-// Exporter requests exports of tables from DynamoDB to S3, and reads their progress. Its calls
-// behave like the calls of Tables.
+// Exporter requests exports of tables from DynamoDB to S3, and reads their progress. The calls of
+// an Exporter behave like the calls of Tables.
 type Exporter struct{ api ExportAPI }
 
 // NewExporter returns an Exporter that uses a client built with ClientOptions.
@@ -74,13 +74,13 @@ type ExportReport struct {
 	JSON bool
 }
 
-// ExportRefusal is a rejection that would also meet a retry of the same order.
+// ExportRefusal is the rejection of an order. A retry of the same order would be rejected again.
 type ExportRefusal struct{ Code, Message string }
 
 func (e *ExportRefusal) Error() string { return e.Code + ": " + e.Message }
 
-// OfTime reports whether the export's time was rejected. It is before the earliest or after the
-// latest restorable time. The latest restorable time lags behind the present.
+// OfTime reports whether the export's time was rejected. Such a time is before the earliest or
+// after the latest restorable time. The latest restorable time lags behind the present.
 func (e *ExportRefusal) OfTime() bool { return e.Code == "InvalidExportTimeException" }
 
 // Unknown reports whether the service has no such export.

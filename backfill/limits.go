@@ -92,8 +92,8 @@ func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forR
 	return forRows, forUnits, nil
 }
 
-// stretch is the longest wait before limits are checked for a raise. A limit far below one row per
-// second may require a wait of hours.
+// stretch is the longest time for which a part waits before it reads its limits again. An operator
+// may have raised them. A limit far below one row per second may require a wait of hours.
 const stretch = 30 * time.Second
 
 // wait waits for delay, or until a limit was raised. After a raise, a part that has paid continues

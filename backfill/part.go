@@ -32,8 +32,8 @@ type PartSource interface {
 // Page is one page of a part. A page may be empty although it is not the last.
 type Page struct {
 	Items []attribute.Item
-	// Changes replaces Items in a page of an incremental export. It has one change per item. The
-	// sequence number of each change is that of a load's version at the end of the window.
+	// Changes replaces Items in a page of an incremental export. It has one change per item. Each
+	// change must have the sequence number of a load's version at the end of the window.
 	Changes []cdc.Change
 	// Next is the position after which the following page begins, in the source's own form. It is
 	// nil if this page ends the part.
@@ -70,7 +70,7 @@ type Part struct {
 
 // PartEvents are callbacks that report a part's progress. Any callback may be nil.
 type PartEvents struct {
-	// Copied is called when items more items are durable.
+	// Copied is called with a number of items after these items have become durable.
 	Copied func(items int)
 	// Read is called with the items and the cost of a page in read capacity units.
 	Read func(items int, consumed float64)
@@ -94,7 +94,7 @@ func (e PartEvents) orSilent() PartEvents {
 // Run loads the part from its progress to its end. The returned progress is always correct, even
 // with an error: everything before its position is durable. Without an error, it is the end of the
 // part, and the caller must commit it. If drain ends, Run stops between two pages, saves the
-// progress and returns ErrDrained. Ctx ends with the right to work on the part.
+// progress and returns ErrDrained. Ctx ends when the right to work on the part ends.
 func (p *Part) Run(drain, ctx context.Context, from checkpoint.PartProgress) (checkpoint.PartProgress, error) {
 	r := &running{Part: p, events: p.Events.orSilent(), at: from, savedAt: task.Mono(ctx), savedBytes: from.Bytes}
 	r.meter.Add(r.savedAt, from.Items)
@@ -172,8 +172,8 @@ func (r *running) durable(ctx context.Context, page Page) {
 	r.events.Copied(page.size())
 }
 
-// page reads the page at the part's position. ReadAt is the latest time that the page's images may
-// claim (B3).
+// page reads the page at the part's position. ReadAt is not later than the read of the page, so the
+// page's images may have this time (B3).
 func (r *running) page(ctx context.Context) (page Page, readAt time.Time, err error) {
 	limit := r.Limits.pageItems(r.at)
 	err = r.retry(ctx, func(ctx context.Context) (err error) {
@@ -205,9 +205,9 @@ func (r *running) retry(ctx context.Context, op func(ctx context.Context) error)
 
 // imageTime returns a time that is certainly not later than the read of a page. Sent is when the
 // request was sent, on this worker's clock. Took is how long the request took. Answered is the
-// service's time of the answer; zero if the answer had no time. imageTime uses the earlier of the
-// two clocks, because the worker's clock may be ahead. An image with a time later than its read
-// could outrank a later load.
+// service's time of the answer; zero if the answer had no time. The earlier of the two times
+// counts, because the worker's clock may be ahead. An image with a time later than its read could
+// outrank a later load.
 func imageTime(sent, answered time.Time, took time.Duration) time.Time {
 	if answered.IsZero() {
 		return sent

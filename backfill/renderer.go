@@ -50,7 +50,8 @@ func NewRenderer(out io.Writer, width func() int) *Renderer {
 // lines. It is for programs that read the reports.
 func NewRecorder(record func(Report)) *Renderer { return &Renderer{out: io.Discard, record: record} }
 
-// Show updates the output. Callers should call it about once a second. Now is a monotonic time.
+// Show updates the output. Callers should call it about once a second. The argument now is a
+// monotonic time.
 func (r *Renderer) Show(now time.Duration, reports []Report) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

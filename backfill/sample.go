@@ -15,7 +15,7 @@ const maxSampleSegments = 100
 // Sample reads up to n items, spread over the table. It reads a few items from the beginning of
 // each of up to 100 segments. Segments divide the space of the partition keys' hashes. So the
 // sample is even over partitions, not over items. The items of a segment may share a partition. The
-// second result is what the reads consumed, in read units of 4 KB. Errors are those of Scan.
+// second result is what the reads consumed, in read units of 4 KB. Errors are the errors of Scan.
 func (t *Tables) Sample(ctx context.Context, table string, n int) ([]attribute.Item, float64, error) {
 	if n <= 0 {
 		return nil, 0, nil

@@ -84,7 +84,7 @@ func decodeItems(s *attribute.Scanner, length int) ([]attribute.Item, bool) {
 		if !ok || !item.Exists() {
 			return false
 		}
-		if len(items) == 1 { // the others are about as long as the first
+		if len(items) == 1 { // the other items are about as long as the first
 			rest := (length - begin) / ((s.Offset() - begin) / 2)
 			items = append(make([]attribute.Item, 0, rest+rest/8+2), items...)
 		}

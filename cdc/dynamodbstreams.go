@@ -264,10 +264,10 @@ const callTime = 30 * time.Second
 const idleConnections = 512
 
 // ClientOptions sets the options that every call needs. A call makes one attempt, because the
-// pipeline retries calls, and attempts of both would multiply. A call uses no compression, because
-// decompression costs twice as much CPU as reading the text. Answers are decoded strictly, and
-// requests are sent whole, on kept connections. A second application of the options has no further
-// effect.
+// pipeline retries calls. Further attempts of the client would multiply these retries. A call uses
+// no compression, because decompression costs twice as much CPU as reading the text. Answers are
+// decoded strictly, and requests are sent whole, on kept connections. A second application of the
+// options has no further effect.
 func ClientOptions(o *dynamodbstreams.Options) {
 	if _, done := o.Protocol.(strictProtocol); done {
 		return

@@ -29,8 +29,8 @@ type OrphanReason uint8
 
 // The reasons.
 const (
-	// UnknownParent means that the parent was never listed. Its changes were never read. Such a
-	// shard gets a hop above all others.
+	// UnknownParent means that the parent was never listed. The changes of that parent were never
+	// read. Such a shard gets a hop above all others.
 	UnknownParent OrphanReason = iota + 1
 	// NoRoom means that the shard was listed too late: its ancestors and descendants were already
 	// ranked, with no free hop between them. Such a shard gets a hop below its descendants. Its
@@ -58,10 +58,10 @@ type Orphan struct {
 
 // RankShards ranks the listed shards that are not known yet. Known shards keep their hops. The
 // result does not depend on the order of its arguments, and it lists parents before their children.
-// First must be set for the first complete listing of a generation. Only in that listing is a shard
-// whose parent is not listed a root, because the load covers changes that were trimmed before
-// replication began. In later listings, a parent that is not listed held changes that were never
-// read.
+// The argument first must be set for the first complete listing of a generation. Only in that
+// listing is a shard whose parent is not listed a root, because the load covers changes that were
+// trimmed before replication began. In later listings, a parent that is not listed held changes
+// that were never read.
 //
 // While no orphan was reported, every known shard has a higher hop than its known ancestors. An
 // orphan that can be read is in both results, placed and orphans. As a placed shard, it is read in

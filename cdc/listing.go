@@ -16,8 +16,8 @@ const (
 )
 
 // DescribeStream may be called 10 times a second. A short listing is requested without pauses. A
-// longer listing uses half of that rate after that, and leaves the rest to other callers. Without
-// pauses it would be throttled repeatedly. Source:
+// longer listing continues with half of that rate, and leaves the rest of the rate to other
+// callers. Without pauses it would be throttled repeatedly. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_DescribeStream.html
 const (
 	hastyPages  = 5

@@ -43,7 +43,7 @@ func (p *decodedPage) decode(r *smithyhttp.Response) (done bool) {
 }
 
 // culprit returns the sequence number of the first record that cannot be decoded here. It is used
-// for an answer that the client cannot decode either. It returns false if the fault is not in a
+// only for an answer that the client cannot decode. It returns false if the fault is not in a
 // record, or if the record has no number.
 func (p *decodedPage) culprit() (sequence string, found bool) {
 	s := attribute.NewScanner(p.text)
@@ -124,8 +124,8 @@ func (f failing) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// once reports whether a name occurs for the first time. Seen has a bit for each name that
-// occurred.
+// once reports whether a name occurs for the first time. The bits of seen stand for the names that
+// have occurred.
 func once(seen *uint, bit uint) bool {
 	is := *seen&(1<<bit) == 0
 	*seen |= 1 << bit
@@ -170,7 +170,7 @@ func decodeRecords(s *attribute.Scanner, length int) (changes []Change, ok bool)
 		if !decodeRecord(s, &c) {
 			return false
 		}
-		if len(changes) == 1 { // the others are about as long as the first
+		if len(changes) == 1 { // the other changes are about as long as the first
 			rest := (length - begin) / ((s.Offset() - begin) / 2)
 			changes = append(make([]Change, 0, min(rest+rest/8+2, pageLimit)), changes...)
 		}

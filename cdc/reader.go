@@ -19,10 +19,10 @@ type Reader struct {
 	Source Source
 	Shard  string
 	// Covered is an event time up to which every change of the shard's lineage is applied, or was
-	// declared lost. For a child shard, it is the time that its ancestors cover. Covered must not
-	// advance only because the shard, still at the horizon, is still listed. Zero means that
-	// nothing is covered, as for a root in the first listing. Then Covered begins with the time of
-	// the first page.
+	// declared lost. For a child shard, it is the time that its ancestors cover. While the reader
+	// is at the horizon, a listing that still shows the shard is no reason to advance Covered. Zero
+	// means that nothing is covered, as for a root in the first listing. Then Covered begins with
+	// the time of the first page.
 	Covered time.Time
 	// AppliedTo is the service's time up to which every change of the shard itself is applied. Read
 	// advances it with the EmptyRun-th consecutive empty page and with each empty page after that.
@@ -155,7 +155,7 @@ func (r *Reader) claim(page Page, empty bool) {
 }
 
 // horizon returns an error if changes between the covered time and the oldest kept change may be
-// trimmed. Now is the time of the first page (H75).
+// trimmed. The argument now is the time of the first page (H75).
 func (r *Reader) horizon(now time.Time, applied Position) error {
 	covered, what, lost := r.Covered, "the shard's ancestors are applied", "first changes of the shard"
 	switch {

@@ -73,7 +73,7 @@ func reasonOfKey(code string) Reason {
 
 // reasonOfStatus returns the reason for an answer without a known error code. Other rejections are
 // Malformed, for example a ValidationException or an answer of an endpoint that is not DynamoDB.
-// One side does not understand the other.
+// Then the client and the service do not understand each other.
 func reasonOfStatus(status int) Reason {
 	switch {
 	case status == 401 || status == 403 || status == 407:

@@ -21,10 +21,10 @@ var ErrSequenceNumber = errors.New("not a sequence number")
 // from different shards is not documented, so nothing relies on it. The zero value comes before
 // every number.
 //
-// It keeps the service's text, because the service expects the same text back. Some implementations
-// pad numbers with zeros to 21 digits, the minimum of GetShardIterator. Other implementations
-// neither pad their numbers nor accept padded numbers. Use Compare to check whether two numbers are
-// equal, because == also compares the padding. Source:
+// A SequenceNumber keeps the service's text, because the service expects the same text back. Some
+// implementations pad numbers with zeros to 21 digits, the minimum of GetShardIterator. Other
+// implementations neither pad their numbers nor accept padded numbers. Use Compare to check whether
+// two numbers are equal, because == also compares the padding. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_streams_GetShardIterator.html
 type SequenceNumber struct{ text string } // "" is none
 

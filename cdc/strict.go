@@ -16,7 +16,7 @@ import (
 //     or a value of unknown type, leaves this variable unchanged. So the attribute gets the
 //     previous attribute's value.
 //   - The client mistakes an error in the middle of a list or map for the end of the list or map.
-//     Then it misreads the rest or panics.
+//     Then it misreads the rest of the answer or panics.
 //
 // strictProtocol also hides the decoder's own error texts, because they quote the answer.
 type strictProtocol struct{ smithyhttp.ClientProtocol }

@@ -19,10 +19,9 @@ type Announced struct {
 
 // Announce must be called before a page of changes is published. It writes the row only while the
 // shard has no position and the page is not announced yet: usually once per shard. It returns the
-// number that precedes the page's first number. If the first changes that a former lease announced
-// are trimmed now, this number is the last one that the former lease announced. Otherwise it is
-// p.Applied. The numbers of trimmed changes are never reused. The reader detects the missing
-// changes (cdc.Reader).
+// number that precedes the page's first number. If the first announced changes of a former lease
+// are trimmed now, this number is the last announced one. Otherwise it is p.Applied. The numbers of
+// trimmed changes are never reused. The reader detects the missing changes (cdc.Reader).
 func (l *Lease) Announce(ctx context.Context, p Progress, first cdc.SequenceNumber, changes int) (uint64, error) {
 	s := l.Shard()
 	if applied, known := s.announce(p, first, uint64(changes)); known {
@@ -54,8 +53,8 @@ func (s *Shard) announce(p Progress, first cdc.SequenceNumber, changes uint64) (
 	case s.Announced.First.IsZero():
 		s.Announced = Announced{first, through}
 	case through > s.Announced.Through:
-		// If changes settle later, several pages are published before a commit. Announcing twice
-		// the count keeps these writes rare.
+		// If changes must settle first, several pages are published before a commit. Announcing
+		// twice the count keeps these writes rare.
 		s.Announced.Through = through + through - s.NumberedFrom
 	}
 	return applied, s.Announced == was

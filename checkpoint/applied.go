@@ -13,11 +13,11 @@ import (
 
 // This file records which messages of a topic are applied.
 //
-// An applier records the numbers of the messages whose writes are durable in its own row, and
-// acknowledges a message only after that. The table's coordinator merges these rows into one row
-// per shard, and appliers then drop the merged numbers from their rows. So an acknowledged message
-// is never forgotten, even if the process that applied it ends. The unbroken prefix of a shard's
-// merged row is known to be applied.
+// An applier has its own row. It records there which messages are durably written, and acknowledges
+// a message only after that. The table's coordinator merges these rows into one row per shard, and
+// appliers then drop the merged numbers from their rows. So an acknowledged message is never
+// forgotten, even if the process that applied it ends. The unbroken prefix of a shard's merged row
+// is known to be applied.
 
 // Track is a sequence of numbered messages.
 type Track struct {
@@ -56,7 +56,7 @@ type mergedRow struct {
 const MaxApplied = 1 << 20
 
 // ErrAppliedFull is returned for a row above MaxApplied. The applier must pull no more messages
-// until older ones are applied.
+// until older messages are applied.
 var ErrAppliedFull = errors.New("too many messages are applied after unapplied ones")
 
 func (l *Ledger) appliedPrefix(source string) string { return l.name + "/applied/" + source + "/" }
@@ -249,8 +249,8 @@ func (s *Shard) Waiting(merged []Applied) (messages uint64, since time.Time) {
 
 // Unapplied returns the shards of the table's current stream and generation that have published
 // messages not known to be applied. Messages of older generations do not count, because the load
-// covers them. Changes that were read in another mode do not count either, because their reader
-// wrote them to the target.
+// covers them. Changes that were read in another mode do not count either. Their reader itself
+// wrote these changes to the target.
 func Unapplied(table TableState, shards []Shard, merged []Applied) []Shard {
 	var out []Shard
 	for _, s := range shards {

@@ -2,12 +2,12 @@ package checkpoint
 
 // Busiest returns the worker from which worker me should take over a shard, so that each worker
 // holds about shards ÷ workers. Of the workers listed in from, Busiest returns the one that holds
-// most shards, if it holds at least two more than me. Otherwise it returns "". Held counts shards
-// by worker.
+// most shards, if it holds at least two more than me. Otherwise it returns "". The map held counts
+// shards by worker.
 //
 // A difference of one shard is left alone. So each takeover brings the numbers closer, and two
-// workers never take the same shard from each other repeatedly. A worker without shards may be
-// missing in held: it takes shards by itself.
+// workers never take the same shard from each other repeatedly. A worker without shards need not be
+// in held, because it takes shards by itself.
 func Busiest(held map[string]int, me string, from []string) string {
 	busiest := ""
 	for _, worker := range from {

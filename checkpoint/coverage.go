@@ -71,13 +71,13 @@ func (l *Ledger) NoteEnabling(ctx context.Context, source, label string, enablin
 // Admissible returns nil if images read at or after start may be applied in the table's generation.
 // That is so if the generation applies every change committed after start. All shards must have
 // adopted the generation, and every gap must be declared. Each root must have been read from the
-// horizon while the stream still kept all changes since start. It is checked before a load, and
-// again when the load ends.
+// horizon while the stream still kept all changes since start. The caller must check this before a
+// load, and again when the load ends.
 //
-// Late bounds how long after a change the application may still write that change to the target. It
-// is 0 if the application does not write the target. An image is written only once. So it must be
-// read after the application has written all changes that this generation does not apply. From its
-// adoption on, the generation applies and settles every change.
+// The argument late bounds how long after a change the application may still write that change to
+// the target. It is 0 if the application does not write the target. An image is written only once.
+// So it must be read after the application has written all changes that this generation does not
+// apply. From its adoption on, the generation applies and settles every change.
 func Admissible(table TableState, shards []Shard, start time.Time, late time.Duration) error {
 	if table.Adopted != table.Generation {
 		return &NotAdmissible{"not every shard has adopted the generation yet", true}

@@ -53,10 +53,11 @@ func (a Activity) Since(before Activity) []string {
 	return slices.Compact(writers)
 }
 
-// Move changes the cluster to which the migration is assigned. From must be the present cluster,
-// and to is the new one. If the present cluster already is to, Move does nothing. If the present
-// cluster is neither of the two, Move fails with ErrClusterChanged. An empty from means that no
-// cluster is known yet. Move is the last step of a failover: workers then write again (H46).
+// Move changes the cluster to which the migration is assigned. The argument from must name the
+// present cluster, and to names the new one. If to is already the present cluster, Move does
+// nothing. If the present cluster is neither from nor to, Move fails with ErrClusterChanged. An
+// empty from means that no cluster is known yet. Move is the last step of a failover: workers then
+// write again (H46).
 func (l *Ledger) Move(ctx context.Context, from, to string) error {
 	for range tries {
 		p, counter, err := l.readPipeline(ctx)

@@ -10,11 +10,11 @@ import (
 
 // Mapping is the part of a worker's mapping that the ledger keeps.
 type Mapping struct {
-	// Hash identifies it.
+	// Hash identifies the mapping.
 	Hash string
 	// Text is the source text from which the mapping can be rebuilt; "" if there is none.
 	Text string
-	// Tables are its target tables, the main one first.
+	// Tables are the mapping's target tables, the main one first.
 	Tables []string
 	// Strange reports rows of unknown origin in a target table that no earlier mapping wrote.
 	Strange bool
@@ -59,8 +59,8 @@ func (s *TableState) know(m Mapping) {
 	s.Mapping, s.Targets = m.Text, m.Tables
 }
 
-// replace makes m the table's mapping. It keeps the previous mapping as a former one, unless the
-// two are the same.
+// replace makes m the table's mapping. It keeps the previous mapping as a former mapping, unless m
+// is the same mapping.
 func (s *TableState) replace(m Mapping, at time.Time) error {
 	if s.MappingHash == m.Hash {
 		return nil
@@ -153,7 +153,7 @@ func (s *TableState) eachFormer(hashes []string, f func(*Former)) {
 	}
 }
 
-// forget removes the former mappings once none of their rows is left.
+// forget removes the former mappings once no row of these mappings is left.
 func (s *TableState) forget() {
 	if len(s.Former) == 0 {
 		return

@@ -100,7 +100,7 @@ func (s TableState) HadGeneration(generation uint32) bool {
 }
 
 // inherited returns the first generation that began after the last loss of a ledger; 0 if no ledger
-// was lost. Rows of lower generations were written under lost ledgers or under this one.
+// was lost. Rows of lower generations were written under lost ledgers or under this ledger.
 func (s TableState) inherited() uint32 {
 	above := s.Inherited
 	for i, lost := range s.Gaps {
@@ -345,7 +345,7 @@ const gapsAwaited = time.Minute
 
 // appliedTo returns an event time up to which every change of the shard is applied. It is the time
 // of the shard's last change or, without one, the time that the shard or its ancestors cover. Slack
-// is subtracted from either time. A root without changes covers only changes that the stream had
+// is subtracted from this time. A root without changes covers only changes that the stream had
 // already dropped when the root was first read.
 func appliedTo(s *Shard, rows map[string]*Shard, open map[string]time.Time, owed time.Time) time.Time {
 	for range len(rows) + 1 { // a lineage has no cycles; damaged rows might

@@ -7,8 +7,8 @@ import (
 )
 
 // Halt is a cutover's request to all processes that write rows of a table. A process reads the
-// request each time it proves its right to write. So no process can prove that right after the
-// fence is raised.
+// request each time it proves its right to write. So once the fence is raised, no process can prove
+// that right any more.
 type Halt struct {
 	// Attempt is the attempt that last halted the table. On reports whether the table is still
 	// halted.
@@ -33,8 +33,8 @@ func (s *TableState) Halted() bool { return s.Halt.On || s.Halt.Switched || s.Ha
 // FreezeNear reports whether an attempt is about to freeze the application, or has frozen it.
 func (s *TableState) FreezeNear() bool { return s.Halt.Near > s.Halt.Over }
 
-// Approach records which attempt is about to freeze the application; 0: none is. It fails if that
-// attempt was cancelled.
+// Approach records which attempt is about to freeze the application; 0 means that none is. It fails
+// if that attempt was cancelled.
 func (s *TableState) Approach(attempt uint32) error {
 	if attempt > 0 && attempt <= s.Halt.Over {
 		return &CutoverError{"begin the freeze of", "the attempt was cancelled", "see replicator cutover check"}

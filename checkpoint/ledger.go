@@ -42,7 +42,7 @@ type Options struct {
 	About About
 	// Lease is how long a lease lasts without renewal; the default is 15 s.
 	Lease time.Duration
-	// ReadOnly fails with ErrNoLedger instead of creating the ledger.
+	// With ReadOnly, Open fails with ErrNoLedger instead of creating the ledger.
 	ReadOnly bool
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Limits bound the loads of a table. An operator's limits are in the table's record and override
-// the configured ones. A nil limit overrides nothing.
+// the configured limits. A nil limit overrides nothing.
 type Limits struct {
 	// RowsPerSecond is how many items one process copies per second; 0 is no limit.
 	RowsPerSecond *float64 `json:"rows_per_second,omitempty"`

@@ -7,8 +7,8 @@ import (
 )
 
 // openShards records, for each shard of a stream, when a listing last showed the shard as open. It
-// has its own row, which only the coordinator writes. Writing it into the shards' rows would end
-// their owners' leases, because every write of a row raises its counter.
+// has its own row, which only the coordinator writes. Writing these times into the shards' rows
+// would end their owners' leases, because every write of a row raises its counter.
 type openShards struct {
 	header
 	Label string               `json:"label"`

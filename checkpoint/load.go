@@ -18,9 +18,9 @@ const MaxTries = 3
 const (
 	PausedByOperator  = "operator"
 	PausedForHeadroom = "headroom" // the stream's headroom is below the bound for loads
-	// PausedForStranger begins the reason of a pause while another migration writes the target.
-	// Such a pause stops a sweep or a first load. The rest of the reason names the other migration
-	// (Stranger).
+	// PausedForStranger is the beginning of a pause's reason while another migration writes the
+	// target. Such a pause stops a sweep or a first load. The rest of the reason names the other
+	// migration (Stranger).
 	PausedForStranger = "shared target: "
 )
 
@@ -43,7 +43,7 @@ type Load struct {
 	Windows []Export `json:"windows,omitempty"`
 	// Request is the export that must be requested before the load is sealed.
 	Request ExportRequest `json:"request,omitzero"`
-	// TableID is the id of the source table when the load began; a recreated table has another one.
+	// TableID is the id of the source table when the load began. A recreated table has another id.
 	TableID string    `json:"table_id,omitempty"`
 	AskedAt time.Time `json:"asked_at,omitzero"`
 	// StartedAt is when the load was planned, on the service's clock. Every item is scanned after
@@ -61,8 +61,8 @@ type Load struct {
 	// hours old.
 	Estimate      int64 `json:"estimate,omitempty"`
 	EstimateBytes int64 `json:"estimate_bytes,omitempty"`
-	// Paused is why no part is leased; "" if the load runs. A pause also applies to the next load,
-	// because only the actor that began the pause may end it.
+	// Paused says why no part is leased; "" if the load runs. A pause also applies to the next
+	// load, because only the actor that began the pause may end it.
 	Paused string `json:"paused,omitempty"`
 	Sweep  Sweep  `json:"sweep,omitzero"`
 }
@@ -146,15 +146,16 @@ func (s *TableState) redo() string { return "replicator backfill redo --table " 
 // The steps below change a table's record. A step that was made already changes nothing, because a
 // write with an unknown outcome is repeated on a fresh record.
 
-// AskLoad requests a load of the current generation. Approved allows its sweep in advance.
+// AskLoad requests a load of the current generation. With approved, the sweep of the load is
+// allowed in advance.
 func (s *TableState) AskLoad(at time.Time, approved bool) error {
 	const step = "request a load"
 	switch s.Stage() {
 	case StageCopying, StageSweeping:
 		return s.refuse(step, "a load is running", "wait for its end, or begin again: "+s.redo())
 	case StageOver:
-		// The images of a second load would have versions as old as those of the first. Rows of
-		// items that changed unseen would refuse such images (H71).
+		// The images of a second load would have versions as old as those of the first load. Rows
+		// of items that changed unseen would refuse such images (H71).
 		return s.refuse(step, "this generation has already had its load", "begin another generation: "+s.redo())
 	}
 	if s.Generation == 0 {
@@ -226,8 +227,8 @@ func (s *TableState) PauseLoad(why string) error {
 	return nil
 }
 
-// ResumeLoad ends a pause. An operator may end any pause except one for another migration; other
-// callers end only their own.
+// ResumeLoad ends a pause. An operator may end any pause except a pause for another migration.
+// Other callers may end only their own pauses.
 func (s *TableState) ResumeLoad(why string) error {
 	if stage := s.Stage(); s.Load.Paused == "" && (stage == StageNone || stage == StageOver) {
 		return s.refuse("resume the load", "no load is running", "start one: replicator backfill start --table "+s.Source)
@@ -327,7 +328,7 @@ func (s *TableState) BeginInto(holdsRows, adopt bool) error {
 	return nil
 }
 
-// AskLoad requests a load of a table. Approved allows its sweep in advance.
+// AskLoad requests a load of a table. With approved, the sweep of the load is allowed in advance.
 func (l *Ledger) AskLoad(ctx context.Context, source string, approved bool) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AskLoad(at, approved) })
@@ -348,8 +349,8 @@ func (l *Ledger) ResumeLoad(ctx context.Context, source, why string) (TableState
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.ResumeLoad(why) })
 }
 
-// CompleteCopy records that every part of the load is durable. Table is the record that the caller
-// had when it read the parts.
+// CompleteCopy records that every part of the load is durable. The argument table is the record
+// that the caller had when it read the parts.
 func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {

@@ -34,8 +34,8 @@ func (m Mode) String() string {
 // a process would move checkpoints past changes that were never published.
 var ErrMode = errors.New("the ledger records another mode for the table")
 
-// Admits returns ErrMode if a process with the given mode may not work on the table. Accept allows
-// it to change the mode.
+// Admits returns ErrMode if a process with the given mode may not work on the table. With accept,
+// the process may change the mode.
 func (s TableState) Admits(mode Mode, accept bool) error {
 	if s.Generation == 0 || s.Apply == mode || accept {
 		return nil

@@ -133,8 +133,8 @@ func (s TableState) pauses(phase Phase) string {
 	return s.Load.Paused
 }
 
-// PartsOf reads the rows of one phase, ordered by index. The phase is that of a part from LoadPart
-// or VerifyPart.
+// PartsOf reads the rows of one phase, ordered by index. The argument must come from LoadPart or
+// VerifyPart. It names the phase.
 func (l *Ledger) PartsOf(ctx context.Context, of Part) ([]Part, error) {
 	source := of.Source
 	if of.Phase.verifies() {
@@ -364,8 +364,8 @@ func (p *Part) advance(to PartProgress) error {
 }
 
 // PartsToTake returns the free parts that worker me should lease now. Then each live worker holds
-// about parts ÷ workers, and worker me holds at most limit. Held counts parts by worker. No worker
-// takes a held part from another: parts are short, and a late worker finds other free parts.
+// about parts ÷ workers, and worker me holds at most limit. The map held counts parts by worker. No
+// worker takes a held part from another: parts are short, and a late worker finds other free parts.
 // Workers begin at different parts, so they seldom want the same one.
 func PartsToTake(free []Part, held map[string]int, me string, workers, limit int) []Part {
 	open, others := len(free), 0

@@ -13,13 +13,13 @@ type Recheck struct {
 	// Verify is the number of the full verify that begins once all open shards are rechecked; 0:
 	// nothing is rechecked.
 	Verify uint32 `json:"verify,omitempty"`
-	// Until is when workers stop to compare rows again, on the service's clock. The cutover may
+	// Until is when workers stop comparing rows again, on the service's clock. The cutover may
 	// extend it.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Number returns the number of the verify, or 0 if no rows are compared again any more. Now is on
-// the service's clock; zero if that clock is unknown.
+// Number returns the number of the verify. It returns 0 if there is no recheck, or if the recheck
+// is over. The argument now is on the service's clock; zero if that clock is unknown.
 func (r Recheck) Number(now time.Time) uint32 {
 	if !r.Until.IsZero() && now.After(r.Until) {
 		return 0
@@ -29,7 +29,8 @@ func (r Recheck) Number(now time.Time) uint32 {
 
 // Rechecked says up to which change the rows of a shard's changes were compared again.
 type Rechecked struct {
-	// Verify is the number of the full verify for which rows are compared again; 0: none are.
+	// Verify is the number of the full verify for which rows are compared again; 0 means that no
+	// rows are.
 	Verify uint32 `json:"verify,omitempty"`
 	// Since is when this comparison began for the shard, on the service's clock. It is zero if the
 	// comparison includes the shard's first change.

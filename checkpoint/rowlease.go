@@ -111,8 +111,8 @@ func (t *rowLease) lose(cause error) {
 	t.end(cause)
 }
 
-// Abandon ends the lease without a write. Other workers must wait until the lease expires. It has
-// no effect after the last write of a lease.
+// Abandon ends the lease without a write. Other workers must wait until the lease expires. Abandon
+// has no effect after the last write of a lease.
 func (t *rowLease) Abandon() { t.lose(ErrLeaseLost) }
 
 // trust returns until when the lease may be trusted, or why it is lost.
@@ -123,7 +123,7 @@ func (t *rowLease) trust() (time.Duration, error) {
 }
 
 // keep renews the lease when a third of its duration has passed since the last write was sent. It
-// ends when ctx ends or the lease is lost. It ends the context of the lease in time, even if
+// ends when ctx ends or the lease is lost. keep ends the context of the lease in time, even if
 // renewals hang or fail.
 func (t *rowLease) keep(ctx context.Context, renew func(ctx context.Context) error) error {
 	third := t.ledger.lease / 3

@@ -23,7 +23,7 @@ func (s TableState) Mismatched() (rows int64, known bool) {
 }
 
 // MostSampled bounds the recorded differing rows. More differing rows are recorded only after some
-// of the recorded ones are repaired.
+// of the recorded rows are repaired.
 const MostSampled = 200
 
 // sampledRecord holds the rows that are known to differ.

@@ -124,7 +124,7 @@ type Shard struct {
 
 // Settling describes the changes between a shard's checkpoint and its last read, while the
 // application also writes the target. They were applied as timestamped writes, and must still be
-// asserted exactly.
+// written a second time, exactly.
 type Settling struct {
 	Changes uint64 `json:"changes,omitempty"`
 	// EventTime, CellTime and CaughtUp mean the same as the shard's fields, but for the changes
@@ -216,8 +216,8 @@ func (s *Shard) Incomplete() bool { return s.Ended() && !s.Complete }
 // known children: no child has a row, and the stream did not end. A shard stays unfollowed for a
 // short time while a listing is late, and longer if the stream cannot be listed. A listing made a
 // day after a shard's end settles the question. Either it has shown the children, or the shards
-// after them have caused a gap. Listed is the time of the last complete listing (Listings); zero if
-// unknown.
+// after them have caused a gap. The argument listed is the time of the last complete listing
+// (Listings); zero if unknown.
 func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 	if table.StreamEnded {
 		return nil
@@ -245,13 +245,14 @@ func (s *Shard) settled(table TableState) bool {
 }
 
 // Covers returns an event time up to which every change of a finished shard's lineage is applied.
-// Its children's changes are later. Covers uses the later of two times, both less Slack: the
-// shard's last event, and open. Open is when a listing last showed the shard open, or zero. Without
-// either time, Covers returns the time that the shard inherited. A page with a next iterator does
-// not prove that the shard is open: a closed shard that is read late returns one on every page but
-// its last. For a gap, Covers returns the time of the gap, because the load that follows covers
-// earlier changes. Owed is the table's Owed. In a table without a load, a root's first read does
-// not cover changes that were trimmed before it.
+// The changes of the shard's children are later. Covers uses two times, each less Slack: the time
+// of the shard's last event, and open. The later time counts. The argument open is when a listing
+// last showed the shard open, or zero. If neither time is known, Covers returns the time that the
+// shard inherited. A page with a next iterator does not prove that the shard is open. A closed
+// shard that is read late returns such an iterator on every page but its last. For a gap, Covers
+// returns the time of the gap, because the load that follows covers earlier changes. The argument
+// owed must be the table's Owed. In a table without a load, a root's first read does not cover
+// changes that were trimmed before it.
 func (s *Shard) Covers(open, owed time.Time) time.Time {
 	if s.State == Gap {
 		return s.DoneAt
@@ -279,9 +280,9 @@ func (s *Shard) Covers(open, owed time.Time) time.Time {
 }
 
 // Overtaken reports whether a shard that is first listed now must not be read. That is so if
-// changes of a descendant may have been applied in a generation before the given one. In the given
-// generation, the shard's older changes would outrank them. Parents maps the id of every shard to
-// the id of its parent.
+// changes of a descendant may have been applied in an earlier generation than the given one. In the
+// given generation, the shard's older changes would outrank them. Parents maps the id of every
+// shard to the id of its parent.
 func Overtaken(id string, rows []Shard, parents map[string]string, generation uint32) bool {
 	return slices.ContainsFunc(rows, func(s Shard) bool {
 		return s.State != Waiting && s.Loss != Late && s.Began < generation && descends(s.Parent, id, parents)

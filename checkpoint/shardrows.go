@@ -150,13 +150,13 @@ const kept = 2 * cdc.Retention
 // without their parent's row they would look like a lost lineage (H16, H76). A parent's row is
 // removed before its children's rows and precedes them in the result, because a parent without
 // known children would wait for them permanently. The times at which the shards ended do not ensure
-// this order, because workers' clocks differ. Listed is the last complete listing, and label its
-// stream.
+// this order, because workers' clocks differ. The argument listed is the last complete listing, and
+// label is the label of its stream.
 func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now time.Time) []Shard {
 	type id struct{ label, shard string }
 	// A trimmed shard is finished only until a worker reopens it.
 	finished := func(s Shard) bool { return s.Finished() && (s.Loss != Trimmed || s.Label != label) }
-	children := map[id][2]int{} // number of children, number of finished ones
+	children := map[id][2]int{} // number of children, and of finished children
 	for _, s := range shards {
 		n := children[id{s.Label, s.Parent}]
 		n[0]++

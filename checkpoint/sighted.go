@@ -12,9 +12,9 @@ type Sighted struct {
 	// Canaries is the set of that attempt's canaries that were read: bit n of the hexadecimal
 	// number is canary n.
 	Canaries string `json:"canaries,omitempty"`
-	// Before is how many changes of the shard were read when the first of those canaries was: all
-	// changes that precede it are among them. It is 0 if there were none, or if an older version read
-	// the canary.
+	// Before is how many changes of the shard were read when the first of those canaries was read.
+	// Every change that precedes the canary is among them. It is 0 if there were no such changes,
+	// or if an older version read the canary.
 	Before uint64 `json:"before,omitempty"`
 	// WrittenAt is the time of the last change that is neither a canary nor a TTL deletion. Written
 	// is a hash of that change's key.
@@ -26,8 +26,8 @@ type Sighted struct {
 }
 
 // Ahead returns s with the times of read, where s covers the applied changes and read covers all
-// changes read so far. The canaries stay those of s, because a canary proves that everything before
-// it is applied. A write by the application counts as soon as it is read.
+// changes read so far. The canaries stay the canaries of s, because a canary proves that everything
+// before it is applied. A write by the application counts as soon as it is read.
 func (s Sighted) Ahead(read Sighted) Sighted {
 	s.WrittenAt, s.Written, s.BehindAt = read.WrittenAt, read.Written, read.BehindAt
 	return s

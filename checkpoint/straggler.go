@@ -31,9 +31,9 @@ func (c *Cutover) Watched(now time.Time) error {
 	return nil
 }
 
-// Watch records that the streams were read up to a time. Keeps is the stream's retention. Changes
-// made after the previous read, but earlier than keeps before at, were trimmed before any process
-// read them.
+// Watch records that the streams were read up to a time. The argument keeps is the stream's
+// retention. Changes made after the previous read, but earlier than at less keeps, were trimmed
+// before any process read them.
 func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
 	from := later(c.WatchedTo, c.FrozenAt)
 	if trimmed := at.Add(-keeps); trimmed.After(from) {
@@ -42,7 +42,8 @@ func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
 	c.WatchedTo = at.UTC()
 }
 
-// Unwatch records, at time at, that no process read the changes made between from and until.
+// Unwatch records that no process read the changes made between from and until. The argument at is
+// the present time.
 func (c *Cutover) Unwatch(from, until, at time.Time, why string) {
 	gap := CutoverUnwatched{from.UTC(), until.UTC(), why}
 	c.Unwatched = append(slices.Clone(c.Unwatched), gap)

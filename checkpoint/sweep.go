@@ -23,8 +23,8 @@ type Sweep struct {
 	Counts
 }
 
-// SweepRange is a range of rows of a target table: from From, inclusive, to To, exclusive. An empty
-// key is no bound. Row keys may hold item data, so they must not appear in logs or errors.
+// SweepRange is a range of rows of a target table. It includes From and excludes To. An empty key
+// is no bound. Row keys may hold item data, so they must not appear in logs or errors.
 type SweepRange struct {
 	Table string `json:"table"`
 	From  []byte `json:"from,omitempty"`
@@ -118,17 +118,14 @@ func (s *TableState) ApproveSweep() error {
 // previous pass wrote, unless the target refused even the removal of these rows.
 const MaxPasses = 5
 
-// endless is why a table still needs a load after a sweep that used all its passes and had rows to
-// write in each.
+// endless says why a table still needs a load after a sweep that used all its passes and had rows
+// to write in each pass.
 const endless = "the sweep ended after %d passes, each of which had rows to write; see replicator parked list"
 
-// unexplained is why a table needs a load or an operator's attention although its sweep has nothing
-// left to write.
+// unexplained says why a table is not in sync although its sweep has nothing left to write.
 const unexplained = "the sweep left rows of this migration that no mapping explains"
 
-// Two reasons why a table is not in sync after a load and sweep under another mapping.
-// formerMapping means that the former mapping is unknown. contested means that other items have
-// cells in places that the former mapping wrote.
+// These are two reasons why a table is not in sync after a load and sweep under another mapping.
 const (
 	formerMapping = "loaded and swept under the present mapping; rows of the former mapping may still exist"
 	contested     = "loaded and swept under both mappings; rows of the former one remain where other items may now have cells"
@@ -188,7 +185,8 @@ func (l *Ledger) ApproveSweep(ctx context.Context, source string) (TableState, e
 	return l.UpdateTable(ctx, source, (*TableState).ApproveSweep)
 }
 
-// BeginSweep begins a pass of the sweep. Table is the record that showed the pass as due.
+// BeginSweep begins a pass of the sweep. The argument table is the record that showed the pass as
+// due.
 func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass int, ranges []SweepRange) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
@@ -196,8 +194,8 @@ func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass int, ran
 	})
 }
 
-// CompletePass records that every part of a pass is done. Table is the record that the caller had
-// when it read the parts.
+// CompletePass records that every part of a pass is done. The argument table is the record that the
+// caller had when it read the parts.
 func (l *Ledger) CompletePass(ctx context.Context, table TableState, sums Sums) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {

@@ -53,7 +53,7 @@ type TableState struct {
 	Gaps      []DeclaredGap `json:"gaps,omitempty"`
 	GapCount  int           `json:"gap_count,omitempty"`
 	// Earlier lists the generations that ended with a gap that is no longer in Gaps. Rows of all
-	// generations below Inherited were written by this ledger or by a lost one.
+	// generations below Inherited were written by this ledger or by a lost ledger.
 	Earlier   []uint32 `json:"earlier_generations,omitempty"`
 	Inherited uint32   `json:"inherited,omitempty"`
 	// Base is the last generation that was loaded and swept; 0 before the first. Kind, LostFrom and
@@ -117,7 +117,7 @@ type Suspension struct {
 // table with a load.
 func (s TableState) Owed() time.Time { return later(s.Cut, s.Since) }
 
-// reserve is the number of highest generations that no clock can reach. So a worker whose clock is
+// reserve is how many of the highest generations no clock can reach. So a worker whose clock is
 // centuries ahead still leaves higher generations.
 const reserve = 1_000_000
 
@@ -272,9 +272,9 @@ func changes(s TableState, change func(*TableState)) bool {
 // Adopt gives every unfinished shard of the table's stream the table's generation and a new epoch
 // without an owner. When all these shards have the generation, Adopt records that in the table's
 // row. Unfinished shards of an earlier stream are lost, because that stream was replaced (H24). Any
-// process may complete an adoption that another one began. Adopt reads the rows even if the record
-// says that all shards have adopted. A process that had not seen the raise may have created a row
-// meanwhile.
+// process may complete an adoption that another process began. Adopt reads the rows even if the
+// record says that all shards have adopted. A process that had not seen the raise may have created
+// a row meanwhile.
 func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	for range tries {
 		state, found, err := l.Table(ctx, source)

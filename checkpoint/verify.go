@@ -40,11 +40,12 @@ type Verify struct {
 	// Sums are the totals of the completed phases.
 	Sums   VerifyCounts `json:"sums,omitzero"`
 	Paused string       `json:"paused,omitempty"`
-	// Ended is why the last verify has no result, in fixed words; "" if an operator cancelled it.
+	// Ended says why the last verify has no result, in fixed words. It is "" if an operator
+	// cancelled the verify.
 	Ended string `json:"ended,omitempty"`
 	// Cleaned is the number of the last verify whose ledger rows are removed.
 	Cleaned uint32 `json:"cleaned,omitempty"`
-	// Result is the result of the last completed verify, which may be an earlier verify than this
+	// Result is the result of the last completed verify. That may be an earlier verify than this
 	// one. Full is the result of the last completed verify of all items.
 	Result VerifyResult `json:"result,omitzero"`
 	Full   VerifyResult `json:"full,omitzero"`
@@ -73,8 +74,8 @@ type VerifyCounts struct {
 	Kept     int64 `json:"kept,omitempty"`
 	// Unmapped counts items that cannot be mapped, so they have no row.
 	Unmapped int64 `json:"unmapped,omitempty"`
-	// LeftOut counts findings above the limit of recorded ones. Such findings are counted but not
-	// listed, and their rows are compared only once.
+	// LeftOut counts findings beyond the limit of recorded findings. Such findings are counted but
+	// not listed, and their rows are compared only once.
 	LeftOut int64 `json:"left_out,omitempty"`
 }
 
@@ -155,8 +156,8 @@ func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 	return nil
 }
 
-// NextVerifyPhase begins phase to, with the given number of parts, for the given number of
-// differing buckets. Sums are the totals of the completed phase.
+// NextVerifyPhase begins the phase to, which has the given number of parts and of differing
+// buckets. The argument sums has the totals of the completed phase.
 func (s *TableState) NextVerifyPhase(number uint32, from, to, parts, differing int, sums VerifyCounts) error {
 	switch {
 	case s.Verify.Number == number && s.Verify.Phase == to:
@@ -219,9 +220,9 @@ func (s *TableState) endVerify() {
 	s.Verify = Verify{Number: s.Verify.Number, BegunAt: s.Verify.BegunAt, Cleaned: s.Verify.Cleaned, Result: s.Verify.Result, Full: s.Verify.Full}
 }
 
-// VerifyOutdated returns, in fixed words, why a running verify cannot complete. Then the table has
-// changed since the verify was planned, and no worker takes its parts. It returns "" if the verify
-// can complete.
+// VerifyOutdated returns, in fixed words, why a running verify cannot complete. A verify cannot
+// complete if the table has changed since the verify was planned. No worker then takes its parts.
+// It returns "" if the verify can complete.
 func (s *TableState) VerifyOutdated() string {
 	switch v := s.Verify; {
 	case !v.Running():
@@ -330,8 +331,8 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 }
 
 // removeRun deletes the data of one verify, except its findings if findings is true. Sums are
-// large, so it reads those of one part at a time. It deletes the parts' rows last, because these
-// rows show which parts have sums.
+// large, so removeRun reads the sums of one part at a time. It deletes the parts' rows last,
+// because these rows show which parts have sums.
 func (l *Ledger) removeRun(ctx context.Context, source string, number uint32, findings bool) error {
 	run := l.verifyRun(source, number)
 	parts, err := l.readParts(ctx, source+"/verify", run+"part/")
@@ -363,13 +364,14 @@ func (l *Ledger) removeAll(ctx context.Context, prefix string) error {
 	return err
 }
 
-// BeginVerify begins a verify of a table. Table is the record from which the verify was planned.
+// BeginVerify begins a verify of a table. The argument table is the record from which the verify
+// was planned.
 func (l *Ledger) BeginVerify(ctx context.Context, table TableState, plan VerifyPlan) (TableState, error) {
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error { return s.BeginVerify(table.Verify.Number+1, plan) })
 }
 
-// NextVerifyPhase begins another phase of the verify. Table is the record that the caller had when
-// it read the parts of the phase.
+// NextVerifyPhase begins another phase of the verify. The argument table is the record that the
+// caller had when it read the parts of the phase.
 func (l *Ledger) NextVerifyPhase(ctx context.Context, table TableState, to, parts, differing int, sums VerifyCounts) (TableState, error) {
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {
 		return s.NextVerifyPhase(table.Verify.Number, table.Verify.Phase, to, parts, differing, sums)

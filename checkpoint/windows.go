@@ -13,9 +13,9 @@ func (l Load) incremental() bool { return !l.Export.From.IsZero() || len(l.Windo
 // load.
 func (l Load) MendsGap() bool { return !l.Export.From.IsZero() }
 
-// Doubted returns the time of the load's full export if windows follow it; zero otherwise. The
-// first window may not begin exactly at the time of the export. So an item may have changed in
-// between while its row still comes from the full export. Such an item is read again.
+// Doubted returns the time of the load's full export if windows follow it; zero otherwise. It is
+// not certain that the first window begins exactly at the time of the export. So an item may have
+// changed in between while its row still comes from the full export. Such an item is read again.
 func (l Load) Doubted() time.Time {
 	if len(l.Windows) > 0 && l.Export.From.IsZero() {
 		return l.Export.At
@@ -83,10 +83,10 @@ func (s *TableState) stillMends() error {
 	return MendsFrom(*s, s.Load.Export.From)
 }
 
-// Unbroken returns nil if point-in-time recovery of the source holds every write since from.
-// Earliest is the oldest time that point-in-time recovery can restore. Recovery began at that time,
-// or older data was removed, and it was not interrupted since (H90). A zero Earliest means that
-// point-in-time recovery is off.
+// Unbroken returns nil if point-in-time recovery of the source holds every write since from. The
+// argument earliest is the oldest time that point-in-time recovery can restore. Recovery began at
+// that time, or older data was removed, and it was not interrupted since (H90). A zero earliest
+// means that point-in-time recovery is off.
 func Unbroken(earliest, from time.Time) error {
 	switch {
 	case earliest.IsZero():

@@ -98,9 +98,9 @@ func (l *Ledger) Claim(ctx context.Context, source string, at Place) error {
 }
 
 // Withdraw removes the witness of a source table from a target table to which the source is no
-// longer copied, and its beat from the ledger. It leaves a witness of another ledger. It fails with
-// ErrMappingChanged if another mapping has begun meanwhile, because the new mapping may write the
-// table again.
+// longer copied, and its beat from the ledger. It does not remove a witness of another ledger. It
+// fails with ErrMappingChanged if another mapping has begun meanwhile, because the new mapping may
+// write the table again.
 func (l *Ledger) Withdraw(ctx context.Context, source string, at Place) error {
 	w, row, found, err := readWitness(ctx, at)
 	if err != nil || !found || w.Ledger != l.id {

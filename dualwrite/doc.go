@@ -1,9 +1,9 @@
 // Package dualwrite writes items to both databases, for applications. It uses the mapping of the
 // same replicator.yaml as replicator, and the same guard.
 //
-// It writes DynamoDB first, under a condition, and Bigtable second. A failure between the two loses
-// nothing, because replicator brings every change of DynamoDB to Bigtable. An *Error says what each
-// store has, and whether the caller may repeat the call.
+// It writes DynamoDB first, under a condition, and Bigtable second. A failure between the two
+// writes loses nothing, because replicator brings every change of DynamoDB to Bigtable. An *Error
+// says what each store has, and whether the caller may repeat the call.
 //
 // With dual_writes.version_attribute each item carries a number. Put and Delete expect the number
 // that the item had when the caller read it, and raise the number by one. A created item gets the

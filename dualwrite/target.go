@@ -99,7 +99,7 @@ func limited(ctx context.Context, request func(ctx context.Context) error) error
 const unheld = transform.Version("\xff")
 
 // timed returns a write that has no order relative to replicator's writes. It sets the cells of the
-// image, and deletes cells of the old image that are not younger.
+// image, and deletes cells of the old image that are not younger than the change.
 func timed(row transform.RowMutation) sink.Request {
 	row.Timestamped = true
 	guard := sink.Guard(row)
@@ -165,8 +165,8 @@ func (t *target) writeTimed(ctx context.Context, change cdc.Change) (Outcome, er
 	return Written, nil
 }
 
-// outcomeOf returns the outcome of a change after one of its rows has failed. Written is how many
-// other rows were written before.
+// outcomeOf returns the outcome of a change after one of its rows has failed. The argument written
+// is how many other rows were written before.
 func outcomeOf(err error, written int) Outcome {
 	if written > 0 {
 		return PartlyWritten

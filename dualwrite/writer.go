@@ -134,7 +134,7 @@ func (c Change) isStreams() bool {
 	return c.Attribute != "" && c.Number == "" && !c.Image.Exists()
 }
 
-// follow writes the rows of a change that DynamoDB has. Unseen is the result of rank.
+// follow writes the rows of a change that DynamoDB has. The argument unseen is a result of rank.
 func (w *Writer) follow(ctx context.Context, c Change, old attribute.Item, unseen error) (Outcome, error) {
 	switch {
 	case unseen != nil:
@@ -184,9 +184,9 @@ func (c Change) removed() attribute.Item {
 	return with(c.Keys, c.Attribute, number)
 }
 
-// rank sets the condition of a change, and the next number of its image. Unseen says why the rows
-// of a new item could not be read. Then the item's number may be below that of a removed item, and
-// the stream decides (sink.Fell).
+// rank sets the condition of a change, and the next number of its image. The result unseen says why
+// the rows of a new item could not be read. Then the item's number may be below that of a removed
+// item, and the stream decides (sink.Fell).
 func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unseen, err error) {
 	c.Attribute = w.mapping.VersionAttribute()
 	if c.Attribute == "" {

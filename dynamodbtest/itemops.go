@@ -19,8 +19,8 @@ type writeOptions struct {
 	ReturnItemCollectionMetrics string
 }
 
-// check validates the options. Allowed are the values of ReturnValues other than NONE that the
-// operation accepts.
+// check validates the options. The argument allowed lists the values of ReturnValues, other than
+// NONE, that the operation accepts.
 func (o *writeOptions) check(allowed ...string) (meter, error) {
 	if o.TableName == nil {
 		return meter{}, missingMember("tableName")
@@ -75,7 +75,8 @@ func (o *writeOptions) answer(m *meter, did outcome, update *expression.Update) 
 }
 
 // collections adds the ItemCollectionMetrics of operations on more than one item. It does so if the
-// request wants them and a table has local indexes. Keys are the keys of the written items.
+// request wants them and a table has local indexes. The argument keys lists the keys of the written
+// items.
 func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
 	if wanted != "SIZE" {
 		return

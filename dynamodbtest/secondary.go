@@ -119,7 +119,7 @@ func (x *secondaryIndex) update(base keySchema, tableOrder string, before, after
 	switch {
 	case was && is && from == to && bytes.Equal(old.wire, entry.wire):
 		if entry == after.stored {
-			x.entries.set(to, entry) // the bytes are equal, but these bytes are shared with the table
+			x.entries.set(to, entry) // keep the bytes that the table holds too, instead of equal bytes
 		}
 		return 0
 	case was && is && from == to:

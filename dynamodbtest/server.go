@@ -228,8 +228,8 @@ func mix(x uint64) uint64 {
 type handler func(s *Server, name string, body []byte) ([]byte, error)
 
 // request is implemented by the parameters of every operation. Its subject is the table and shard
-// of the request. Faults that are limited to one table or shard use it. Either of the two may be
-// empty.
+// of the request. Faults that are limited to one table or shard use it. The table or the shard may
+// be empty.
 type request interface {
 	subject() (table, shard string)
 }

@@ -16,7 +16,7 @@ import (
 // validName matches names of tables and indexes ("Naming rules").
 var validName = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 
-// tableRef is a table's name or ARN; the service accepts both.
+// tableRef is a table's name or ARN. The service accepts either form.
 type tableRef struct{ TableName *string }
 
 func refTo(name string) tableRef { return tableRef{&name} }

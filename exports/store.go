@@ -49,7 +49,7 @@ func Split(place string) (root, folder string) {
 
 // resolve returns the name, below the store's root, of an object that a manifest names. The
 // manifest has the names in the original bucket, but a copy may be stored in another place. The
-// part after AWSDynamoDB/ is the same in both names.
+// part after AWSDynamoDB/ is the same in the original and in the copy.
 func (e *Export) resolve(key string) (string, error) {
 	i := strings.LastIndex(key, common)
 	if i < 0 || i > 0 && key[i-1] != '/' {

@@ -47,7 +47,7 @@ func (known implication) reason(from, to predicate) bool {
 }
 
 // byValues reports whether from limits an attribute to some values and to holds for each of these
-// values. To must use no other attribute.
+// values. The part to must use no other attribute.
 func byValues(from, to predicate) bool {
 	attr, values := fixing(from)
 	if len(values) == 0 || slices.ContainsFunc(comparedBy(to), func(o operand) bool { return o.path != nil && o.path[0].name != attr }) {

@@ -108,8 +108,8 @@ func (t LegacyTest) check() error {
 	return nil
 }
 
-// LegacyKeyCondition makes a key condition from tests of the key attributes. Sort is empty if there
-// is no sort key.
+// LegacyKeyCondition makes a key condition from tests of the key attributes. The argument sort is
+// empty if there is no sort key.
 func LegacyKeyCondition(tests map[string]LegacyTest, hash, sort []string) (*KeyCondition, error) {
 	if len(tests) < 1 || len(tests) > max(2, len(hash)+len(sort)) {
 		return nil, refuse("Conditions can be of length 1 or 2 only")

@@ -92,8 +92,8 @@ func word(text string, i int) int {
 	return span(text, i, func(c byte) bool { return letter(c) || digit(c) })
 }
 
-// operatorLength returns the length of the operator at the beginning of the text. Single lists the
-// operators of one character.
+// operatorLength returns the length of the operator at the beginning of the text. The argument
+// single lists the operators of one character.
 func operatorLength(text, single string) int {
 	for _, two := range []string{"<>", "<=", ">="} {
 		if strings.HasPrefix(text, two) {

@@ -8,7 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// operand is an operand of a condition: a literal, the value at a path, or the size of either.
+// operand is an operand of a condition: a literal, the value at a path, or the size of a literal or
+// value.
 type operand struct {
 	literal attribute.Value
 	path    path // nil for a literal

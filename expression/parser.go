@@ -90,7 +90,7 @@ func (p *parser) want(op string) error {
 }
 
 // connectives are words that are never the name of a function. Without quotes, they are never the
-// name of an attribute either.
+// name of an attribute.
 var connectives = []string{"AND", "OR", "NOT", "BETWEEN", "IN"}
 
 func connective(t token) bool {

@@ -48,8 +48,9 @@ func (p path) lookup(it attribute.Item) (attribute.Value, bool) {
 	return v, found
 }
 
-// relation reports whether one expression must not use both paths. Overlap means that one path is a
-// prefix of the other. Conflict means that the two paths treat one place as a map and as a list.
+// relation reports whether two paths overlap or conflict. One expression must not use such paths
+// together. Two paths overlap if one is a prefix of the other. Two paths conflict if they treat one
+// place as a map and as a list.
 func relation(p, q path) (overlap, conflict bool) {
 	for i := range min(len(p), len(q)) {
 		if p[i] == q[i] {

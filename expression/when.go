@@ -26,9 +26,9 @@ import (
 //   - Binaries are base64 with a b64 before the quotes: b64"AP8=".
 //   - Sets, lists and maps are written as in PartiQL for DynamoDB: <<"a", "b">>, [1, "x"], {"k": 1}.
 //   - An attribute's name needs no quotes if it consists of letters, digits and underscores and
-//     begins with a letter. DynamoDB's reserved words need no quotes either, except AND, OR, NOT,
-//     BETWEEN, IN, true, false and null. Any other name is in backquotes, with the escapes of
-//     strings: `with.dot`.`in`[0].
+//     begins with a letter. DynamoDB's reserved words need no quotes, except AND, OR, NOT, BETWEEN,
+//     IN, true, false and null. Any other name is in backquotes, with the escapes of strings:
+//     `with.dot`.`in`[0].
 //
 // An error is a *SyntaxError.
 func ParseWhen(text string) (*Condition, error) {
@@ -342,7 +342,7 @@ func (p *parser) mapLiteral() (attribute.Value, error) {
 }
 
 // simplified returns a name in lower case and without underscores, because users often misremember
-// both.
+// capitals and underscores.
 func simplified(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 
 // distance returns how many letters must be added, removed or changed to turn a into b.

@@ -83,8 +83,8 @@ type Change struct {
 	// Number counts the shard's changes from 1, without holes within a generation.
 	Number uint64
 	cdc.Change
-	// CellTime is the latest event time of the shard's changes up to this one. It dates the cells
-	// of the change.
+	// CellTime is the latest event time of the shard's changes up to and including this change. It
+	// dates the cells of the change.
 	CellTime time.Time
 	// Omitted says why the change has no images; "" if it has them.
 	Omitted Omission

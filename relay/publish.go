@@ -30,8 +30,9 @@ type Number struct {
 	CellTime time.Time
 }
 
-// NewPage numbers the changes of a page and makes their messages. The first changes of the page,
-// dropped in number, precede the start of the migration. They are counted, but have no images.
+// NewPage numbers the changes of a page and makes their messages. The argument dropped is how many
+// changes at the beginning of the page precede the start of the migration. These changes are
+// counted, but have no images.
 func NewPage(o Origin, at Number, changes []cdc.Change, dropped int) (Page, error) {
 	p := Page{Open: make([]Message, 0, len(changes))}
 	for i, c := range changes {

@@ -15,9 +15,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Admin checks tables, views and app profiles, and creates missing ones. It never alters existing
-// tables, views or profiles, and drops only replicator's own families and views. Only Admin uses
-// Bigtable's admin clients.
+// Admin checks tables, views and app profiles, and creates those that are missing. It never alters
+// existing tables, views or profiles, and drops only replicator's own families and views. Only
+// Admin uses Bigtable's admin clients.
 type Admin struct {
 	in       Instance
 	emulator bool
@@ -262,7 +262,7 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 	return a.prepareView(ctx, spec, create, made)
 }
 
-// Lacks lists what a table lacks of its specification.
+// Lacks lists the parts of its specification that a table does not have.
 type Lacks struct {
 	Table    bool         // the table does not exist
 	Families []FamilySpec // missing families of a table that exists
@@ -270,12 +270,13 @@ type Lacks struct {
 	NoViews  bool         // the service does not support authorized views, so none can be created
 	// Ageing are existing families with an age rule that is not declared (CollectsItems).
 	Ageing []*SchemaError
-	// Protected reports that the service drops no family of the table, not even those of the fence.
+	// Protected reports that the service drops no family of the table, not even a family of the
+	// fence.
 	Protected bool
 }
 
-// Lacks returns what a table lacks of its specification. It changes nothing. The error joins a
-// *SchemaError for each existing but unfit family, or is the service's *Error.
+// Lacks returns the parts of its specification that a table does not have. It changes nothing. The
+// error joins a *SchemaError for each existing but unfit family, or is the service's *Error.
 func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 	info, err := a.tables.TableInfo(ctx, spec.Name)
 	if status.Code(err) == codes.NotFound {

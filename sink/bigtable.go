@@ -44,9 +44,9 @@ type Bigtable struct {
 const maxMessageBytes = 1 << 28
 
 // alive closes a connection that has died silently. The client itself does not close such a
-// connection. Otherwise a call without a deadline would wait on it forever, and every later call
-// would use the same connection. It pings only while calls are in flight and nothing has arrived
-// for a while. No server's policy forbids pings as rare as that.
+// connection. Without alive, a call without a deadline would wait on such a connection forever, and
+// every later call would use it too. It pings only while calls are in flight and nothing has
+// arrived for a while. Such rare pings satisfy any server's policy.
 var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second})
 
 // Connect opens the data client with Application Default Credentials. It honours

@@ -1,11 +1,12 @@
 // Package sink writes rows to Bigtable; parks items that it cannot write. A Writer sends each row
 // as one conditional request, with bounded concurrency.
 //
-// Every write is one CheckAndMutateRow, which the guard builds (Guard). It does nothing if the row
-// already holds the same or a higher version, live or as a tombstone. Otherwise it replaces the
-// item's cells and the version, atomically. So after every execution, the row holds the content
-// with the higher version: its own or the request's. This maximum is associative, commutative and
-// idempotent, so repeats, late attempts, paused writers, replays and reordering do no harm.
+// Every write is one CheckAndMutateRow, which the guard builds (Guard). The request does nothing if
+// the row already holds the same or a higher version, live or as a tombstone. Otherwise the request
+// replaces the item's cells and the version, atomically. So after every execution, the row holds
+// the content with the higher version: its own or the request's. This maximum is associative,
+// commutative and idempotent, so repeats, late attempts, paused writers, replays and reordering do
+// no harm.
 //
 // Comments cite these invariants by number:
 //

@@ -59,8 +59,8 @@ func Is(err error, reason Reason) bool {
 }
 
 // Repeatable reports whether the same call may succeed later without a change of configuration or
-// data. That holds after an unknown outcome, throttling, or denied credentials, which may be
-// renewed while a migration runs.
+// data. That is so after an unknown outcome or after throttling. It is also so after denied
+// credentials, because these may be renewed while a migration runs.
 func Repeatable(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Reason == Unknown || e.Reason == Throttled || e.Reason == Denied)

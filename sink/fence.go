@@ -163,7 +163,8 @@ func (s Stamps) Outdated(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Below reports whether marks has a newer mark for a table than the stamps have. Marks is by table.
+// Below reports whether marks has a newer mark for a table than the stamps have. The map marks is
+// by table.
 func (s Stamps) Below(marks map[string]Mark) bool {
 	for table, was := range s.marks {
 		if now, known := marks[table]; known && was.isBelow(now) {
@@ -179,7 +180,7 @@ func (m Mark) isBelow(now Mark) bool { return now.Number > m.Number || now.Withh
 const fenceColumn = "f"
 
 // stamp puts the fence's operations before all others. Setting the cell comes first for two
-// reasons. Some implementations execute operations that precede one with an unknown family. Some
+// reasons. Some implementations execute operations that precede one with an unknown family. Others
 // accept deletes in unknown families.
 func (s Stamps) stamp(r *Request) error {
 	mark, proved := s.marks[r.Table]
@@ -223,7 +224,7 @@ func (s Stamps) apply(ctx context.Context, table Table, r Request) (applied bool
 }
 
 // refenced returns ErrRefenced if the fence may be the cause of an error: the table refuses as a
-// whole, and its mark has changed. Otherwise it returns the error. The mark shows this, because the
+// whole, and its mark has changed. Otherwise it returns the error. The mark decides, because the
 // service does not say which family is missing.
 func (s Stamps) refenced(ctx context.Context, failed error) error {
 	if !Is(failed, Permanent) {

@@ -11,8 +11,8 @@ import (
 // Former is a replaced mapping whose rows and columns may still exist.
 type Former struct {
 	Mapping *transform.Mapping
-	// Families are the present families of its target tables; nil means unknown, and all are
-	// assumed to exist. A request that names a missing family fails.
+	// Families are the present families of the mapping's target tables. Nil means unknown, and then
+	// all families are assumed to exist. A request that names a missing family fails.
 	Families map[string][]string
 }
 
@@ -25,7 +25,8 @@ func (f Former) claim(table, row string, keys attribute.Item, shared bool) (tran
 	return claim, ok
 }
 
-// existing returns those of the families and columns that exist. There lists the existing families.
+// existing returns the given families and columns that exist. The argument there lists the existing
+// families.
 func existing(there, families []string, columns []transform.Column) ([]string, []transform.Column) {
 	missing := func(family string) bool { return !slices.Contains(there, family) }
 	return slices.DeleteFunc(slices.Clone(families), missing),
@@ -36,8 +37,8 @@ func existing(there, families []string, columns []transform.Column) ([]string, [
 // the stream, a load, a sweep or a repair needs this until the sweep is done. A sweep does not
 // examine a row of the present generation, even if the row has cells of former mappings (H102). In
 // a row that can hold only this item, Inherit deletes all cells of former mappings, regardless of
-// the items to which they belonged. Contested lists the former mappings that leave cells behind,
-// because other items may now have cells in the same places.
+// the items to which they belonged. The result contested lists the former mappings that leave cells
+// behind, because other items may now have cells in the same places.
 func Inherit(m *transform.Mapping, former []Former, b *transform.Batch) (contested []*transform.Mapping) {
 	if len(former) == 0 {
 		return nil
@@ -143,8 +144,8 @@ func (s Sweeping) soleClaim(row string, candidates []attribute.Item, sole string
 }
 
 // Disinherit removes missing families from a batch, and rows of former tables that are missing. A
-// request that names a missing family or table fails as a whole. Families are the present families
-// by table. Tables that have no entry there are left unchanged.
+// request that names a missing family or table fails as a whole. The map families has the present
+// families by table. Tables that have no entry there are left unchanged.
 func Disinherit(m *transform.Mapping, families map[string][]string, b *transform.Batch) {
 	tables := m.Tables()
 	for i := range b.Rows {

@@ -4,9 +4,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Replicator's two families in every target table, and their column. A live row has LiveFamily:v
-// with its version. A removed item leaves a row with only GoneFamily:v, the tombstone, until the
-// family's age rule collects it.
+// These are replicator's two families in every target table, and their column. A live row has
+// LiveFamily:v with its version. A removed item leaves a row with only GoneFamily:v, the tombstone,
+// until the family's age rule collects it.
 const (
 	LiveFamily    = "_cdc"
 	GoneFamily    = "_cdc_gone"
@@ -62,8 +62,11 @@ type Op struct {
 	Kind      OpKind
 	Family    string
 	Qualifier string // not for DeleteFamily
-	Timestamp int64  // SetCell, AddToCell, DeleteFrom, DeleteBefore: microseconds in whole milliseconds; of SetCell also ServerTime
-	Value     []byte // SetCell; of AddToCell 8 bytes, big-endian
+	// Timestamp is in microseconds, in whole milliseconds. SetCell, AddToCell, DeleteFrom and
+	// DeleteBefore have one. A SetCell may have ServerTime instead.
+	Timestamp int64
+	// Value is the value of a SetCell, or the number of an AddToCell in 8 bytes, big-endian.
+	Value []byte
 }
 
 // OpKind says what an Op does.

@@ -25,7 +25,7 @@ import (
 // attribute got the value. Cells before the beginning of a column, row or generation are deleted.
 // No cell can express that there was no value, and values across a gap are unknown.
 
-// Looker reads the part of a row that a put which keeps older cells needs.
+// Looker reads the part of a row that is needed for a put which keeps older cells.
 type Looker interface {
 	// Look reads the row of a mutation. It returns all cells of the item's version columns. Of each
 	// column that the mutation owns, it returns at least the newest cell, and the newest cell
@@ -38,8 +38,8 @@ type Looker interface {
 const keepTries = 5
 
 // Execute makes one attempt to write a mutation, with as many reads as necessary. It returns true
-// if the mutation was applied, and false if the row has its version or a higher one. Rows may be
-// nil if the mutation does not keep older cells. Errors are *Error.
+// if the mutation was applied. It returns false if the row has the mutation's version or a higher
+// version. Rows may be nil if the mutation does not keep older cells. Errors are *Error.
 //
 // A tombstone with the put's own version comes from an earlier attempt that was rejected and turned
 // into a remove. The put counts as rejected again, because the process that removed the row may
@@ -102,8 +102,8 @@ func since(m *transform.RowMutation) int64 {
 }
 
 // KeepOlder returns the request that executes a put which keeps older cells, on a row that was read
-// as seen. It returns false if the row has the put's version or a higher one. For a mutation that
-// does not keep older cells it returns the guard's request. It is pure.
+// as seen. It returns false if the row has the put's version or a higher version. For a mutation
+// that does not keep older cells it returns the guard's request. KeepOlder is pure.
 func KeepOlder(seen Row, m transform.RowMutation) (Request, bool) {
 	live, gone, _ := seen.Versions(m.Owner)
 	held := max(live, gone)
@@ -216,8 +216,8 @@ func (k *keeping) image(i int, cells []transform.Cell) {
 	}
 }
 
-// add appends a cell of a later image. It replaces a cell of the same time, and is omitted if it
-// has the same value as the cell before it.
+// add appends a cell of a later image. The cell replaces a cell of the same time. It is omitted if
+// it has the same value as the cell before it.
 func (r *run) add(c transform.Cell) {
 	if n := len(r.cells); n > 0 && r.cells[n-1].Timestamp >= c.Timestamp {
 		r.cells = r.cells[:n-1]

@@ -15,10 +15,10 @@ import (
 // (H87). The service does not say which version refused a request, so the row's version is read
 // once after a refusal.
 //
-// In that case the position in the stream decides. The change is written at the number of the row
-// and at its own position, which is later. So no version falls (S1). Late attempts of the item's
-// earlier changes are still refused. An earlier change may have been raised to another number, but
-// the row has already held that number.
+// If the row has refused a later change because of a higher number, the position in the stream
+// decides. The change is written at the number of the row and at its own position, which is later.
+// So no version falls (S1). Late attempts of the item's earlier changes are still refused. An
+// earlier change may have been raised to another number, but the row has already held that number.
 
 // outranked returns the version that a row holds after it refused a mutation. It returns "" if the
 // mutation has no rank.

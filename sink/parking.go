@@ -314,7 +314,7 @@ func isHealed(ctx context.Context, m *transform.Mapping, rows Looker, record tra
 			return false, err
 		}
 		live, gone, _ := row.Versions(at.Owner)
-		// The row holds neither the change's version nor a newer one.
+		// The row holds neither the change's version nor a newer version.
 		lacking := !above(live) && live != record.Version && !above(gone)
 		if lacking && slices.ContainsFunc(wanted, addressOf(at).holds) {
 			return false, nil

@@ -25,7 +25,7 @@ type ProfileProblem uint8
 // The problems.
 const (
 	MissingProfile ProfileProblem = iota + 1
-	MultiCluster                  // requests may go to several clusters, so two conflicting ones may both pass the guard
+	MultiCluster                  // requests may go to several clusters, so two conflicting requests may both pass the guard
 	NoTransactions                // single-row transactions are off, so conditional writes are refused
 )
 
@@ -42,8 +42,8 @@ func (e *ProfileError) Error() string {
 	return fmt.Sprintf("app profile %s of instance %s %s", e.Profile, e.Instance, profileProblems[e.Problem-1])
 }
 
-// Profile reads the app profile and refuses an unsafe one with *ProfileError. If the profile cannot
-// be read, as on emulators or without the permission, the result has a note instead.
+// Profile reads the app profile. It refuses an unsafe profile with *ProfileError. If the profile
+// cannot be read, as on emulators or without the permission, the result has a note instead.
 func (a *Admin) Profile(ctx context.Context) (Profile, error) {
 	name := a.in.AppProfile
 	if name == "" {

@@ -32,9 +32,9 @@ type refusals struct {
 	healthy map[string]bool         // whether the table took another row, by table and families
 }
 
-// settle decides what happens to a row of the batch that is not durable. Failed is the row's error,
-// or nil if the row was not sent. Done reports that the row needs no further request. The returned
-// error is nil if settle has handled failed.
+// settle decides what happens to a row of the batch that is not durable. The argument failed is the
+// row's error, or nil if the row was not sent. The result done reports that the row needs no
+// further request. The returned error is nil if settle has handled failed.
 func (r *refusals) settle(ctx context.Context, b *transform.Batch, i int, failed error) (done bool, err error) {
 	row := &b.Rows[i]
 	switch {
@@ -116,7 +116,7 @@ func (r *refusals) alone(ctx context.Context, row *transform.RowMutation) bool {
 	return healthy
 }
 
-// probeRow is a key next to the witnesses, which no mapping uses.
+// probeRow is a row key beside the witness keys. No mapping uses it.
 const probeRow = transform.WitnessPrefix + "probe"
 
 // probeOf returns a request that changes nothing. In a row that does not exist, it deletes a column

@@ -23,15 +23,15 @@ import (
 // is written at the version read, with its count raised by one, if the row still holds exactly that
 // version. No version lies between the version read and the raised count, and a version never falls
 // (S1). So the guard at the raised count is this compare-and-set. A change of the stream that
-// arrives in between wins, in whichever order the two writes are executed.
+// arrives in between wins, regardless of which of the two writes is executed first.
 //
-// A row without a version gets the version of a load that read just before the item was read. The
+// A row without a version gets a load's version with a time just before the item was read. The
 // write requires that the row still has no version. The generation must admit such an image
 // (checkpoint.Admissible).
 //
 // A repair is the only write that takes its version from the row. So it could outrank rows that
 // another mapping wrote for the item, and the load that rewrites those rows. Another mapping begins
-// a new generation. So a repair leaves rows whose generation is later than the last one in which
+// a new generation. So a repair does not write a row of a later generation than the last in which
 // its own mapping was known to be valid.
 //
 // Wanted and transform.Sweep decide what the rows of an item should hold, for retries, comparisons
@@ -97,8 +97,8 @@ type Repaired struct {
 }
 
 // Repair makes the rows of one item equal to its image in the source. It writes the rows to which
-// the image maps, and the rows of former images, which the item may have left. Keys is the item's
-// primary key.
+// the image maps, and the rows of former images, which the item may have left. The argument keys is
+// the item's primary key.
 //
 // Rows are repaired one after the other. An error ends the repair: rows repaired before it stay
 // repaired, and the others stay unchanged. A repeated repair continues with the unchanged rows. The
@@ -381,8 +381,8 @@ func loadedAt(want transform.RowMutation, generation uint32, readAt time.Time) t
 }
 
 // IsPhantom reports whether only the application wrote a row's version, and the version is above
-// the item's rank. Then the application's write to the source failed or was never made (H41). Want
-// is the item's image, or the remove of a row to which the item does not map.
+// the item's rank. Then the application's write to the source failed or was never made (H41). The
+// argument want is the item's image, or the remove of a row to which the item does not map.
 func IsPhantom(held transform.Version, want transform.RowMutation) bool {
 	return held.ByApplication() && want.Version.Rank().Below(held.Rank())
 }

@@ -150,8 +150,8 @@ func (r *Repairer) mendSeen(ctx context.Context, right proof, row Row, s Sightin
 	return Mended, nil
 }
 
-// leaves returns why a row is left alone; "" if the row must be repaired. Want is nil if no rule
-// maps the item to the row. It is pure.
+// leaves returns why a row is left alone; "" if the row must be repaired. The argument want is nil
+// if no rule maps the item to the row. It is pure.
 func (r *Repairer) leaves(row Row, s Sighting, want *transform.RowMutation, item itemState) Outcome {
 	held := row.HeldBy(s.Owner)
 	_, malformed := transform.ParseVersion(string(held))
@@ -184,8 +184,8 @@ func (r *Repairer) leaves(row Row, s Sighting, want *transform.RowMutation, item
 	return ""
 }
 
-// onlyLacks reports whether a row only lacks cells and has no wrong ones, so that garbage
-// collection may be the cause.
+// onlyLacks reports whether a row lacks cells and has no wrong cells, so that garbage collection
+// may be the cause.
 func onlyLacks(row Row, want transform.RowMutation) bool {
 	return !slices.ContainsFunc(Compare(row, want), func(d Difference) bool { return d.Have != nil })
 }

@@ -65,17 +65,18 @@ type SweepCounts struct {
 	// Seen is how many rows were read, and Suspects how many suspects they hold.
 	Seen     int64 `json:"seen"`
 	Suspects int64 `json:"suspects,omitempty"`
-	// Put and Removed are the rows that were written or, in a dry run, would be written.
+	// Put and Removed count the rows that were written or, in a dry run, would be written.
 	Put     int64 `json:"put,omitempty"`
 	Removed int64 `json:"removed,omitempty"`
 	// Bare counts the rows in Put and Removed that had no version in two reads, while an
 	// application also writes the table. Such rows require no further pass.
 	Bare int64 `json:"bare,omitempty"`
-	// Left are suspects that stay. Some have no item, and the mapping keeps expired items. Others
-	// hold a higher number than their item (transform.Rank). Only repairs may lower that number.
+	// Left counts suspects that stay. Some have no item, and the mapping keeps expired items.
+	// Others hold a higher number than their item (transform.Rank). Only repairs may lower that
+	// number.
 	Left int64 `json:"left,omitempty"`
-	// Unexplained are item versions that replicator wrote but whose item is unknown. It also counts
-	// versions that cannot be removed without removing cells of other items.
+	// Unexplained counts item versions that replicator wrote but whose item is unknown. It also
+	// counts versions that cannot be removed without removing cells of other items.
 	Unexplained int64 `json:"unexplained,omitempty"`
 	// Units are the read capacity units consumed by reading the items of suspects.
 	Units float64 `json:"units,omitempty"`
@@ -103,9 +104,9 @@ func Bare(row Row) bool {
 
 // Suspects returns the suspects in a row, and how many item versions in it are unexplained. It
 // needs only the cells of replicator's families, not the data. Tombstones of any generation are not
-// suspects, because they hold no data. If the application also writes the target, a row with only a
-// tombstone is a suspect. The application may have written it after the tombstone, for a change
-// that was lost (H39). Rows of other source tables and witnesses are never suspects.
+// suspects, because they hold no data. However, if the application also writes the target, a row
+// with only a tombstone is a suspect. The application may have written it after the tombstone, for
+// a change that was lost (H39). Rows of other source tables and witnesses are never suspects.
 func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 0
@@ -422,8 +423,8 @@ func Items(m *transform.Mapping, suspects []Suspect) []attribute.Item {
 }
 
 // Settle returns the batch to write for suspects. Their items must have been read at readAt or
-// later, after the rows. Found must contain every item that Items returned. Writing the batch
-// again, even one made from newer images, is as harmless as repeating a load. It is pure.
+// later, after the rows. The argument found must contain every item that Items returned. Writing
+// the batch again, even one made from newer images, is as harmless as repeating a load. It is pure.
 func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt time.Time) (transform.Batch, SweepCounts) {
 	absent := map[string]bool{}
 	for _, f := range found {
@@ -454,8 +455,8 @@ func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt tim
 // leaveHigher removes mutations from a batch if their rows would refuse them. Such a row holds a
 // higher number of the application than its item (transform.Rank). It returns the number of
 // suspects of the removed mutations. If one row of an item holds a higher number, it also removes
-// the item's puts into other rows. The load has written those rows already, and a sweep that wrote
-// them in each pass would never end.
+// the item's puts into other rows. The load has already written those rows. If each pass of the
+// sweep wrote them again, the sweep would never end.
 func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int64) {
 	if s.Mapping.VersionAttribute() == "" {
 		return 0

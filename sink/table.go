@@ -36,8 +36,8 @@ type SetReader interface {
 // a whole table reads few bytes per row.
 type MarkReader interface {
 	// ReadMarks calls f for the first limit rows of the range, each as MarksOf returns it. It skips
-	// rows without marks unless unmarked is set. A limit of 0 is no limit. Errors are like those of
-	// ReadRows.
+	// rows without marks unless unmarked is set. A limit of 0 is no limit. Its errors are like the
+	// errors of ReadRows.
 	ReadMarks(ctx context.Context, table string, r Range, unmarked bool, limit int, f func(Row) error) error
 	// SampleKeys returns sorted row keys that divide the table into parts of about the same size;
 	// none for a small table. Errors are *Error.
@@ -54,7 +54,7 @@ func MarksOf(r Row) Row {
 // Marked reports whether a row has cells of replicator's families.
 func (r Row) Marked() bool { return r.Held() != "" || len(r.Own) > 0 }
 
-// Range is the rows from From, inclusive, to To, exclusive. An empty key means no bound.
+// Range is a range of rows. It includes From and excludes To. An empty key means no bound.
 type Range struct{ From, To string }
 
 // Single returns the range of one row.

@@ -114,7 +114,8 @@ func features() string {
 	return base64.URLEncoding.EncodeToString(b)
 }
 
-// apply sends a request once. Refused reports that its predicate prevented the execution.
+// apply sends a request once. The result refused reports that the request's predicate prevented the
+// execution.
 func (w *wire) apply(ctx context.Context, r *Request) (refused bool, err error) {
 	t := w.table(r.Table)
 	ctx = metadata.NewOutgoingContext(ctx, t.headers)
@@ -205,8 +206,8 @@ func (wireCodec) Unmarshal(data mem.BufferSlice, message any) error {
 }
 
 // AppendProto appends the request as a google.bigtable.v2.CheckAndMutateRowRequest, for a table by
-// its full name. A predicate refuses, so the changes are the false mutations. For an exact
-// predicate the changes are the true mutations.
+// its full name. The changes must be made only if the predicate does not hold, so they are the
+// false mutations. For an exact predicate the changes are the true mutations.
 func (r *Request) AppendProto(b []byte, table, appProfile string) []byte {
 	b = appendText(b, 1, table)
 	b = appendText(b, 2, r.Row)
@@ -333,8 +334,8 @@ func appendInt(b []byte, field protowire.Number, n int64) []byte {
 // length.
 type message struct{ at, room int }
 
-// begin appends the tag of a nested message and room for its length, estimated by guess. Everything
-// appended until end belongs to the message.
+// begin appends the tag of a nested message, and room for its length. The guess is the expected
+// size of the message. Everything appended until end belongs to the message.
 func begin(b []byte, field protowire.Number, guess int) ([]byte, message) {
 	b = protowire.AppendTag(b, field, protowire.BytesType)
 	m := message{len(b), protowire.SizeVarint(uint64(guess))}

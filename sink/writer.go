@@ -108,8 +108,8 @@ func NewWriter(o Options) *Writer {
 // stale. It waits while too many requests are in flight.
 //
 // It neither backs off nor retries. On an error it removes completed rows and records from the
-// batch. The caller repeats Write with the same batch, and only the rest is sent again, identically
-// (S4). A batch belongs to one Write at a time.
+// batch. The caller must repeat Write with the same batch. Only the rest of the batch is then sent
+// again, identically (S4). A batch belongs to one Write at a time.
 //
 // A row that the target rejects for its content is parked. Its put becomes a remove of the same
 // version, so that no stale cells stay. The record is stored once all rows are durable. A row whose
@@ -256,8 +256,8 @@ type outcome struct {
 	held transform.Version // the row's version if it refused a mutation with a rank
 }
 
-// settle removes durable rows from the batch, decides about refused ones, and returns the worst
-// error. An error that no retry fixes comes before an error that a retry may fix. Among equal
+// settle removes durable rows from the batch, decides what happens to refused rows, and returns the
+// worst error. An error that no retry fixes comes before an error that a retry may fix. Among equal
 // errors, the first row's error is returned.
 func settle(ctx context.Context, b *transform.Batch, outcomes []outcome, refused *refusals) error {
 	var worst error
@@ -317,8 +317,8 @@ func (w *Writer) release(table string, size int64) {
 	}
 }
 
-// apply makes one attempt to write a mutation, with the given guard. Held is the row's version if
-// it refused the mutation (outranked).
+// apply makes one attempt to write a mutation, with the given guard. The result held is the row's
+// version if the row refused the mutation (outranked).
 func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *transform.RowMutation, guard Request) (held transform.Version, err error) {
 	whole := ctx
 	ctx, cancel := task.WithTimeout(ctx, w.o.Timeout)

@@ -17,8 +17,8 @@ import (
 // S and N are written as text, B raw, BOOL as true or false, and NULL as null. M, L and sets are
 // written as JSON without spaces. In JSON, members are sorted by the bytes of their names, and
 // numbers are literals with all their digits. Binaries are standard base64 strings. Sets are
-// arrays, number sets sorted by value, the others by bytes. Text is unchanged UTF-8, escaped only
-// where JSON requires it.
+// arrays. Number sets are sorted by value, and other sets by bytes. Text is unchanged UTF-8,
+// escaped only where JSON requires it.
 func (m *Mapping) Cells(item attribute.Item, micros int64) ([]Cell, error) {
 	w, err := m.singleWrite(item)
 	if err != nil {
@@ -123,8 +123,8 @@ type cells struct {
 	expires int64 // when garbage collection expires the item, in microseconds; 0: never
 }
 
-// stamp returns the timestamp of a cell of the family. With a time to live it lies before the
-// item's expiry by the maximum age of the family's cells.
+// stamp returns the timestamp of a cell of the family. With a time to live, the timestamp is the
+// item's expiry less the maximum age of the family's cells.
 func (c *cells) stamp(family string) int64 {
 	if c.expires == 0 {
 		return c.micros
@@ -135,8 +135,8 @@ func (c *cells) stamp(family string) int64 {
 	return max(0, c.expires-c.w.ages[family].Microseconds()) / 1000 * 1000
 }
 
-// all makes a column of each attribute. It is used for the mapping without rules, and is the fast
-// path of mappings with few rules.
+// all makes one column for each attribute. It is used for the mapping without rules, and is the
+// fast path of mappings with few rules.
 func (c *cells) all(family string, attributes []attribute.Attribute) error {
 	for i := range attributes {
 		if err := c.one(family, attributes[i].Name, AsDefault, attributes[i].Name, attributes[i].Value); err != nil {
@@ -146,7 +146,8 @@ func (c *cells) all(family string, attributes []attribute.Attribute) error {
 	return nil
 }
 
-// each makes a cell of each attribute, as its target says. Both lists are sorted by name.
+// each makes a cell for each attribute, in the way that the attribute's target says. Both lists are
+// sorted by name.
 func (c *cells) each(item attribute.Item) error {
 	for _, name := range c.w.clashes {
 		if v, ok := item.Get(name); ok && !c.w.star.scatters(v) {
@@ -192,7 +193,7 @@ func (c *cells) target(t *target, a attribute.Attribute) error {
 	return c.one(t.family, qualifier, t.as, a.Name, a.Value)
 }
 
-// one adds one cell. Attribute names the value in messages.
+// one adds one cell. The argument attr names the value in messages.
 func (c *cells) one(family, qualifier string, as Encoding, attr string, v attribute.Value) error {
 	if len(qualifier) > MaxQualifierBytes {
 		return unmappable("an attribute name has %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
@@ -371,8 +372,8 @@ func (c *cells) flat(t *target, column, attr string, v attribute.Value) error {
 	return nil
 }
 
-// distinct returns an error if two values go to one column: the later one would hide the other. The
-// cells of one list may share a column, because their times differ.
+// distinct returns an error if two values go to one column, because the later value would hide the
+// other. The cells of one list may share a column, because their times differ.
 func (c *cells) distinct() error {
 	seen := make(map[Column]bool, len(c.slab)-c.start)
 	var before Cell

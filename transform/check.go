@@ -358,7 +358,8 @@ func (c *compiler) unreachable(rules []Rule) {
 	}
 }
 
-// covers reports whether a rule certainly matches all items of another, judged by their conditions.
+// covers reports whether a rule certainly matches all items of another rule, according to the
+// conditions of the two rules.
 func covers(first, second *Rule) bool {
 	if first.When == nil || first.Text != "" && first.Text == second.Text {
 		return true

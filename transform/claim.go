@@ -236,8 +236,8 @@ func valueOf(name string, keys attribute.Item, known Implying) (attribute.Value,
 
 // reaches reports whether the parts can produce exactly the text in whole. The function text
 // returns what a placeholder with a known value becomes. Its result ok is false if the value has no
-// text. Any other placeholder can become every text that its form allows. If the function text is
-// nil, no value is known.
+// text. A placeholder without a known value can become every text that its form allows. If the
+// function text is nil, no value is known.
 func reaches(parts []rowPart, whole string, text func(*rowPart) (result string, known, ok bool)) bool {
 	at := make([]bool, len(whole)+1) // where the next part can begin
 	at[0] = true

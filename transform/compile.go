@@ -32,7 +32,7 @@ type write struct {
 	only      []string // sorted; nil: all but dropped
 
 	// Otherwise attributes become columns. Targets are sorted by attribute. Star is the target of
-	// all other attributes, or nil if those are not copied.
+	// all other attributes, or nil if these are not copied.
 	targets []target
 	star    *target
 	clashes []string // attributes whose column a rule gives to another attribute
@@ -429,8 +429,8 @@ func (c *compiler) declared(family string, as Encoding, where at, field, attr st
 
 // longestAge is the longest age of a rule by which cells can be stamped to expire. The stamp is the
 // expiry minus the age, and no cell can be dated before 1970. With an age of 60 years, no cell
-// would expire before 2030, whatever its item says. The items that are written expire in the
-// future, or expired at most five years ago.
+// could expire before 2030. The items that are written expire in the future, or expired at most
+// five years ago.
 const longestAge = 18250 * 24 * time.Hour
 
 // expiry checks that garbage collection can expire items at their time to live.

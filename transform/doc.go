@@ -4,7 +4,7 @@
 // A Mapping computes an item's row (Row) and cells (Cells). Fold turns a page of a stream's changes
 // into a Batch of idempotent RowMutations. Load does the same with a page of a scan. Each mutation
 // has the Version that ranks it in the history of its item. The guard of package sink applies a
-// mutation unless the row already holds that version or a higher one.
+// mutation unless the row already holds the mutation's version or a higher version.
 //
 // Comments cite these invariants by number:
 //

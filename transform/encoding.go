@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Why an encoding rejects a value.
+// These texts say why an encoding rejects a value.
 const (
 	errNotNumber  errEncoding = "not a number"
 	errNotInt64   errEncoding = "not a whole number within 64 bits"

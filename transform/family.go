@@ -130,8 +130,8 @@ func (g GC) String() string {
 }
 
 // Canonical returns one form for all rules that differ only in the arrangement of their operators.
-// A rule nested in a rule of its kind is merged into the outer one, and each part appears once, in
-// a fixed order. A rule without operators is returned unchanged.
+// A rule nested in a rule of its kind is merged into the outer rule. Each part appears once, in a
+// fixed order. A rule without operators is returned unchanged.
 func (g GC) Canonical() GC {
 	if len(g.Rules) == 0 {
 		return g

@@ -27,11 +27,11 @@ type history struct {
 	item   string // ItemKey
 	newest int    // index of its last change
 	micros int64  // cell time at that change
-	// addresses are the addresses of all images of the item in the page that have one.
+	// addresses are the addresses of the item's images in the page. An image may have no address.
 	addresses []address
 	rule      *rule // the rule that decides for the newest image
 	// Reason says why the newest image has no address. Unknown says why the page does not show all
-	// addresses. In both cases the item is parked.
+	// addresses. With either reason, the item is parked.
 	reason      error
 	unknown     string
 	keyOnly     bool     // every image has the same addresses
@@ -168,7 +168,7 @@ func (m *Mapping) histories(changes []cdc.Change, stamp Stamp) ([]history, int64
 		}
 		switch {
 		case m.keyOnly && known:
-			// All changes have the addresses of the first.
+			// All changes have the addresses of the first change.
 		case m.keyOnly:
 			h.reason = h.add(m, &s, c.Keys, i, true)
 			h.unaddressed = h.reason != nil
@@ -203,9 +203,9 @@ func CellTime(readAt time.Time) int64 { return cellTime(readAt) }
 func cellTime(t time.Time) int64 { return max(0, t.UnixMilli()) * 1000 }
 
 // Load turns items that a load read at readAt into mutations at the version (generation, LoadHop,
-// the second of readAt, CountExact). A later load of the same generation outranks an earlier one,
-// and every change of a stream outranks both. ReadAt must not be later than the start of the read.
-// Items that cannot be mapped are parked as in Fold.
+// the second of readAt, CountExact). A later load of the same generation outranks an earlier load.
+// Every change of a stream outranks every load. ReadAt must not be later than the start of the
+// read. Items that cannot be mapped are parked as in Fold.
 func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Time) Batch {
 	micros := cellTime(readAt)
 	v := LoadVersion(generation, readAt)
@@ -240,11 +240,11 @@ func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Tim
 }
 
 // LoadWindow turns the changes of an export window into mutations at the version LoadVersion of the
-// window's end, for puts and removes alike. Changes must have one change per item. The sequence
-// number of each change must be that of the version. The mutations outrank images that a load read
-// before the end. Later windows and changes of the stream outrank them. Cells have the times of the
-// changes. An address that the item's old image had and the new image does not have is removed, as
-// in Fold.
+// window's end, for puts and removes alike. The argument changes must have one change per item.
+// Each change must have the sequence number of the version. The mutations outrank images that a
+// load read before the end. Later windows and changes of the stream outrank them. Cells have the
+// times of the changes. An address that the item's old image had and the new image does not have is
+// removed, as in Fold.
 func LoadWindow(m *Mapping, changes []cdc.Change, generation uint32) Batch {
 	return Fold(m, changes, Stamp{Generation: generation, Hop: LoadHop, Apart: true})
 }

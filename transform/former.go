@@ -57,7 +57,7 @@ type Change struct {
 	// NewTables and FormerTables are the target tables that only one of the two mappings writes.
 	NewTables, FormerTables []string
 	// NewColumns and FormerColumns are the columns that only one of the two mappings writes, as
-	// "table family:column". A column is * for any name, and a template for cells.
+	// "table family:column". For columns of any name, the column is *. For cells, it is a template.
 	NewColumns, FormerColumns []string
 	// RowKeys says that at least some items get other row keys.
 	RowKeys bool
@@ -86,7 +86,7 @@ func ChangeOf(former, present *Mapping) Change {
 }
 
 // key returns the templates of row and cell in the mapping's first write to the table and family of
-// like.
+// the write like.
 func (m *Mapping) key(like *write) string {
 	for _, r := range m.rules {
 		for _, w := range r.writes {

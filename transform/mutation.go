@@ -74,8 +74,8 @@ type Cell struct {
 	Timestamp int64
 	Value     []byte
 	// Add says that the column is an aggregate, and Value a number of 8 bytes, big-endian. The
-	// column is emptied before the number is added, so the total is absolute, however often it is
-	// written.
+	// column is emptied before the number is added, so the total is absolute, even if it is written
+	// several times.
 	Add bool
 }
 

@@ -23,7 +23,7 @@ func (c *compiler) placed() []placed {
 }
 
 // own decides what each write owns. A write owns families that no other write of the same rows
-// uses. In other families it owns the columns that it names. It reports writes that cannot be kept
+// uses. In other families it owns the columns that it names. own reports writes that cannot be kept
 // apart (T6).
 func (c *compiler) own() {
 	all := c.placed()

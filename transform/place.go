@@ -44,7 +44,7 @@ func (m *Mapping) singleWrite(item attribute.Item) (*write, error) {
 
 // Placement is the result of mapping one item.
 type Placement struct {
-	// Rule is the number of the rule that decides, from 0, and Name its name.
+	// Rule is the number of the rule that decides, from 0. Name is that rule's name.
 	Rule int
 	Name string
 	// Ignored says that the rule ignores the item.
@@ -92,9 +92,9 @@ func (m *Mapping) Addresses(item attribute.Item) ([]RowMutation, error) {
 // known ones.
 type scratch struct{ row, qualifier []byte }
 
-// add adds the addresses of an image to the union. Current says that the image is the newest so
-// far, from the given change. The error says why the image cannot be mapped. The addresses that the
-// image does have are added nevertheless.
+// add adds the addresses of an image to the union. The argument current says that the image is the
+// newest so far, from the given change. The error says why the image cannot be mapped. The
+// addresses that the image does have are added nevertheless.
 func (h *history) add(m *Mapping, s *scratch, image attribute.Item, change int, current bool) error {
 	r := m.match(image)
 	if current {
@@ -206,8 +206,8 @@ func sameRow(rows []RowMutation, m *RowMutation) int {
 	return -1
 }
 
-// merge joins two mutations of one row for one item. The result owns and puts everything that into
-// and m own and put.
+// merge joins two mutations of one row for one item. The result owns and puts everything that
+// either mutation owns and puts.
 func merge(into, m *RowMutation) {
 	into.Families = union(into.Families, m.Families)
 	into.Columns = union(into.Columns, m.Columns)

@@ -51,7 +51,7 @@ func (o Rank) text() string {
 	return "n" + o.Number + ".0."
 }
 
-// Below reports whether the rank is lower than another one.
+// Below reports whether the rank is lower than the other rank.
 func (o Rank) Below(other Rank) bool { return o.text() < other.text() }
 
 // At returns the version of the rank at a position.
@@ -123,11 +123,12 @@ func (m *Mapping) removalOf(held Version) Rank {
 }
 
 // rank returns the highest rank of an item's changes in a page. Reason says why the newest change
-// cannot be applied; it is "" if the change can be applied at that rank. A change whose number is
-// lower than that of its own old image is not applied. In that case a writer has ignored the
+// cannot be applied; it is "" if the change can be applied at that rank. A change is not applied if
+// its number is lower than the number of its own old image. In that case a writer has ignored the
 // condition, and a row with the higher number would reject the change. An item may be recreated
-// with a number below that of the removed item. The writer of such an item has ignored no
-// condition. The recreated item gets the higher number. At that number its later position decides.
+// with a number below that of the removed item. Then the writer of such an item has ignored no
+// condition. The recreated item gets the higher number. At that number the later position decides,
+// so the changes of the recreated item win.
 func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason string) {
 	if m.number == "" {
 		return Rank{}, ""

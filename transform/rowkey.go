@@ -45,9 +45,10 @@ func unmappable(format string, args ...any) error {
 // It works for a rule that writes one row; Map works for every rule. A mapping of NewMapping joins
 // the values of the row key's attributes with '#'. Text is written unchanged, numbers in canonical
 // text (1, 1.0 and 1e0 are one row, as they are one item), binaries raw. In every part but the
-// last, '#' is written %23 and '%' is written %25. So the first delimiters of the row are those
-// between the parts. The row can be split again, and items with different primary keys never share
-// a row (T1). The last part is never escaped, so rows of one partition sort as DynamoDB sorts them.
+// last, '#' is written %23 and '%' is written %25. So the first delimiters of the row are the
+// delimiters between the parts. The row can be split again, and items with different primary keys
+// never share a row (T1). The last part is never escaped, so rows of one partition sort as DynamoDB
+// sorts them.
 func (m *Mapping) Row(item attribute.Item) (string, error) {
 	b, err := m.appendRow(nil, item)
 	return string(b), err

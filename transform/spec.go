@@ -20,8 +20,8 @@ type Spec struct {
 	Families []Family
 	// Drop names attributes that are not copied, unless a rule names them itself.
 	Drop []string
-	// Rules are tried in order: the first whose condition matches an item decides. An empty list is
-	// equivalent to one rule that matches all items.
+	// Rules are tried in order. The first rule with a condition that matches an item decides about
+	// the item. An empty list is equivalent to one rule that matches all items.
 	Rules []Rule
 	TTL   TTL
 	// KeepVersions keeps former values of attributes as older cells of their columns, if the
@@ -30,8 +30,8 @@ type Spec struct {
 	KeepVersions bool
 	// VersionAttribute names a number that the application raises with each write of the item,
 	// under a condition. The application needs it because it writes the target too. Images are
-	// ranked by this number first, and then by their place in the stream. It is "" if only the
-	// replicator writes the target.
+	// ranked by this number first, and then by their place in the stream. VersionAttribute is "" if
+	// only replicator writes the target.
 	VersionAttribute string
 	// Merged says that other source tables use the same target table. The rows of these source
 	// tables must not collide (CheckMerged).
@@ -82,7 +82,7 @@ type CellRule struct {
 	Family    string
 	Qualifier *Template
 	As        Encoding // AsJSON or AsDynamoDBJSON
-	// Only names the attributes that are written; nil means all except dropped ones.
+	// Only lists the attributes that are written; nil means all attributes except dropped ones.
 	Only []string
 }
 
@@ -106,8 +106,8 @@ type Implying interface {
 	Equal(attr string) []string
 }
 
-// Comparing is a Condition that can report whether another condition matches every item that it
-// matches. With this, Check finds rules that never apply.
+// Comparing is a Condition that can be compared with another condition. With the result, Check
+// finds rules that never apply.
 type Comparing interface {
 	// Implies reports whether other, a Condition, certainly matches every item that this condition
 	// matches.

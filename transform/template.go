@@ -10,10 +10,11 @@ import (
 //
 //	invoice#{PK | after('INVOICE#')}#{ts | newest_first(13)}
 //
-// A placeholder is {attribute | function | …} or, for a part of the source table's name, {$capture
-// | …}; a name that contains | } or ' is put in single quotes. {{ and }} are braces. The literal
-// between two placeholders is the delimiter of the first. In every placeholder but the last, one
-// character of its delimiter and % are percent-encoded, so the parts can be separated again.
+// A placeholder is {attribute | function | …}. For a part of the source table's name it is
+// {$capture | …}. A name that contains | } or ' is put in single quotes. {{ and }} are braces. The
+// literal between two placeholders is the delimiter of the first placeholder. In every placeholder
+// but the last, one character of its delimiter and % are percent-encoded, so the parts can be
+// separated again.
 type Template struct {
 	text  string
 	parts []Part
@@ -21,7 +22,7 @@ type Template struct {
 
 // Part is a literal or a placeholder of a template.
 type Part struct {
-	Literal   string // set for a literal; then the rest is empty
+	Literal   string // set for a literal, and then all other fields are empty
 	Attribute string // for a placeholder of an attribute: its name
 	Capture   string // for a placeholder of a capture: the part of the source table's name
 	Calls     []Call

@@ -22,7 +22,7 @@ const (
 	LoadHop = 0
 )
 
-// The counts of an image's assertions: the first application under dual writes has count 0.
+// These are the counts of an image's writes. The first write under dual writes has count 0.
 const (
 	CountTimestamped = 0
 	CountExact       = 1

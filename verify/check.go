@@ -8,7 +8,7 @@ import (
 // Checked is the outcome of a comparison of some rows.
 type Checked struct {
 	Counts
-	// Findings are the rows that differ at both checks (V1).
+	// Findings are the rows that differed at both checks (V1).
 	Findings []Finding
 	// Equal lists the places at which every row is correct. A row at any other place differs, or
 	// had a newer version at every check.

@@ -186,8 +186,8 @@ type Way string
 
 // The ways.
 const (
-	Quiet Way = "quiet" // by sums of both sides
-	Live  Way = "live"  // page by page, with reads of the rows
+	Quiet Way = "quiet" // compare sums of the two sides
+	Live  Way = "live"  // compare page by page, and read the rows of each page
 )
 
 // Scope is the part of a table that is compared: everything, a share of its items, or rows that

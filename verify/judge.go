@@ -29,8 +29,8 @@ type Wanted struct {
 // Verdict is the result of judging a row.
 type Verdict struct {
 	Findings []Finding
-	// InFlight says that the row differs at a version of count 0, so its second assertion is still
-	// due. Leaving says that the row is extra at a version of count 0.
+	// InFlight says that the row differs at a version of count 0, so its second write is still due.
+	// Leaving says that the row is extra at a version of count 0.
 	InFlight, Leaving bool
 	// Kept counts shares that stay without an item because of expire: keep.
 	Kept int

@@ -7,14 +7,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// If an application writes the target too, a row may still differ after its second, exact
-// assertion. Such a difference has one of two causes, and neither leaves a stream record (H41). A
-// phantom is a write of the target whose write of DynamoDB was rejected or never sent. A late write
-// reached the target after the allowed delay.
+// If an application writes the target too, a row may still differ after its second, exact write.
+// Such a difference has one of two causes, and neither leaves a stream record (H41). A phantom is a
+// write of the target without a write of DynamoDB: DynamoDB has rejected that write, or has never
+// received it. A late write reached the target after the allowed delay.
 
-// explain sets the reason of a difference if an application writes the target too. Late bounds how
-// long after a commit the application may write the target. It is 0 if the application does not
-// write the target. The caller must have excluded writes in flight. explain reads only the finding.
+// explain sets the reason of a difference if an application writes the target too. The argument
+// late bounds how long after a commit the application may write the target. It is 0 if the
+// application does not write the target. The caller must have excluded writes in flight. explain
+// reads only the finding.
 func (f *Finding) explain(late time.Duration) {
 	if late == 0 {
 		return

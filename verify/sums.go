@@ -87,8 +87,8 @@ func (s *Sums) each(f func(n uint32, b *bucket)) {
 	}
 }
 
-// Differing returns the buckets whose sums are not zero. One side must have been subtracted from
-// the other before. With addresses set, it compares only the sums of addresses.
+// Differing returns the buckets whose sums are not zero. One side's sums must already have been
+// subtracted from the other side's. With addresses set, it compares only the sums of addresses.
 func (s *Sums) Differing(addresses bool) *Picked {
 	p := &Picked{}
 	s.each(func(n uint32, b *bucket) {
@@ -158,7 +158,7 @@ func (s *Sums) row(table, row string) rowHash {
 	return sha256.Sum256(s.buf)
 }
 
-// cell returns the hash of one cell. Rank counts the cells of a column from the newest on.
+// cell returns the hash of one cell. The rank counts the cells of a column from the newest on.
 func (s *Sums) cell(h rowHash, c *transform.Cell, rank int) total {
 	s.buf = append(append(s.buf[:0], h[:]...), 'c')
 	s.buf = appendText(appendText(s.buf, c.Family), c.Qualifier)

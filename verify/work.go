@@ -32,7 +32,7 @@ const (
 var ErrDrained = backfill.ErrDrained
 
 // Work is one part of a comparison: a segment of the source, or a range of a target table. It
-// computes sums, or checks rows, or both.
+// computes sums, checks rows, or does both.
 type Work struct {
 	*Comparison
 	// Sums collects the part's sums; nil if it computes none. Addresses says that the sums leave

@@ -83,8 +83,8 @@ func (s *CloudStore) get(ctx context.Context, object string, call *storage.Objec
 	return nil, fmt.Errorf("gs://%s/%s: %w", s.bucket, object, err)
 }
 
-// asStored requests objects in their stored form. Without its header, an object that was uploaded
-// with "Content-Encoding: gzip" arrives decompressed, with another checksum.
+// asStored requests objects in their stored form. Without the header that asStored sets, an object
+// that was uploaded with "Content-Encoding: gzip" arrives decompressed, with another checksum.
 type asStored struct{ http.RoundTripper }
 
 func (s asStored) RoundTrip(r *http.Request) (*http.Response, error) {

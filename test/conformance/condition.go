@@ -114,7 +114,7 @@ var conditionCases = []Case{
 		c.truth("size(s) = :three", "size(e) = :zero", "size(b) = :two", "size(ss) = :two", "size(l) = :three", "size(m) = :two", "size(s) < :five", "!size(z) = :zero",
 			":two < size(l)", "size(s) BETWEEN :one AND :three")
 	}},
-	{"condition/syntax", conditions, func(c *run) {
+	{"condition/invalid syntax is rejected", conditions, func(c *run) {
 		c.invalid("Invalid ConditionExpression: ", "n =", "n = = :five", "n = :five AND", "(n = :five", "n", "size(n)", "n + :one = :five", "NOT", "n = :five n = :five",
 			"n BETWEEN :one", "n IN ()", "attribute_exists(:one)", "attribute_exists(n, s)", "begins_with(s)", "Size(s) = :three", "n == :five", "n != :four")
 		c.invalid("The expression can not be empty", "")
@@ -145,12 +145,12 @@ var projectionCases = []Case{
 		project("l[0], l[2][0]", `"Item":{"l":{"L":[{"N":"1"},{"L":[{"S":"deep"}]}]}}`)
 		project("l[2]", `"Item":{"l":{"L":[{"L":[{"S":"deep"}]}]}}`)
 	}},
-	{"projection/paths that overlap", projections, func(c *run) {
+	{"projection/paths that overlap are rejected", projections, func(c *run) {
 		for _, expression := range []string{"m, m.k", "n, n", "l[0], l[0]"} {
 			c.fails("GetItem", on("simple", "", `"ProjectionExpression":"`+expression+`"`), validation, "Two document paths overlap with each other")
 		}
 	}},
-	{"projection/syntax", projections, func(c *run) {
+	{"projection/invalid syntax is rejected", projections, func(c *run) {
 		for _, expression := range []string{"n,", "n s", "l[", "l[x]", "m..k", ".n", "size(s)", "name"} {
 			c.about(expression)
 			c.fails("GetItem", on("simple", "", `"ProjectionExpression":"`+expression+`"`), validation, "Invalid ProjectionExpression: ")

@@ -97,7 +97,7 @@ var indexCases = []Case{
 		c.fails("Query", query(" AND #d > :d AND seq = :n", `":n":{"N":"9"}`), validation)
 		c.fails("Query", strings.Replace(query(" AND #d = :d", ""), "tenant = :t AND #r = :r", "tenant = :t", 1), validation)
 	}},
-	{"index/a missing index", queries, func(c *run) {
+	{"index/an unknown index is rejected", queries, func(c *run) {
 		c.fails("Query", indexQuery("none"), validation, "The table does not have the specified index")
 		c.fails("Scan", `"TableName":"$indexed","IndexName":"none"`, validation, "The table does not have the specified index")
 	}},

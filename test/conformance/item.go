@@ -102,14 +102,14 @@ var itemCases = []Case{
 		}
 		c.absent()
 	}},
-	{"put/all types", dataTypes, func(c *run) {
+	{"put/all types are stored", dataTypes, func(c *run) {
 		item := `"s":{"S":"é帽🎩\u0001\""},"n":{"N":"-3.5"},"b":{"B":"AP8="},"t":{"BOOL":true},"f":{"BOOL":false},"u":{"NULL":true},
 			"ss":{"SS":["b","a"]},"ns":{"NS":["10","9","-1.5"]},"bs":{"BS":["Ag==","AQA="]},
 			"l":{"L":[{"S":""},{"L":[]},{"M":{"x":{"N":"1"}}},{"NULL":true}]},"m":{"M":{"":{"S":"no name"},"a.b":{"SS":["x"]},"e":{"M":{}}}}`
 		c.given(strings.Replace(item, `"":{"S":"no name"},`, "", 1))
 		c.stored(strings.Replace(item, `"":{"S":"no name"},`, "", 1))
 	}},
-	{"put/empty strings and binaries", attributes, func(c *run) {
+	{"put/empty strings and binaries are stored", attributes, func(c *run) {
 		c.given(`"s":{"S":""},"b":{"B":""},"l":{"L":[{"S":""},{"B":""}]},"ss":{"SS":["","a"]}`)
 		c.stored(`"s":{"S":""},"b":{"B":""},"l":{"L":[{"S":""},{"B":""}]},"ss":{"SS":["","a"]}`)
 	}},
@@ -125,7 +125,7 @@ var itemCases = []Case{
 			c.stored(`"n":{"N":"` + read + `"}`)
 		}
 	}},
-	{"put/numbers of 38 digits", dataTypes, func(c *run) {
+	{"put/numbers of 38 digits are stored exactly", dataTypes, func(c *run) {
 		for _, n := range []string{
 			"12345678901234567890123456789012345678", "-0.12345678901234567890123456789012345678", "1234567890123456789.0123456789012345678",
 		} {
@@ -133,7 +133,7 @@ var itemCases = []Case{
 			c.stored(`"n":{"N":"` + n + `"},"ns":{"NS":["` + n + `","1"]}`)
 		}
 	}},
-	{"put/the largest and the smallest number", dataTypes, func(c *run) {
+	{"put/the largest and the smallest number are stored", dataTypes, func(c *run) {
 		for written, read := range map[string]string{
 			"9.9999999999999999999999999999999999999E125": strings.Repeat("9", 38) + strings.Repeat("0", 88),
 			"-1E-130": "-0." + strings.Repeat("0", 129) + "1",
@@ -142,7 +142,7 @@ var itemCases = []Case{
 			c.stored(`"n":{"N":"` + read + `"}`)
 		}
 	}},
-	{"put/numbers beyond the limits", dataTypes, func(c *run) {
+	{"put/numbers beyond the limits are rejected", dataTypes, func(c *run) {
 		c.fails("PutItem", put("simple", `"n":{"N":"123456789012345678901234567890123456789"}`), validation, "more than 38 significant digits")
 		c.fails("PutItem", put("simple", `"n":{"N":"1E126"}`), validation, "magnitude larger than supported range")
 		c.fails("PutItem", put("simple", `"n":{"N":"-1E126"}`), validation, "magnitude larger than supported range")
@@ -153,7 +153,7 @@ var itemCases = []Case{
 			c.fails("PutItem", put("simple", `"n":{"N":"`+n+`"}`), validation)
 		}
 	}},
-	{"put/empty sets", dataTypes, func(c *run) {
+	{"put/empty sets are rejected", dataTypes, func(c *run) {
 		for _, set := range []string{`{"SS":[]}`, `{"NS":[]}`, `{"BS":[]}`, `{"L":[{"SS":[]}]}`} {
 			c.fails("PutItem", put("simple", `"s":`+set), validation, "empty")
 		}
@@ -173,22 +173,22 @@ var itemCases = []Case{
 	{"put/binaries must be base64", attributes, func(c *run) {
 		c.fails("PutItem", put("simple", `"a":{"B":"*"}`), "SerializationException")
 	}},
-	{"put/without a key", putItem, func(c *run) {
+	{"put/an item without its key is rejected", putItem, func(c *run) {
 		c.fails("PutItem", `"TableName":"$simple","Item":{"a":{"N":"1"}}`, validation, "Missing the key pk in the item")
 		c.fails("PutItem", put("pair", `"a":{"N":"1"}`), validation, "Missing the key sk in the item")
 	}},
-	{"put/with a key of another type", putItem, func(c *run) {
+	{"put/a key of another type is rejected", putItem, func(c *run) {
 		c.fails("PutItem", `"TableName":"$simple","Item":{"pk":{"N":"1"}}`, validation, "Type mismatch for key pk expected: S actual: N")
 		c.fails("PutItem", put("numbers", `"sk":{"S":"1"}`), validation, "Type mismatch for key sk expected: N actual: S")
 	}},
-	{"put/with an empty key", attributes, func(c *run) {
+	{"put/an empty key is rejected", attributes, func(c *run) {
 		c.fails("PutItem", `"TableName":"$simple","Item":{"pk":{"S":""}}`, validation, "cannot contain an empty string value. Key: pk")
 		c.fails("PutItem", put("bytes", `"sk":{"B":""}`), validation, "cannot contain an empty binary value. Key: sk")
 	}},
-	{"put/into a missing table", putItem, func(c *run) {
+	{"put/an unknown table is rejected", putItem, func(c *run) {
 		c.fails("PutItem", `"TableName":"$no-such-table","Item":{"pk":{"S":"a"}}`, notFound, "Requested resource not found")
 	}},
-	{"put/condition on an absent item", putItem, func(c *run) {
+	{"put/a condition can require that the item is absent", putItem, func(c *run) {
 		request := put("simple", `"a":{"N":"1"}`, condition("attribute_not_exists(pk)"))
 		c.is("PutItem", request, "")
 		c.fails("PutItem", request, failed, "The conditional request failed")
@@ -210,7 +210,7 @@ var itemCases = []Case{
 		c.has("PutItem", put("simple", large, `"ReturnConsumedCapacity":"TOTAL"`), `"ConsumedCapacity":{"CapacityUnits":3}`)
 		c.has("DeleteItem", on("simple", "", `"ReturnConsumedCapacity":"TOTAL"`), `"ConsumedCapacity":{"CapacityUnits":3}`)
 	}},
-	{"get/a missing item", getItem, func(c *run) { c.absent() }},
+	{"get/a missing item gives no item", getItem, func(c *run) { c.absent() }},
 	{"get/capacity", capacity, func(c *run) {
 		c.is("GetItem", on("simple", "", `"ReturnConsumedCapacity":"TOTAL"`), `"ConsumedCapacity":{"TableName":"$simple","CapacityUnits":0.5}`)
 		c.given(`"a":{"S":"` + strings.Repeat("x", 5000) + `"}`)
@@ -253,34 +253,34 @@ var itemCases = []Case{
 }
 
 var limitCases = []Case{
-	{"limit/an item of 400 KB", quotas, func(c *run) {
+	{"limit/an item may have 400 KB and not more", quotas, func(c *run) {
 		c.is("PutItem", put("simple", `"a":{"S":"`+strings.Repeat("x", 400<<10-2-len(c.key)-1)+`"}`), "")
 		c.fails("PutItem", put("simple", `"a":{"S":"`+strings.Repeat("x", 400<<10)+`"}`), validation, "Item size has exceeded the maximum allowed size")
 	}},
-	{"limit/an update to more than 400 KB", quotas, func(c *run) {
+	{"limit/an update to more than 400 KB is rejected", quotas, func(c *run) {
 		c.given(`"a":{"S":"` + strings.Repeat("x", 300<<10) + `"}`)
 		c.fails("UpdateItem", update("SET b = a"), validation, "Item size to update has exceeded the maximum allowed size")
 	}},
-	{"limit/32 levels of nesting", quotas, func(c *run) {
+	{"limit/values may nest 32 levels and not more", quotas, func(c *run) {
 		nested := func(levels int) string {
 			return `"a":` + strings.Repeat(`{"L":[`, levels-1) + `{"L":[]}` + strings.Repeat(`]}`, levels-1)
 		}
 		c.is("PutItem", put("simple", nested(32)), "")
 		c.fails("PutItem", put("simple", nested(33)), validation, "Nesting Levels have exceeded supported limits")
 	}},
-	{"limit/a partition key of 2048 bytes", quotas, func(c *run) {
+	{"limit/a partition key may have 2048 bytes and not more", quotas, func(c *run) {
 		key := func(n int) string {
 			return `"TableName":"$simple","Item":{"pk":{"S":"` + strings.Repeat("p", n) + `"}}`
 		}
 		c.is("PutItem", key(2048), "")
 		c.fails("PutItem", key(2049), validation, "Size of hashkey has exceeded the maximum size limit")
 	}},
-	{"limit/a sort key of 1024 bytes", quotas, func(c *run) {
+	{"limit/a sort key may have 1024 bytes and not more", quotas, func(c *run) {
 		key := func(n int) string { return put("pair", `"sk":{"S":"`+strings.Repeat("s", n)+`"}`) }
 		c.is("PutItem", key(1024), "")
 		c.fails("PutItem", key(1025), validation, "exceeded the size limit of 1024 bytes")
 	}},
-	{"limit/an expression of 4 KB", quotas, func(c *run) {
+	{"limit/an expression of more than 4 KB is rejected", quotas, func(c *run) {
 		c.fails("UpdateItem", update("SET "+strings.Repeat("a", 4096)+" = :v", values(`":v":{"N":"1"}`)), validation, "Expression size has exceeded the maximum allowed size")
 	}},
 	{"limit/a ValidationException has a message", wrongInput, func(c *run) {

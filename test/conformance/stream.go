@@ -226,14 +226,14 @@ var streamCases = []Case{
 		c.has("ListStreams", `"TableName":"$both-images"`, `"Streams":[{"StreamArn":"*","StreamLabel":"*","TableName":"$both-images"}]`)
 		c.has("ListStreams", `"TableName":"$simple"`, `"Streams":[]`)
 	}},
-	{"stream/missing streams and shards", describe, func(c *run) {
+	{"stream/unknown streams and shards are rejected", describe, func(c *run) {
 		arn := c.arn("both-images")
 		gone := arn[:max(0, len(arn)-len("2006-01-02T15:04:05.000"))] + "2001-01-01T00:00:00.000"
 		c.fails("DescribeStream", fmt.Sprintf(`"StreamArn":%q`, gone), notFound)
 		c.fails("GetShardIterator", fmt.Sprintf(`"StreamArn":%q,"ShardId":"shardId-00000000000000000000-00000000","ShardIteratorType":"LATEST"`, arn), notFound)
 		c.fails("DescribeStream", `"StreamArn":"nonsense"`, validation)
 	}},
-	{"stream/child shards of an open shard", "API_streams_ShardFilter", func(c *run) {
+	{"stream/an open shard has no child shards", "API_streams_ShardFilter", func(c *run) {
 		arn := c.arn("both-images")
 		for _, shard := range c.shards(arn) {
 			c.has("DescribeStream", fmt.Sprintf(`"StreamArn":%q,"ShardFilter":{"Type":"CHILD_SHARDS","ShardId":%s}`, arn, text(at(shard, "ShardId"))),

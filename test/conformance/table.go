@@ -19,17 +19,17 @@ var tableCases = []Case{
 		c.has("DescribeTable", `"TableName":"$new-images"`, `"Table":{"StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_IMAGE"},
 			"LatestStreamArn":"*","LatestStreamLabel":"*"}`)
 	}},
-	{"table/a missing table", describeTable, func(c *run) {
+	{"table/an unknown table is rejected", describeTable, func(c *run) {
 		for _, operation := range []string{"DescribeTable", "DeleteTable", "DescribeTimeToLive"} {
 			c.fails(operation, `"TableName":"$no-such-table"`, notFound)
 		}
 		c.fails("Scan", `"TableName":"$no-such-table"`, notFound)
 		c.fails("GetItem", `"TableName":"$no-such-table","Key":{"pk":{"S":"a"}}`, notFound)
 	}},
-	{"table/an existing table", createTable, func(c *run) {
+	{"table/an existing table cannot be created again", createTable, func(c *run) {
 		c.fails("CreateTable", `"TableName":"$simple","BillingMode":"PAY_PER_REQUEST",`+keys("pk", "S"), "ResourceInUseException")
 	}},
-	{"table/names", dataTypes, func(c *run) {
+	{"table/invalid names are rejected", dataTypes, func(c *run) {
 		for _, name := range []string{"ab", "a b c", "a/b/c", ""} {
 			c.fails("CreateTable", fmt.Sprintf(`"TableName":%q,"BillingMode":"PAY_PER_REQUEST",%s`, name, keys("pk", "S")), validation)
 		}
@@ -75,10 +75,10 @@ var tableCases = []Case{
 			c.differ("UpdateTable enables a stream where there is one")
 		}
 	}},
-	{"protocol/unknown operations", protocol, func(c *run) {
+	{"protocol/unknown operations are rejected", protocol, func(c *run) {
 		c.fails("NoSuchOperation", "", "UnknownOperationException")
 	}},
-	{"protocol/a member of the wrong type", protocol, func(c *run) {
+	{"protocol/a member of the wrong type is rejected", protocol, func(c *run) {
 		c.fails("GetItem", `"TableName":"$simple","Key":"pk"`, "SerializationException")
 		c.fails("PutItem", `"TableName":"$simple","Item":{"pk":{"S":1}}`, "SerializationException")
 		c.fails("PutItem", `"TableName":"$simple","Item":{"pk":{"S":"a"},"n":{"N":1}}`, "SerializationException")

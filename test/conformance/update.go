@@ -54,7 +54,7 @@ var updateCases = []Case{
 		c.is("UpdateItem", update("SET l[7] = :v", values(`":v":{"N":"2"}`)), "")
 		c.stored(`"l":{"L":[{"N":"1"},{"N":"2"}]}`)
 	}},
-	{"update/SET below a missing attribute", updates, func(c *run) {
+	{"update/SET below a missing attribute is rejected", updates, func(c *run) {
 		c.given(`"s":{"S":"x"}`)
 		for _, path := range []string{"m.x", "s.x", "l[0]"} {
 			c.fails("UpdateItem", update("SET "+path+" = :v", values(`":v":{"N":"2"}`)), validation, "document path provided in the update expression is invalid for update")
@@ -83,14 +83,14 @@ var updateCases = []Case{
 		c.is("UpdateItem", update("DELETE s :v", values(`":v":{"SS":["a","z"]}`)), "")
 		c.stored(`"s":{"SS":["b","c"]}`)
 	}},
-	{"update/ADD and DELETE with the wrong type", updates, func(c *run) {
+	{"update/operands of the wrong type are rejected", updates, func(c *run) {
 		c.given(`"s":{"S":"x"},"n":{"N":"1"}`)
 		c.fails("UpdateItem", update("ADD s :v", values(`":v":{"N":"1"}`)), validation, "An operand in the update expression has an incorrect data type")
 		c.fails("UpdateItem", update("ADD n :v", values(`":v":{"S":"1"}`)), validation)
 		c.fails("UpdateItem", update("DELETE n :v", values(`":v":{"SS":["1"]}`)), validation, "incorrect data type")
 		c.fails("UpdateItem", update("SET n = s + :v", values(`":v":{"N":"1"}`)), validation, "incorrect data type")
 	}},
-	{"update/a missing operand", updates, func(c *run) {
+	{"update/a missing operand is rejected", updates, func(c *run) {
 		c.given("")
 		c.fails("UpdateItem", update("SET a = b"), validation, "refers to an attribute that does not exist in the item")
 		c.fails("UpdateItem", update("SET a = b + :v", values(`":v":{"N":"1"}`)), validation, "refers to an attribute that does not exist in the item")
@@ -151,17 +151,17 @@ var updateCases = []Case{
 		c.about("")
 		c.stored("")
 	}},
-	{"update/one path twice", updates, func(c *run) {
+	{"update/paths that overlap are rejected", updates, func(c *run) {
 		c.given(`"m":{"M":{}}`)
 		for _, expression := range []string{"SET a = :v, a = :v", "SET a = :v REMOVE a", "SET m = :v, m.x = :v", "SET m[0] = :v REMOVE m"} {
 			c.about(expression)
 			c.fails("UpdateItem", update(expression, values(`":v":{"N":"1"}`)), validation, "Two document paths overlap with each other")
 		}
 	}},
-	{"update/a section twice", updates, func(c *run) {
+	{"update/a section that occurs twice is rejected", updates, func(c *run) {
 		c.fails("UpdateItem", update("SET a = :v SET b = :v", values(`":v":{"N":"1"}`)), validation, `The "SET" section can only be used once in an update expression`)
 	}},
-	{"update/syntax", updates, func(c *run) {
+	{"update/invalid syntax is rejected", updates, func(c *run) {
 		for _, expression := range []string{"SET a", "SET a = ", "a = :v", "SET a = :v,", "ADD a = :v", "SET a = :v + :v + :v", "SET (a) = :v", "SET a[:v] = :v"} {
 			c.about(expression)
 			c.fails("UpdateItem", update(expression, values(`":v":{"N":"1"}`)), validation, "Invalid UpdateExpression: ")
@@ -182,12 +182,12 @@ var updateCases = []Case{
 		c.is("UpdateItem", update("SET #_a = :_v", called(`"#_a":"_a"`), values(`":_v":{"N":"1"}`)), "")
 		c.stored(`"_a":{"N":"1"}`)
 	}},
-	{"update/the depth of paths and the indexes of lists", updates, func(c *run) {
+	{"update/the depth of paths and the indexes of lists are limited", updates, func(c *run) {
 		c.given("")
 		c.fails("UpdateItem", update("REMOVE a"+strings.Repeat(".b", 32)), validation, "The document path has too many nesting levels; nesting levels: 33")
 		c.fails("UpdateItem", update("REMOVE a[2147483648]"), validation, "List index is not within the allowable range; index: [2147483648]")
 	}},
-	{"update/reserved words", names, func(c *run) {
+	{"update/reserved words need a placeholder", names, func(c *run) {
 		for _, word := range []string{"name", "STATUS", "Data"} {
 			c.fails("UpdateItem", update("SET "+word+" = :v", values(`":v":{"N":"1"}`)), validation, "Attribute name is a reserved keyword; reserved keyword: "+word)
 		}
@@ -205,7 +205,7 @@ var updateCases = []Case{
 		c.fails("UpdateItem", update("SET a = :v", called(`"#a":"a"`), values(`":v":{"N":"1"}`)), validation,
 			"Value provided in ExpressionAttributeNames unused in expressions: keys: {#a}")
 	}},
-	{"update/placeholders without an expression", names, func(c *run) {
+	{"update/placeholders without an expression are rejected", names, func(c *run) {
 		c.fails("UpdateItem", on("simple", "", values(`":v":{"N":"1"}`)), validation, "ExpressionAttributeValues can only be specified when using expressions")
 		c.fails("UpdateItem", on("simple", "", called(`"#a":"a"`)), validation, "ExpressionAttributeNames can only be specified when using expressions")
 	}},

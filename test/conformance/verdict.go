@@ -31,15 +31,15 @@ var verdicts = map[string]map[string]verdict{
 		"update/invalid operands of functions are rejected": {observed, "The operand of a function can be neither a sum nor list_append " +
 			"(https://github.com/scylladb/scylladb, test/alternator/test_update_expression.py). dynoxide accepts both."},
 		"update/names must begin with a letter": {documented, "A name that does not begin with a letter needs a placeholder. dynoxide accepts an underscore."},
-		"update/the depth of paths and the indexes of lists": {observed, "The service rejects the expression before it reads any item " +
+		"update/the depth of paths and the indexes of lists are limited": {observed, "The service rejects the expression before it reads any item " +
 			"(https://github.com/scylladb/scylladb, test/alternator/test_projection_expression.py). dynoxide searches the path in the item."},
 		"query/KeyConditions with a filter and a projection": {observed, "Only KeyConditionExpression excludes KeyConditions " +
 			"(https://github.com/scylladb/scylladb, test/alternator/test_filter_expression.py). dynoxide rejects them together with any expression."},
-		"condition/attribute_type": {documented, "The operand must be one of the type descriptors. dynoxide accepts anything, and the condition is false."},
-		"condition/syntax":         {documented, "Names of functions are case-sensitive. dynoxide accepts Size for size."},
+		"condition/attribute_type":             {documented, "The operand must be one of the type descriptors. dynoxide accepts anything, and the condition is false."},
+		"condition/invalid syntax is rejected": {documented, "Names of functions are case-sensitive. dynoxide accepts Size for size."},
 		"condition/invalid operands are rejected": {observed, "<, <=, > and >= accept only literal strings, numbers and binaries " +
 			"(https://github.com/ExtendDB/extenddb/pull/216). dynoxide evaluates the condition, which is false."},
-		"projection/syntax": {observed, "AWS answers with the message of a syntax error. dynoxide also rejects the expression, but with another message."},
+		"projection/invalid syntax is rejected":                          {observed, "AWS answers with the message of a syntax error. dynoxide also rejects the expression, but with another message."},
 		"index/a global index returns only projected attributes":         {documented, "A query of a global index can request only projected attributes. dynoxide omits the others."},
 		"transaction/gets in order":                                      {documented, "A projection returns only the attributes that it names, so the key only if it names it. dynoxide also returns the key."},
 		"table/capacity must be given":                                   {documented, "PROVISIONED is the default and requires ProvisionedThroughput. dynoxide creates the table without it."},
@@ -51,8 +51,8 @@ var verdicts = map[string]map[string]verdict{
 		"stream/records with keys only":                                  writesWithoutEffect,
 		"stream/writes without effect give no record":                    writesWithoutEffect,
 		"stream/description":                                             {documented, "An open shard has no ending sequence number, and the description has the KeySchema. dynoxide returns an ending sequence number for an open shard."},
-		"stream/missing streams and shards":                              {documented, "A missing stream or shard gives a ResourceNotFoundException, and an ARN has at least 37 characters. dynoxide checks only the table's name."},
-		"stream/child shards of an open shard":                           {documented, "The filter CHILD_SHARDS returns the children of the shard. dynoxide ignores the filter and returns all shards."},
+		"stream/unknown streams and shards are rejected":                 {documented, "A missing stream or shard gives a ResourceNotFoundException, and an ARN has at least 37 characters. dynoxide checks only the table's name."},
+		"stream/an open shard has no child shards":                       {documented, "The filter CHILD_SHARDS returns the children of the shard. dynoxide ignores the filter and returns all shards."},
 		"iterator/Limit":                                                 {documented, "Limit is from 1 to 1000. dynoxide accepts any number."},
 		"stream/a disabled stream ends its shards and keeps its records": {documented, "The records of a disabled stream stay readable for 24 hours. dynoxide deletes them."},
 		"stream/the stream of a deleted table stays readable":            {documented, "The stream of a deleted table stays readable for 24 hours. dynoxide deletes it."},
