@@ -75,7 +75,8 @@ func filesOf(steps []exports.Step, group, part int) (step exports.Step, from, to
 	return exports.Step{}, 0, 0, false
 }
 
-// exportPosition is a position after a line of a file. File and line count from 0 within the part.
+// exportPosition is a position after a line of a file. File and line are counted from 0 within the
+// part.
 type exportPosition struct {
 	File int   `json:"file,omitempty"`
 	Line int64 `json:"line"`

@@ -42,7 +42,8 @@ type Witness struct {
 // counter returns the counter for the compare-and-set of the witness's row. Rows of two ledgers
 // never have the same counter. So a late beat does not replace another pipeline's witness after the
 // target was exchanged. One ledger never uses a counter twice, because its beats rise even when the
-// target is lost. The hash has 63 bits, which leaves room for the beats above it.
+// target is lost. The hash in the counter has only 63 bits, so that the sum with the beat cannot
+// overflow.
 func (w Witness) counter() uint64 {
 	sum := sha256.Sum256([]byte(w.Ledger))
 	return binary.BigEndian.Uint64(sum[:])>>1 + w.Beat

@@ -38,7 +38,7 @@ type Spec struct {
 	Merged bool
 }
 
-// Rule says how the items that match a condition are written.
+// The field When holds the rule's condition; nil matches every item.
 type Rule struct {
 	Name string
 	// When is the condition of the rule; nil matches every item. Text is the condition as it was

@@ -29,8 +29,8 @@ func (e *NotApplied) Error() string {
 	return fmt.Sprintf("changes made before %s are not applied after %s", e.To.UTC().Format(time.RFC3339), e.Waited.Round(time.Second))
 }
 
-// direction says which findings a pass looks for: findings of rows that items need, or findings of
-// rows that no item needs. So no row is found by two passes.
+// direction says which findings a pass looks for. These are missing and different rows, or extra
+// and foreign rows. So no row is found by two passes.
 type direction uint8
 
 const (

@@ -14,8 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// healthcheckTime bounds the request, because container engines count a longer request as a
-// failure.
+// healthcheckTime bounds the request. Container engines count a longer request as a failure.
 const healthcheckTime = 5 * time.Second
 
 func newHealthcheck(p *program) *cobra.Command {
@@ -46,8 +45,7 @@ answer within 5 seconds.`,
 	return c
 }
 
-// healthPath returns the path of the health check that the arguments name. There may be at most one
-// argument.
+// healthPath returns the path of the health check. At most one argument may name it.
 func healthPath(args []string) (string, error) {
 	const fix = "write replicator healthcheck live, or replicator healthcheck ready"
 	if len(args) == 0 {

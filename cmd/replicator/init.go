@@ -11,7 +11,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/starter"
 )
 
-// initFlags are the flags of init.
 type initFlags struct {
 	from                  []string
 	minimal, write, force bool

@@ -15,7 +15,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// planFlags are the flags of plan.
 type planFlags struct {
 	apply, exitCode, acceptMapping, adoptRows bool
 	allowed                                   config.Allowed

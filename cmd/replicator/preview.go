@@ -11,7 +11,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// previewFlags are the flags of preview.
 type previewFlags struct {
 	inspect.Choice
 	table, as string

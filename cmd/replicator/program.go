@@ -22,8 +22,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
-// program is one invocation of the command line: its streams, its environment, and the flags that
-// every command has.
+// program is one invocation: its streams, its environment, and the flags of every command.
 type program struct {
 	terminal.Console
 
@@ -69,8 +68,8 @@ type reported struct{ error }
 
 func (r *reported) Unwrap() error { return r.error }
 
-// oneRequest is the time within which several signals count as one request. timeout(1) sends its
-// signal to the process and to the process's group, so the signal arrives twice.
+// oneRequest is the time within which several signals count as one request. timeout(1) signals the
+// process and the process's group, so the signal arrives twice.
 const oneRequest = 500 * time.Millisecond
 
 // hangup handles SIGHUP. It returns true if the command continues.
@@ -87,9 +86,9 @@ func (p *program) hangup() bool {
 }
 
 // interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. The context's
-// cause is a signalled. The second signal ends the process immediately. A clean stop waits for the
-// network, and an operator who sends two signals does not want to wait. If hangup returns true,
-// SIGHUP does not end the context.
+// cause is of type signalled. The second signal ends the process immediately. A clean stop waits
+// for the network, and an operator who sends two signals does not want to wait. If hangup returns
+// true, SIGHUP does not end the context.
 func interruptible(parent context.Context, hangup func() bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
@@ -136,8 +135,7 @@ func (p *program) within(ctx context.Context) (context.Context, context.CancelFu
 
 // concluded returns the error of a command whose context may have ended by a signal or --timeout.
 // In that case the command's own error is only the text of an interrupted client. So concluded
-// reports the signal or the timeout instead. However, concluded keeps an error that is a result of
-// the command.
+// reports the signal or the timeout instead, unless the error is a result of the command.
 func (p *program) concluded(err error) error {
 	if cause := context.Cause(p.bounded); err == nil || cause == nil || errors.Is(cause, context.Canceled) {
 		return err // the context has not ended, or has ended with its command

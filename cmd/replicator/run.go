@@ -21,7 +21,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/worker"
 )
 
-// runFlags are the flags of run and relay.
 type runFlags struct {
 	once, dryRun, noBackfill, acceptMapping, acceptMode, adoptRows, pprof bool
 	publish                                                               bool // set by relay
@@ -111,8 +110,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 
 // served returns the error of a run that a signal ended. For a service that was stopped, it returns
 // nil, even if the service had not started its work. Service managers such as systemd accept only
-// status 0. It returns an error if the run should have ended by itself, because such a run was
-// interrupted.
+// status 0. It returns an error for an interrupted run that should have ended by itself.
 func (f *runFlags) served(err error) error {
 	var s terminal.Signalled
 	if errors.As(err, &s) && s.Signal != os.Interrupt && !f.once && !f.dryRun && diag.ExitCode(err) == diag.ExitInterrupted {

@@ -16,7 +16,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// statusFlags are the flags of status.
 type statusFlags struct {
 	table    string
 	shards   bool
@@ -99,9 +98,9 @@ func allowFlags(c *cobra.Command, allowed *config.Allowed) {
 	c.Flags().BoolVar(&allowed.Insecure, "allow-insecure-endpoint", false, "allow an AWS endpoint that is plain http on another host")
 }
 
-// allowEmulatorOfReader adds --allow-emulator to commands that only read. So a script can pass the
-// flag to all commands. Such commands do not require the flag. They print EMULATOR if they read
-// from an emulator.
+// allowEmulatorOfReader adds --allow-emulator to commands that only read. So a script can pass it
+// to all commands. These commands work without it. They print EMULATOR if they read from an
+// emulator.
 func allowEmulatorOfReader(c *cobra.Command) {
 	c.Flags().Bool("allow-emulator", false, "no effect: commands that only read allow emulators, and name them")
 }

@@ -38,9 +38,9 @@ func (p *program) format(flag string) string {
 }
 
 // write sets stderr to a format of the log: text, or only lines of JSON. By default, stderr is text
-// if it is a terminal, because the user may be asked for confirmation there. If stderr is no
-// terminal, it is JSON for a service and for a command that writes a JSON document to stdout. For
-// other commands it is text.
+// on a terminal, because the user may be asked for confirmation there. Otherwise it is JSON for a
+// service, and for a command that writes a JSON document to stdout. For all other commands it is
+// text.
 func (p *program) write(format, level string) error {
 	if admin.LogFormat(format, p.onTerminal() || !p.service && !p.AsJSON()) == "json" {
 		return p.inRecords(level)
