@@ -120,7 +120,7 @@ var letters = [256]Kind{'S': KindS, 'N': KindN, 'B': KindB, 'M': KindM, 'L': Kin
 
 // readValue reads {"TYPE":…}.
 func (s *Scanner) readValue(v *Value, depth int) bool {
-	// Without white space, as the service writes it: {"S":
+	// The service writes this form, without white space: {"S":
 	if rest := s.text[s.pos:]; len(rest) > 5 && rest[0] == '{' && rest[1] == '"' && rest[3] == '"' && rest[4] == ':' {
 		v.kind = letters[rest[2]]
 		s.pos += 5

@@ -9,8 +9,8 @@ import (
 // Scanner reads answers of DynamoDB in one pass, for decoders of pages. It returns items and values
 // without an allocation for each. It accepts only well-formed text. At unusual text its methods
 // return false without a reason. Unusual text has an unknown type, a repeated name, null, text that
-// is not UTF-8, or invalid JSON. Then the Scanner must not be used further. The caller must then
-// decode the text with a slower decoder, which reports the error.
+// is not UTF-8, or invalid JSON. After such text the Scanner must not be used any more. The caller
+// must then decode the text with a slower decoder, which reports the error.
 //
 // Results share memory with the text and with each other. A caller that keeps a small part of the
 // results for long should clone that part.
@@ -127,8 +127,8 @@ func word(text string, i int) uint64 {
 }
 
 // String reads a string. It checks eight bytes in one step for the first quote, backslash or
-// control character. The borrow may also mark later bytes of the word, but only the first marked
-// byte counts.
+// control character. The borrow of the subtraction may also mark later bytes of the word, but only
+// the first marked byte counts.
 func (s *Scanner) String() (string, bool) {
 	if s.at('"') {
 		s.pos++

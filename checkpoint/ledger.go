@@ -131,8 +131,8 @@ func (l *Ledger) Worker() string { return l.worker }
 // Lease returns how long a lease lasts without renewal.
 func (l *Ledger) Lease() time.Duration { return l.lease }
 
-// margin returns how long before a lease ends its holder must stop trusting it. So the holder has
-// stopped before another worker takes over.
+// margin returns how long before the end of its lease a holder must stop trusting the lease. So the
+// holder has stopped before another worker takes over.
 func (l *Ledger) margin() time.Duration { return l.lease / 5 }
 
 func (l *Ledger) pipelineKey() string                 { return l.name + "/pipeline" }

@@ -358,8 +358,8 @@ func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) 
 	})
 }
 
-// Redo ends the generation given as from, and requests a load of the next generation. The progress
-// of the current load does not matter.
+// Redo ends the generation from, and requests a load of the next generation. The progress of the
+// current load does not matter.
 func (l *Ledger) Redo(ctx context.Context, source string, from uint32, reason string, approved bool) (TableState, error) {
 	if from == 0 {
 		return TableState{}, (&TableState{Source: source}).AskLoad(time.Time{}, false)

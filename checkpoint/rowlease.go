@@ -23,7 +23,7 @@ type rowLease struct {
 	counter uint64
 	pending *pending
 
-	mu    sync.Mutex    // guards the next two fields and the record that apply changes
+	mu    sync.Mutex    // guards the next two fields and the record that the function apply changes
 	until time.Duration // how long the lease may be trusted, on the monotonic clock
 	lost  error
 }

@@ -69,8 +69,8 @@ type Shard struct {
 	// AppliedTo is the service's time up to which empty pages prove that no change follows the
 	// position; zero if no page proves it.
 	AppliedTo time.Time `json:"applied_to,omitzero"`
-	// ReadAt is when the last read that this record covers was sent, on the clock of the record's
-	// last writer. It is used for display and for the lag.
+	// ReadAt is the time at which the last read in this record was sent, on the clock of the
+	// record's last writer. It is used for display and for the lag.
 	ReadAt time.Time `json:"read_at,omitzero"`
 	// CaughtUp reports that the read at ReadAt returned an empty page.
 	CaughtUp bool `json:"caught_up,omitempty"`
@@ -215,8 +215,8 @@ func (s *Shard) Incomplete() bool { return s.Ended() && !s.Complete }
 // Unfollowed returns the shards of the table's stream that were read to their ends but have no
 // known children: no child has a row, and the stream did not end. A shard stays unfollowed for a
 // short time while a listing is late, and longer if the stream cannot be listed. A listing made a
-// day after a shard's end settles the question. Either it has shown the children, or the shards
-// after them have caused a gap. The argument listed is the time of the last complete listing
+// day after a shard's end settles the question. Either the listing has shown the children, or the
+// shards after them have caused a gap. The argument listed is the time of the last complete listing
 // (Listings); zero if unknown.
 func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 	if table.StreamEnded {
@@ -245,14 +245,14 @@ func (s *Shard) settled(table TableState) bool {
 }
 
 // Covers returns an event time up to which every change of a finished shard's lineage is applied.
-// The changes of the shard's children are later. Covers uses two times, each less Slack: the time
-// of the shard's last event, and open. The later time counts. The argument open is when a listing
-// last showed the shard open, or zero. If neither time is known, Covers returns the time that the
-// shard inherited. A page with a next iterator does not prove that the shard is open. A closed
-// shard that is read late returns such an iterator on every page but its last. For a gap, Covers
-// returns the time of the gap, because the load that follows covers earlier changes. The argument
-// owed must be the table's Owed. In a table without a load, a root's first read does not cover
-// changes that were trimmed before it.
+// The changes of the shard's children are later. Covers uses three times: the time that the shard
+// inherited, the time of its last event, and open. Slack is subtracted from the last two. The
+// latest of these times counts. The argument open is when a listing last showed the shard open, or
+// zero. If no such time is known, Covers uses the first read of the shard. A page with a next
+// iterator does not prove that the shard is open. A closed shard that is read late returns such an
+// iterator on every page but its last. For a gap, Covers returns the time of the gap, because the
+// load that follows covers earlier changes. The argument owed must be the table's Owed. In a table
+// without a load, a root's first read does not cover changes that were trimmed before it.
 func (s *Shard) Covers(open, owed time.Time) time.Time {
 	if s.State == Gap {
 		return s.DoneAt

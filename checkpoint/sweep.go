@@ -46,8 +46,9 @@ type Counts struct {
 // wrote reports whether a pass has written rows that the next pass must examine.
 func (c Counts) wrote() bool { return c.Put+c.Removed > c.Bare }
 
-// Ends reports whether a pass with these counts leaves nothing to sweep. A pass that writes must
-// have written no row and explained every row. Pass 0, which only counts, must have found no row.
+// Ends reports whether a pass with these counts leaves nothing to sweep. A pass other than pass 0
+// must have written no row and explained every row. Pass 0, which only counts, must have found no
+// row.
 func (c Counts) Ends(pass int) bool {
 	return !c.wrote() && c.Unexplained == 0 && (pass > 0 || c.Seen == 0)
 }

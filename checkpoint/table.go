@@ -220,7 +220,7 @@ func (s *TableState) takeOver() {
 	}
 }
 
-// Raise ends the generation given as from because of gap, and begins the next generation. It writes
+// Raise ends the generation from, for the reason in gap, and begins the next generation. It writes
 // the table's row first. Then it adopts every unfinished shard with a new epoch, so that no older
 // holder can commit (H70). Change, if not nil, alters the record in the same write. If the
 // generation is already above from, another process has raised it. Then Raise notes the gap and

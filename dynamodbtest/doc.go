@@ -8,9 +8,9 @@
 //
 // Programs that read streams meet the hazards of streams only rarely, and never on demand. Shards
 // split and roll, children are listed late, iterators expire, records are trimmed after 24 hours,
-// and sequence numbers grow a digit. With this package, one call on the Server causes each of these
-// hazards. Time comes from an injected Clock. So a test of a hazard is deterministic and takes no
-// time.
+// and sequence numbers grow by a digit. With this package, one call on the Server causes each of
+// these hazards. Time comes from an injected Clock. So a test of a hazard is deterministic and
+// takes no time.
 //
 // # Guarantees
 //

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Clock returns the server's time. It is called from many goroutines.
+// Clock returns the server's time. The server calls it from many goroutines.
 type Clock func() time.Time
 
 // Options configure a Server. The zero value is usable.
@@ -134,10 +134,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // waitForSender briefly delays a large answer to the AWS SDK for Go. The SDK (smithy-go 1.28)
 // closes its request's body as soon as the answer's headers arrive. If net/http has then sent the
-// body but has not yet read its end, net/http takes the closed body for a failure. It closes the
-// connection. The part of the answer beyond the buffer of 4 KB is then lost: "use of closed network
-// connection". An answer over a network is never that fast. From this server, one in ten answers of
-// 1 MB was lost. See https://github.com/aws/aws-sdk-go-v2/issues/2737.
+// body but has not yet read its end, net/http takes the closed body for a failure. Then net/http
+// closes the connection. The part of the answer beyond the buffer of 4 KB is then lost: "use of
+// closed network connection". An answer over a network is never that fast. From this server, one in
+// ten answers of 1 MB was lost. See https://github.com/aws/aws-sdk-go-v2/issues/2737.
 func waitForSender(r *http.Request, size int) {
 	const buffered, pause = 3 << 10, 2 * time.Millisecond
 	if size > buffered && strings.HasPrefix(r.UserAgent(), "aws-sdk-go-v2/") {

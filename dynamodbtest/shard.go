@@ -88,8 +88,8 @@ func (sh *shard) vanished(horizon time.Time) bool {
 	return !sh.open() && len(sh.records) == 0 && !sh.closedAt.After(horizon)
 }
 
-// nextSequence returns a number greater than all previous ones. The differences vary, because the
-// service does not promise consecutive numbers.
+// nextSequence returns a number greater than all previous numbers. The differences vary, because
+// the service does not promise consecutive numbers.
 func (st *stream) nextSequence(sh *shard) string {
 	sh.last = addSequence(sh.last, fmt.Sprint(1+st.table.random.Uint64N(3)))
 	return sh.last

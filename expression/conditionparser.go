@@ -95,7 +95,8 @@ func (p *parser) redundant() bool {
 	return end > 0 && p.closing(p.pos+1) == end-1
 }
 
-// closing returns the position of the parenthesis that closes the one at i; 0 if there is none.
+// closing returns the position of the parenthesis that closes the parenthesis at i; 0 if there is
+// none.
 func (p *parser) closing(i int) int {
 	depth := 0
 	for ; i < len(p.tokens); i++ {

@@ -1,6 +1,6 @@
 // Package expression evaluates DynamoDB's expressions. DynamoDB's expressions are conditions and
-// filters, key conditions, projections and updates. It has one evaluator and two syntaxes for
-// conditions:
+// filters, key conditions, projections and updates. The package has one evaluator, and two syntaxes
+// for conditions:
 //
 //   - the syntax of requests to DynamoDB, with placeholders for values and unusual names
 //     (ParseCondition), and

@@ -104,7 +104,7 @@ const (
 	Any       Check = iota // any rule is accepted
 	NoAge                  // no age rule is accepted, because it would collect versions of live rows, and counters
 	Same                   // only the declared rule is accepted, because the mapping depends on it
-	ExactlyAt              // only an age rule of exactly Keep.Age: with a shorter one deleted rows could return, and a longer one is not configured
+	ExactlyAt              // only an age rule of exactly Keep.Age: with a shorter age deleted rows could return; a longer age is not configured
 )
 
 // TableSpec specifies a table that must exist.

@@ -18,7 +18,8 @@ import (
 // If the row has refused a later change because of a higher number, the position in the stream
 // decides. The change is written at the number of the row and at its own position, which is later.
 // So no version falls (S1). Late attempts of the item's earlier changes are still refused. An
-// earlier change may have been raised to another number, but the row has already held that number.
+// earlier change may have been raised to another number. The row refuses it, because the row has
+// already held that number.
 
 // outranked returns the version that a row holds after it refused a mutation. It returns "" if the
 // mutation has no rank.

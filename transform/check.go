@@ -25,7 +25,7 @@ const (
 	Moves                               // warning: items move when an attribute beyond the primary key changes
 	NoHistory                           // older cells cannot be kept
 	KeepsNothing                        // warning: garbage collection keeps no older cell
-	Outlives                            // rows of an expired item could stay when the item is written again elsewhere
+	Outlives                            // rows of an expired item could stay when the item is written again to another row
 )
 
 // Finding is one mistake in a mapping, and where it is.

@@ -40,7 +40,7 @@ type Order uint8
 // placeholders without a function, order values by their bytes and numbers by their text.
 const (
 	OrderLost     Order = iota // in no reliable order
-	OrderKept                  // as the values do; for after, before and part, as the extracted pieces do
+	OrderKept                  // in the order of the values; after, before and part: in the order of the extracted pieces
 	OrderReversed              // the largest first
 )
 

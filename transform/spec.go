@@ -157,7 +157,7 @@ type Expire uint8
 
 // The policies.
 const (
-	FollowDeletes Expire = iota // removed when DynamoDB removes them
+	FollowDeletes Expire = iota // items are removed when DynamoDB removes them
 	ExpireByGC                  // cells get timestamps with which Bigtable's garbage collection removes them at their expiry
 	KeepExpired                 // items stay in the target after TTL deletions
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// never is the time at which an item without a time to live expires: the end of the year 9999. Its
-// cells are stamped so that no age rule removes them (H83).
+// never is the expiry of an item without a time to live: the end of the year 9999. Its cells are
+// stamped so that no age rule removes them (H83).
 const never = 253402300799_000_000
 
 // staleTTL is the age of an expiry time beyond which DynamoDB no longer removes the item. Source:
