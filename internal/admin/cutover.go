@@ -12,12 +12,13 @@ type Cutover struct {
 	// Strays is the number of changes to the source after the freeze. Unanswered is the number of
 	// changes after the switch that no operator has confirmed.
 	Strays, Unanswered int
-	// Frozen is how long the application's writes have been frozen; 0 if they are not. Limit is the
-	// sum of the deadlines of the steps.
+	// Frozen is how long the application's writes have been frozen so far, or 0 if writes are not
+	// frozen. Limit is the sum of the deadlines of the steps.
 	Frozen, Limit time.Duration
-	// Driven reports that a process drives the cutover.
+	// Driven reports whether a process is driving the cutover.
 	Driven bool
-	// Cancelling is how long a cancel has waited for its end; 0 if none is waiting.
+	// Cancelling is the time since a cancel was requested, while the cutover has not ended yet;
+	// else 0.
 	Cancelling time.Duration
 }
 

@@ -2,6 +2,6 @@
 // the pipeline, whose events call the methods of Health and Metrics.
 //
 // Nothing here contains item data. Labels of metrics are names from the configuration and members
-// of small closed sets, never a shard id or a key. Their number therefore stays bounded, however
-// long the process runs.
+// of small closed sets, never a shard id or a key. So the number of series stays bounded, even in a
+// process that runs for months.
 package admin

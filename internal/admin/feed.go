@@ -40,7 +40,7 @@ const (
 	EventLeaseLeft   = "lease_left"
 	EventCoordinator = "keeper"
 	EventThrottled   = "throttled"
-	// Sent to one client: earlier events are no longer available.
+	// sent to one client: some events that it asked for are no longer available
 	eventReset = "reset"
 )
 
@@ -48,9 +48,8 @@ const (
 var EventKinds = []string{EventPhase, EventShardStarted, EventShardDone, EventGap, EventGeneration, EventNeedsLoad, EventTableJoined, EventTableSetAside, EventCopyStarted, EventCopyProgress,
 	EventCopyDone, EventParked, EventMismatch, EventWorkerCame, EventWorkerSilent, EventWorkerLeft, EventLeaseTaken, EventLeaseLeft, EventCoordinator, EventThrottled, eventReset}
 
-// Event is something that happened. It has only these members, so it cannot contain item data:
-// shards, workers and tables are names, and reasons are fixed words. Members that do not apply are
-// left out.
+// Event is something that happened. None of its members can contain item data: shards, workers and
+// tables are names, and reasons are fixed words. Members that do not apply are left out.
 type Event struct {
 	Kind       string    `json:"kind"`
 	At         time.Time `json:"at"` // when the event was noticed; set by Publish
@@ -66,9 +65,9 @@ type Event struct {
 	Seconds    float64   `json:"seconds,omitempty"`
 }
 
-// Bounds of a feed. A client with more than pendingEvents unsent events is dropped. It may
-// reconnect with the id of the last event that it received, as browsers do automatically, and then
-// gets the rest.
+// Bounds of a feed. A client with more than pendingEvents unsent events is dropped. A client that
+// was dropped may reconnect with the id of the last event that it received, and then gets the later
+// events. Browsers do so automatically.
 const (
 	keptEvents     = 512
 	pendingEvents  = 64
@@ -106,7 +105,7 @@ type client struct {
 // NewFeed returns a feed without events.
 func NewFeed(clock func() time.Time) *Feed {
 	var boot [6]byte
-	_, _ = rand.Read(boot[:]) // it never fails, says its documentation
+	_, _ = rand.Read(boot[:]) // according to its documentation, it never fails
 	return &Feed{clock: clock, boot: fmt.Sprintf("%x", boot), clients: map[*client]bool{}}
 }
 
@@ -147,15 +146,15 @@ func (f *Feed) Recent(most int) (events []Event) {
 	return events
 }
 
-// drop ends a client. The caller holds the mutex.
+// drop disconnects a client. The caller holds the mutex.
 func (f *Feed) drop(c *client, why string) {
 	delete(f.clients, c)
 	c.why = why
 	close(c.frames)
 }
 
-// Close ends every client, and accepts no further events. A server that shuts down waits for its
-// requests, and event streams never end by themselves.
+// Close disconnects every client, and accepts no further events. A server must call it before a
+// shutdown: the shutdown waits for all requests, and event streams never end by themselves.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -172,7 +171,7 @@ var (
 )
 
 // join adds a client, and returns the events that it has missed: all kept ones, or those after the
-// last event that it received. Gone reports that some of these are no longer kept.
+// last event that it received. If the feed no longer keeps some of the missed events, gone is true.
 func (f *Feed) join(lastSeen string) (c *client, missed []frame, gone bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -259,20 +258,22 @@ type Stream struct {
 	clock   func() time.Time
 }
 
-// OpenStream begins such a response, without the server's time limits.
+// OpenStream begins a response of server-sent events, to which the server's time limits do not
+// apply.
 func OpenStream(w http.ResponseWriter, r *http.Request) (*Stream, error) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // proxies must not collect events
 	s := &Stream{w, http.NewResponseController(w), task.Clock(r.Context())}
-	// The server's time limit for reading a request would end the connection later, although this
-	// request was already read.
+	// This request was already read. Without this call, the server's time limit for reading would
+	// still end the connection later.
 	if err := s.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Send writes immediately, and gives the client a few seconds to receive the text.
+// Send sends the text immediately. It fails if the client does not receive the text within a few
+// seconds.
 func (s *Stream) Send(text []byte) error {
 	if err := s.control.SetWriteDeadline(s.clock().Add(eventWithin)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err

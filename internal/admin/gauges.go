@@ -1,7 +1,7 @@
 package admin
 
-// Gauge is a metric of a source table. Its value is in the ledger, so every process shows the same.
-// The columns of a status define the value.
+// Gauge is a metric of a source table. Every process computes its value from the ledger, so all
+// processes show the same value. The value is defined as in the columns of the command status.
 type Gauge struct{ Name, Help string }
 
 // The gauges of tables.

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// The limits by which facts are judged.
+// Limits by which live and Ready judge the facts.
 const (
 	// liveWithin is how long the main loop of the process may go without a pass. After that the
-	// process asks for a restart. It is far above any wait of the loop, because a restart first
-	// makes everything slower.
+	// process asks for a restart. The limit is far longer than any wait in the loop, because a
+	// needless restart slows the work down.
 	liveWithin = time.Minute
 	// pollWithin is how long a table that is being read may go without a successful poll. The alert
 	// for stalled tables uses the same time.
@@ -23,63 +23,66 @@ const (
 	// idleLookWithin is the same limit for an idle process, which reads the ledger every 30 s.
 	idleLookWithin = 90 * time.Second
 	// seekWithin is how long the search for tables of patterns may fail. Meanwhile no worker
-	// follows new tables. Throttling after a start with thousands of tables ends within that time.
+	// follows new tables. A process that starts with thousands of tables is throttled at first, but
+	// for less than this time.
 	seekWithin = 10 * time.Minute
 )
 
-// Facts are the facts by which health and readiness are judged. All of them concern this process; a
-// check sends no request to a cloud.
+// Facts are the facts by which health and readiness are judged. Each fact was recorded by this
+// process. So a health check sends no request to a cloud.
 type Facts struct {
 	Started time.Time
 	// Ticked is the time of the main loop's last pass; zero before the first.
 	Ticked time.Time
-	// Target reports that the target has been reached.
+	// Target reports whether the target has answered.
 	Target bool
-	// Looked is when the ledger, which is in the target, was last read for any table; zero if
-	// never.
+	// Looked is the time of the last successful read of the ledger, for any table; zero if there
+	// was none. The ledger is a table in the target.
 	Looked time.Time
-	// Seeking is since when the search for tables of patterns has been failing for some or all
-	// tables. It is zero if the last search was complete, or if there are no patterns.
+	// Seeking is the time since which the search for tables that match the patterns has failed for
+	// some or all tables. It is zero if the last search was complete, or if there are no patterns.
 	Seeking time.Time
 	// Tables are the configuration's tables, sorted by name.
 	Tables []TableFacts
-	// Stopping reports that the process was asked to end.
+	// Stopping reports whether the process was asked to end.
 	Stopping bool
-	// Idle reports that the tables are cut over, so this process follows none.
+	// Idle reports whether all tables are cut over. Then this process replicates no table.
 	Idle bool
 }
 
 // TableFacts are the facts of one source table.
 type TableFacts struct {
 	Name string
-	// Source reports that the table and its stream have been reached.
+	// Source reports whether the table and its stream have answered.
 	Source bool
-	// Shards is how many shards this process reads; 0 for a standby.
+	// Shards is the number of shards that this process reads; 0 for a standby.
 	Shards int
-	// Since is when the first of the current shards was acquired. Polled is the last successful
-	// read of any shard.
+	// Since is the time at which this process acquired the first of its current shards. Polled is
+	// the last successful read of any shard.
 	Since, Polled time.Time
-	// GivenUp is when this process last released a shard because the source did not answer. Vain is
-	// since when the source has not answered. Another process may acquire the shard. If none does,
-	// this process acquires it again, but that does not prove that the source answers. Both are
-	// zero if the last read succeeded.
+	// GivenUp is the last time at which this process released a shard because the source did not
+	// answer. Vain is the time since which the source has not answered. After a release, another
+	// process may acquire the shard. If none does, this process acquires the shard again, but that
+	// does not prove that the source answers. GivenUp and Vain are zero if the last read succeeded.
 	GivenUp, Vain time.Time
-	// Unlisted is since when the stream has had no complete listing, as seen by this process. Its
-	// shards are not read until then. It is zero if there is a complete listing.
+	// Unlisted is the time since which this process has seen no complete listing of the stream's
+	// shards. No shard is read before the first complete listing. Unlisted is zero if there is a
+	// complete listing.
 	Unlisted time.Time
-	// Childless is since when the children of an ended shard have been missing from listings, so
-	// that they are not read. It is zero if there is no such shard, or if the shard ended recently.
+	// Childless is the time since which listings have not shown the children of a shard that ended.
+	// Until listings show the children, no process reads them. Childless is zero if no shard's
+	// children are missing, or if the shard ended only recently.
 	Childless time.Time
 }
 
-// Check is one finding.
+// Check is one finding of a health check.
 type Check struct {
 	Name string
 	OK   bool
 	Text string // what was found, for people
 }
 
-// Verdict holds all findings on one question.
+// Verdict holds all findings of one health check, such as Ready.
 type Verdict []Check
 
 // OK reports whether every check passed.
@@ -100,8 +103,8 @@ func (v Verdict) String() string {
 	return b.String()
 }
 
-// live reports whether the process needs no restart, because its main loop makes passes.
-// Unreachable clouds do not count, because a restart does not fix them.
+// live reports whether the process needs no restart. It needs none if its main loop makes passes.
+// Clouds that do not answer are no reason, because a restart does not help.
 func live(f Facts, now time.Time) Verdict {
 	last := f.Ticked
 	if last.IsZero() {
@@ -111,11 +114,12 @@ func live(f Facts, now time.Time) Verdict {
 	return Verdict{{Name: "loop", OK: age <= liveWithin, Text: fmt.Sprintf("last pass %s ago", round(age))}}
 }
 
-// Ready reports whether the process does its work: source and target were reached, the ledger can
-// still be read, and reads make progress. A failing write stops the reads of its shard, so progress
-// of reads is also progress of writes. A standby without shards is ready while it can read the
-// ledger, because it can take over. The same holds for an idle process. A gap in the stream raises
-// an alarm, but does not make the process unready, because that would stall the rollout of a fix.
+// Ready reports whether the process does its work: source and target have answered, the ledger can
+// still be read, and reads make progress. If a write fails, the reads of its shard stop. So
+// progress of reads proves progress of writes. A standby without shards is ready while it can read
+// the ledger, because it can take over. The same holds for an idle process. A gap in the stream
+// raises an alarm, but does not make the process unready, because that would stall the rollout of a
+// fix.
 func Ready(f Facts, now time.Time) Verdict {
 	v := Verdict{{Name: "process", OK: !f.Stopping, Text: "running"}}
 	if f.Stopping {
@@ -140,8 +144,9 @@ func Ready(f Facts, now time.Time) Verdict {
 	return v
 }
 
-// target returns the finding on the target, which every read of the ledger uses. A target that has
-// not answered for lookWithin counts as not reached.
+// target returns the finding on the target. Reads of the ledger also show whether the target
+// answers, because the ledger is in the target. A target that has not answered for lookWithin
+// counts as unreachable.
 func (f *Facts) target(now time.Time) Check {
 	age := now.Sub(f.Looked)
 	if !f.Target || len(f.Tables) == 0 || f.Looked.IsZero() || age <= lookWithin {
@@ -150,8 +155,8 @@ func (f *Facts) target(now time.Time) Check {
 	return Check{Name: "target", Text: fmt.Sprintf("no answer for %s", round(age))}
 }
 
-// looked returns the finding on the ledger. A process has nothing to read while its patterns match
-// no table.
+// looked returns the finding on the ledger. A process whose patterns match no table reads no
+// ledger, so it passes.
 func looked(last time.Time, within time.Duration, now time.Time) Check {
 	if last.IsZero() {
 		return Check{Name: "ledger", Text: "not read yet"}
@@ -179,7 +184,7 @@ func (t *TableFacts) polls(now time.Time) Check {
 	return c
 }
 
-// progress returns when the reads of this process last made progress.
+// progress returns the time at which a read of this process last made progress.
 func (t *TableFacts) progress() time.Time {
 	switch {
 	case !t.Vain.IsZero():
@@ -207,8 +212,8 @@ type Health struct {
 	facts Facts
 }
 
-// NewHealth returns the health for the given source tables. The clock should have a monotonic
-// reading, like the host's clock, so that jumps of the wall clock have no effect.
+// NewHealth returns the health for the given source tables. The clock's times should have a
+// monotonic reading, as time.Now has. Then jumps of the wall clock have no effect.
 func NewHealth(clock func() time.Time, tables ...string) *Health {
 	h := &Health{clock: clock, facts: Facts{Started: clock()}}
 	for _, name := range tables {
@@ -217,7 +222,7 @@ func NewHealth(clock func() time.Time, tables ...string) *Health {
 	return h
 }
 
-// Facts returns a copy of the reported facts.
+// Facts returns a copy of the facts that were reported to h.
 func (h *Health) Facts() Facts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -237,7 +242,7 @@ func (h *Health) SourceReached(table string) {
 	h.report(func(_ *Facts, _ time.Time) { h.table(table).Source = true })
 }
 
-// Sought reports a search for tables of patterns, and whether it was complete.
+// Sought reports a search for tables that match the patterns, and whether the search was complete.
 func (h *Health) Sought(whole bool) {
 	h.report(func(f *Facts, now time.Time) {
 		switch {
@@ -249,8 +254,8 @@ func (h *Health) Sought(whole bool) {
 	})
 }
 
-// Looked reports a successful read of the ledger for one table, and whether its stream waits for a
-// complete listing.
+// Looked reports a successful read of the ledger for one table. If unlisted, the table's stream has
+// no complete listing of its shards yet.
 func (h *Health) Looked(table string, unlisted bool) {
 	h.report(func(f *Facts, now time.Time) {
 		f.Looked = now
@@ -263,11 +268,11 @@ func (h *Health) Looked(table string, unlisted bool) {
 	})
 }
 
-// Idle reports a successful read of the ledger that showed that the tables are cut over.
+// Idle reports a successful read of the ledger, by which all tables are cut over.
 func (h *Health) Idle() { h.report(func(f *Facts, now time.Time) { f.Idle, f.Looked = true, now }) }
 
-// Childless reports since when the children of a table's shard have been missing from listings;
-// zero if there is no such shard. It ignores tables of other processes.
+// Childless reports the time since which listings have not shown the children of a table's shard;
+// zero if none are missing. It ignores tables of other processes.
 func (h *Health) Childless(table string, since time.Time) {
 	h.report(func(f *Facts, _ time.Time) {
 		if slices.ContainsFunc(f.Tables, func(t TableFacts) bool { return t.Name == table }) {
@@ -276,13 +281,13 @@ func (h *Health) Childless(table string, since time.Time) {
 	})
 }
 
-// ShardTaken reports that this process reads one more shard of a table.
+// ShardTaken reports that this process now reads one more shard of a table.
 func (h *Health) ShardTaken(table string) {
 	h.report(func(_ *Facts, now time.Time) {
 		t := h.table(table)
 		if t.Shards == 0 {
 			t.Since = now
-			if now.Sub(t.GivenUp) > pollWithin { // other processes have read it meanwhile
+			if now.Sub(t.GivenUp) > pollWithin { // since then, other processes have read the table
 				t.Vain, t.GivenUp = time.Time{}, time.Time{}
 			}
 		}
@@ -290,7 +295,7 @@ func (h *Health) ShardTaken(table string) {
 	})
 }
 
-// ShardLeft reports that this process reads one shard less.
+// ShardLeft reports that this process now reads one shard less of a table.
 func (h *Health) ShardLeft(table string) {
 	h.report(func(_ *Facts, _ time.Time) {
 		t := h.table(table)
@@ -308,8 +313,8 @@ func (h *Health) ShardGivenUp(table string) {
 	})
 }
 
-// Polled reports progress in any shard of a table: an empty page, or a page whose changes are
-// durable.
+// Polled reports progress in any shard of a table: the read of an empty page, or a page whose
+// changes are all durable.
 func (h *Health) Polled(table string) {
 	h.report(func(_ *Facts, now time.Time) {
 		t := h.table(table)
@@ -317,7 +322,7 @@ func (h *Health) Polled(table string) {
 	})
 }
 
-// Stopping reports that the process was asked to end, so that nothing more is expected of it.
+// Stopping reports that the process was asked to end. Checks of progress no longer apply to it.
 func (h *Health) Stopping() { h.report(func(f *Facts, _ time.Time) { f.Stopping = true }) }
 
 func (h *Health) report(change func(f *Facts, now time.Time)) {
@@ -327,8 +332,8 @@ func (h *Health) report(change func(f *Facts, now time.Time)) {
 	change(&h.facts, now)
 }
 
-// table returns the entry of a table, and creates it if it is new. The caller holds the mutex, or
-// is the only task that uses h.
+// table returns the entry of a table, and creates it if it is new. The caller must hold the mutex,
+// or be the only task that uses h.
 func (h *Health) table(name string) *TableFacts {
 	at, ok := slices.BinarySearchFunc(h.facts.Tables, name, func(t TableFacts, name string) int { return strings.Compare(t.Name, name) })
 	if !ok {

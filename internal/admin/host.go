@@ -13,23 +13,24 @@ func OnLoopback(address net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// closedDomains are domains in which outsiders cannot register a name: RFC 6761 and 6762, RFC 8375,
-// ICANN's resolution 2024.07.29.06, and the names of services that Kubernetes resolves within a
-// cluster.
+// closedDomains are domains in which outsiders cannot register a name. Sources: RFC 6761, 6762 and
+// 8375, and ICANN's resolution 2024.07.29.06. Under svc are the services that Kubernetes resolves
+// within a cluster.
 var closedDomains = []string{"localhost", "local", "internal", "home.arpa", "svc"}
 
 // Hosts returns a function that judges the Host header of requests, as protection against DNS
-// rebinding. In that attack, a page of an attacker's site lets its own name resolve to an address
-// that only the browser can reach. The Host header of the browser's requests still has the
-// attacker's name. So Hosts accepts only hosts that are not names registered by an outsider:
-// addresses, names without a dot, names of closed domains, this machine's own name, and the name of
-// the listen address. A listener on the loopback accepts only the loopback, and the name in its
+// rebinding. In that attack, the name of an attacker's site suddenly resolves to an address that
+// only the victim's browser can reach. The Host header of the browser's requests still has the
+// attacker's name. So Hosts accepts only hosts that an outsider cannot have registered: addresses,
+// names without a dot, names of closed domains, this machine's own name, and the name of the listen
+// address. For a listener on the loopback, Hosts accepts only the loopback and the name in the
 // listen address.
 func Hosts(listen string, bound net.Addr, machine string) func(host string) bool {
 	own, _, _ := net.SplitHostPort(listen) // "" if it listens on all addresses
 	return func(header string) bool {
 		host := bare(header)
-		if host == "" || host == bare(own) { // only browsers can be misled, and they always send the host
+		// Only browsers can be attacked in this way, and browsers always send the host.
+		if host == "" || host == bare(own) {
 			return true
 		}
 		address, err := netip.ParseAddr(host)
@@ -44,7 +45,8 @@ func Hosts(listen string, bound net.Addr, machine string) func(host string) bool
 // within reports whether a name is a domain or below it.
 func within(host, domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) }
 
-// bare returns a host in lower case, without its port, the brackets of an address and a final dot.
+// bare returns a host in lower case. It removes the port, the brackets of an address, and a final
+// dot.
 func bare(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Keys of log lines. Dashboards and queries rely on them, so they are fixed, and there are no
-// others. No value may contain item data. Errors of the packages below do not contain any, either.
+// Keys of log lines. Dashboards and queries rely on these keys, so a key must never change, and log
+// lines use no other keys. No value may contain item data. Texts of errors contain no item data
+// either.
 const (
 	KeyTable      = "table"      // source table
 	KeyTarget     = "target"     // target table
@@ -17,7 +18,7 @@ const (
 	KeyWorker     = "worker"     // worker id
 	KeyEpoch      = "epoch"      // epoch of a lease
 	KeyGeneration = "generation" // generation of a table
-	KeyStep       = "step"       // the step of the work
+	KeyStep       = "step"       // step of the work, such as an API call
 	KeyHook       = "hook"       // hook of a cutover
 	KeyToken      = "token"      // token of a hook call: attempt, step and number
 	KeyOutput     = "output"     // output of a hook, without parts that look like secrets
@@ -28,11 +29,11 @@ const (
 	KeyItems      = "items"      // a number of items
 	KeyParked     = "parked"     // a parked record: table, hash of the item's key, version
 	KeyEstimate   = "estimate"   // estimated number of items
-	KeyAddress    = "address"    // address on which the process listens, or of a service
+	KeyAddress    = "address"    // address of this process or of a service
 	KeyVersion    = "version"    // version of the program
-	KeyCode       = "code"       // R1204; see docs/errors.md
+	KeyCode       = "code"       // code of an error, such as R1204; see docs/errors.md
 	KeyFix        = "fix"        // instruction for the operator
-	KeyMore       = "more"       // address of the documentation of the code
+	KeyMore       = "more"       // URL of the documentation of the code
 	KeyPlace      = "place"      // position in the configuration
 	KeyLeases     = "leases"     // a number of leases
 	KeyClient     = "client"     // the vendor's client that logged the message
@@ -40,11 +41,12 @@ const (
 	KeyLimits     = "limits" // limits that a reload has changed
 	KeyKeys       = "keys"   // keys of the configuration
 
-	// Keys of records for programs. KeyEvent is probe or progress. Unknown figures are left out.
+	// Keys of records for programs. The value of KeyEvent is probe or progress. Unknown figures are
+	// left out.
 	KeyEvent    = "event"
 	KeyProbe    = "probe"            // the dependency that was probed
 	KeyOK       = "ok"               // true, false, or null if unknown
-	KeyDetail   = "detail"           // its answer
+	KeyDetail   = "detail"           // the dependency's answer
 	KeyRate     = "items_per_second" // rate over the last five minutes
 	KeyETA      = "eta_seconds"      // time until a copy is complete
 	KeyLag      = "lag_seconds"
@@ -62,17 +64,17 @@ const ListeningMessage = "listening"
 type Log struct {
 	// Format is text or json; see LogFormat for auto.
 	Format string
-	// Level is debug, info, warn or error; lines below it are left out.
+	// Level is debug, info, warn or error. Lines of a lower level are left out.
 	Level string
-	// Terminal reports that the output is a terminal.
+	// Terminal reports whether the output is a terminal.
 	Terminal bool
-	// Clock returns the time of lines; nil keeps each record's own time.
+	// Clock returns the time for each line. If it is nil, each record keeps its own time.
 	Clock func() time.Time
 }
 
-// LogFormat returns the format of a log, given the requested one. For auto, and anything unknown,
-// it is text if people read the log, and json otherwise. Everything that a process writes to stderr
-// has that one format.
+// LogFormat returns the format of a log, given the requested one. If auto or an unknown format was
+// requested, it returns text for a log that people read, and json otherwise. A process writes
+// everything on stderr in this format.
 func LogFormat(asked string, people bool) string {
 	switch {
 	case asked == "text" || asked == "json":
@@ -118,7 +120,8 @@ func (l Log) New(out io.Writer) (*slog.Logger, error) {
 // https://cloud.google.com/logging/docs/reference/v2/rest/v2/LogEntry#LogSeverity
 func cloudNames(groups []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
-		a.Value = slog.StringValue(a.Value.Duration().String()) // a number of nanoseconds is hard to read
+		// People cannot easily read a number of nanoseconds.
+		a.Value = slog.StringValue(a.Value.Duration().String())
 	}
 	if len(groups) > 0 {
 		return a
@@ -137,7 +140,7 @@ func cloudNames(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// shortTime removes the date, because readers of a terminal know it.
+// shortTime removes the date from times. People at a terminal know the date.
 func shortTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.String(slog.TimeKey, a.Value.Time().Format("15:04:05.000"))
@@ -145,7 +148,7 @@ func shortTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// clocked replaces the time of records by that of a clock.
+// clocked is a handler that sets the time of each record from a clock.
 type clocked struct {
 	slog.Handler
 	clock func() time.Time

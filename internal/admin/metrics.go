@@ -12,21 +12,22 @@ import (
 // Phases are the values of the phase label, in the order of a migration.
 var Phases = []string{"prepare", "copy", "in_sync", "cutover", "done"}
 
-// States are the values of the label of replicator_state. The first state that applies is reported.
+// States are the values of the label of replicator_state. If several states apply, the first of
+// them is reported.
 var States = []string{"done", "cutover", "unknown", "paused", "needs_load", "stalled", "preparing", "copying", "sweeping", "parked", "differs", "catching_up", "in_sync"}
 
-// ShardStates are the values of the state label.
+// ShardStates are the values of the label state, for shards.
 var ShardStates = []string{"waiting", "reading", "done", "gap"}
 
 // Build identifies the running program.
 type Build struct{ Version, Revision, GoVersion string }
 
-// EventCounts are numbers of changes by kind.
+// EventCounts holds the number of changes of each kind.
 type EventCounts struct{ Inserts, Modifies, Removes int }
 
 // Metrics are the metrics of the process, in their own Prometheus registry. It is safe for
-// concurrent use. A series appears with its first value, so an unknown value is absent rather than
-// zero.
+// concurrent use. A series appears only with its first value. So an unknown value is missing, and
+// not shown as zero.
 type Metrics struct {
 	registry *prometheus.Registry
 	gauges   map[string]*prometheus.GaugeVec // gauges of tables, by name
@@ -101,7 +102,8 @@ func NewMetrics(build Build) *Metrics {
 	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table, by DynamoDB's count, which is hours old.", table)
 	m.writeDurations = register(m, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "replicator_target_write_duration_seconds", Help: "Duration of single write requests to the target.",
-		// A guarded write within the region takes a few milliseconds. The smallest bucket suits an emulator, and the largest a request that reaches its deadline.
+		// A guarded write within the region takes a few milliseconds. The smallest bucket is for
+		// emulators. The largest bucket is for requests that reach their deadline.
 		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30},
 	}))
 	m.writeErrors = counter("replicator_target_write_errors_total", "Write requests to the target that failed, by gRPC status code.", "code")
@@ -144,7 +146,7 @@ func (m *Metrics) State(state string) {
 // Cutover sets the metrics of a cutover.
 func (m *Metrics) Cutover(c Cutover) { m.cutover.set(c) }
 
-// Lag sets a table's lag, over the shards that this process reads.
+// Lag sets a table's lag: the largest lag of the shards that this process reads.
 func (m *Metrics) Lag(table string, lag time.Duration) {
 	m.lag.WithLabelValues(table).Set(lag.Seconds())
 }
@@ -152,8 +154,7 @@ func (m *Metrics) Lag(table string, lag time.Duration) {
 // ClockOffset sets how far this host's clock is ahead of the source's.
 func (m *Metrics) ClockOffset(d time.Duration) { m.clockOffset.WithLabelValues().Set(d.Seconds()) }
 
-// Gauge sets a gauge of a table, one of Gauges. Nil removes the series, because the value is
-// unknown.
+// Gauge sets a gauge of a table, one of Gauges. A nil value is unknown, so it removes the series.
 func (m *Metrics) Gauge(g Gauge, table string, value *float64) {
 	if value == nil {
 		m.gauges[g.Name].DeleteLabelValues(table)
@@ -163,12 +164,12 @@ func (m *Metrics) Gauge(g Gauge, table string, value *float64) {
 }
 
 // NotReading removes the lag of a table of which this process no longer reads any shard. Otherwise
-// a standby's last figure would grow old, and raise alarms about a table that another process reads
-// well.
+// a standby would keep reporting its last figure. That would raise alarms about a table that
+// another process reads without problems.
 func (m *Metrics) NotReading(table string) { m.lag.DeleteLabelValues(table) }
 
-// Left removes the series of tables that the application has left. No process reads these tables
-// any more, so their last figures would raise alarms.
+// Left removes the series of all tables, because the application has moved to the target. No
+// process reads the tables any longer, so their last figures would raise false alarms.
 func (m *Metrics) Left() {
 	for _, gauge := range []*prometheus.GaugeVec{m.lag, m.shards, m.needsLoad, m.mismatched, m.estimated, m.seeking, m.behind, m.topicLag, m.topicHeadroom, m.deadLetter} {
 		gauge.Reset()
@@ -188,7 +189,7 @@ func (m *Metrics) LoadNeeded(table string, needs bool) {
 	m.needsLoad.WithLabelValues(table).Set(one(needs))
 }
 
-// Sought reports a search for tables of patterns, and whether it was complete.
+// Sought reports a search for tables that match the patterns, and whether the search was complete.
 func (m *Metrics) Sought(whole bool) { m.seeking.WithLabelValues().Set(one(!whole)) }
 
 // Read counts changes read from a table's stream.
@@ -218,7 +219,7 @@ func (m *Metrics) Mismatched(table string, rows int64) {
 	m.mismatched.WithLabelValues(table).Set(float64(rows))
 }
 
-// Copied counts items that the load of a table has made durable.
+// Copied counts items that the load of a table has copied durably.
 func (m *Metrics) Copied(table string, items int64) {
 	m.copied.WithLabelValues(table).Add(float64(items))
 }
@@ -234,22 +235,22 @@ func (m *Metrics) Written(took time.Duration) { m.writeDurations.Observe(took.Se
 // WriteFailed counts a failed write request; code is the name of its gRPC status code.
 func (m *Metrics) WriteFailed(code string) { m.writeErrors.WithLabelValues(code).Inc() }
 
-// Throttled counts time waited for a limit. The reason is one of a few fixed words of the program,
-// never variable text.
+// Throttled counts the time that was spent waiting because of a limit. The reason must be one of a
+// few fixed words of the program, never variable text.
 func (m *Metrics) Throttled(reason string, waited time.Duration) {
 	m.throttled.WithLabelValues(reason).Add(max(0, waited).Seconds())
 }
 
-// Published counts messages of a table that are durable in the topic, and keys that a failed
-// publish had blocked.
+// Published counts messages of a table that are durable in the topic. Blocked counts ordering keys
+// that a failed publish had blocked.
 func (m *Metrics) Published(table string, messages, blocked int) {
 	m.published.WithLabelValues(table).Add(float64(messages))
 	m.blocked.WithLabelValues(table).Add(float64(blocked))
 }
 
 // Topic sets how far a table is behind its topic. Behind is a number of messages, and lag the age
-// of the oldest one. Retention is the time left in the subscription's retention; 0 if unknown. Dead
-// is the number of messages in the dead-letter topic.
+// of the oldest one. Retention is the time until the subscription drops the oldest message; 0 if
+// unknown. Dead is the number of messages in the dead-letter topic.
 func (m *Metrics) Topic(table string, behind uint64, lag, retention time.Duration, dead int) {
 	m.behind.WithLabelValues(table).Set(float64(behind))
 	m.topicLag.WithLabelValues(table).Set(lag.Seconds())

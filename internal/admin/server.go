@@ -14,8 +14,8 @@ import (
 
 // Options configures the endpoints.
 type Options struct {
-	// Clock gives the time at which the facts of Health are judged. Health is nil in a process
-	// without work. Then /healthz and /readyz are not served.
+	// Clock gives the time at which the facts of Health are judged. Health is nil in a process that
+	// replicates nothing. Without Health, /healthz and /readyz are not served.
 	Clock  func() time.Time
 	Health *Health
 	// Metrics is nil in a process without metrics.
@@ -25,13 +25,15 @@ type Options struct {
 	Status func(ctx context.Context) (any, error)
 	// Events is the feed of /api/v1/events; nil for none.
 	Events *Feed
-	// Page is the page for people at /, and Live serves its updates; nil for none.
+	// Page serves the web page at /, and Live serves the updates of the page. If nil, there is no
+	// page.
 	Page, Live http.Handler
-	// Host reports whether a request may have this Host header; nil for any. See Hosts.
+	// Host reports whether a request with this Host header is allowed. If Host is nil, any header
+	// is allowed. See Hosts.
 	Host func(host string) bool
-	// Profile enables /debug/pprof/. Profiles show stacks and allocations but not the contents of
-	// memory, so they have no item data. They cost time of the process, so a flag enables them,
-	// only for a listener on the loopback.
+	// Profile enables /debug/pprof/. Profiles show stacks and allocations, but not the contents of
+	// memory. So they contain no item data. A profile slows the process down. So profiles must be
+	// enabled by a flag, and the listener must be on the loopback.
 	Profile bool
 }
 
@@ -46,7 +48,8 @@ type Options struct {
 //	/api/v1/events  server-sent events
 //	/debug/pprof/   if enabled
 //
-// All are read-only. Actions need the command line, and thus the clouds' own permissions.
+// All are read-only. Only the command line can change anything, so every change needs the clouds'
+// own permissions.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	verdict := func(judge func(Facts, time.Time) Verdict) http.HandlerFunc {
@@ -98,8 +101,8 @@ func Handler(o Options) http.Handler {
 	})
 }
 
-// foreign reports whether a page of another site makes the request, according to the browser.
-// Clients other than browsers do not send this information.
+// foreign reports whether a page of another site sent the request. It relies on headers that
+// browsers send. Other clients do not send these headers.
 func foreign(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -109,8 +112,8 @@ func foreign(r *http.Request) bool {
 	return err != nil || from.Host != r.Host
 }
 
-// Time limits of the server. Requests are small and answers quick, except for a CPU profile of 30
-// seconds.
+// Time limits of the server. Requests are small, and answers take little time. The exception is a
+// CPU profile, which takes 30 seconds.
 const (
 	readWithin  = 10 * time.Second
 	writeWithin = time.Minute
@@ -120,12 +123,11 @@ const (
 )
 
 // Serve answers requests on l until ctx ends. Then it gives running requests a few seconds to
-// finish, and closes l. It returns nil after the end of ctx, and otherwise the reason why it could
-// not continue.
+// finish, and closes l. It returns nil if ctx ended. Otherwise it returns the error that ended it.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		Handler: h, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: idleWithin, MaxHeaderBytes: headerBytes,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // such as broken connections of scrapers and scanners
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), // for example, broken connections
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()

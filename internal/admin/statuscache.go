@@ -10,12 +10,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// sharedFor is the maximum age of a reading that answers a status request. Any number of concurrent
-// pages and scripts thus cost the ledger only one reading per second.
+// sharedFor is the maximum age of a reading that answers a status request. So all concurrent pages
+// and scripts together cause at most one reading of the ledger per second.
 const sharedFor = time.Second
 
-// sharedStatus answers from one reading of the ledger all requests that arrive during the reading,
-// or within a second after it began.
+// sharedStatus shares one reading of the ledger among requests. It answers all requests that arrive
+// during the reading, or within a second after the reading began.
 type sharedStatus struct {
 	read func(ctx context.Context) (any, error)
 
@@ -23,7 +23,8 @@ type sharedStatus struct {
 	last *statusReading // nil before the first
 }
 
-// statusReading is one reading. Code and body are valid once done is closed.
+// statusReading is one reading of the ledger for status requests. Code and body are valid once done
+// is closed.
 type statusReading struct {
 	began time.Duration // on the monotonic clock
 	done  chan struct{}
@@ -31,7 +32,7 @@ type statusReading struct {
 	body  []byte
 }
 
-// current returns the reading that answers a request; it may still be running.
+// current returns the reading that answers a request. The reading may still be running.
 func (s *sharedStatus) current(ctx context.Context) *statusReading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,12 +47,12 @@ func (s *sharedStatus) current(ctx context.Context) *statusReading {
 		}
 	}
 	s.last = &statusReading{began: task.Mono(ctx), done: make(chan struct{})}
-	// The first caller may disconnect while others wait.
+	// Not the caller's own context: this caller may disconnect while other callers wait.
 	go s.last.take(context.WithoutCancel(ctx), s.read)
 	return s.last
 }
 
-// take reads the ledger.
+// take reads the ledger and stores the answer.
 func (r *statusReading) take(ctx context.Context, read func(context.Context) (any, error)) {
 	defer close(r.done)
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)

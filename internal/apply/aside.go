@@ -10,12 +10,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// maxAside bounds the messages of which a process keeps only the id, of some 200 bytes each. Any
-// further message is extended once, for ten minutes. Then it is delivered again, which uses up one
-// delivery attempt.
+// maxAside bounds the messages that are set aside: the process keeps only their ids, of about 200
+// bytes each. Above this bound, the deadline of a message is extended only once, by ten minutes.
+// Then Pub/Sub delivers the message again, which uses up one delivery attempt.
 const maxAside = 100_000
 
-// setAside drops a message but for its id, whose deadline is extended until the table recovers.
+// setAside drops a message's data and keeps only its id. The message's deadline is extended until
+// the table recovers.
 func (a *appliers) setAside(l *lane, m *message) {
 	a.free(m)
 	a.room.Release(1)
@@ -27,7 +28,7 @@ func (a *appliers) setAside(l *lane, m *message) {
 	l.absent = append(l.absent, m.id)
 }
 
-// keepAside reports whether there is room for another id.
+// keepAside reserves room for another id, and reports whether there was any.
 func (a *appliers) keepAside(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,8 +40,8 @@ func (a *appliers) keepAside(id string) bool {
 	return !full
 }
 
-// giveBack makes messages that were set aside available again immediately. If that fails, they are
-// delivered again after their deadlines.
+// giveBack nacks messages that were set aside, so that Pub/Sub delivers them again immediately. If
+// a nack fails, Pub/Sub delivers the message again after its deadline.
 func (a *appliers) giveBack(ctx context.Context, ids []string) {
 	if len(ids) == 0 {
 		return
@@ -54,21 +55,23 @@ func (a *appliers) giveBack(ctx context.Context, ids []string) {
 	}
 }
 
-// stranger is a table of which messages arrived, and that this process does not apply.
+// stranger is a table for which messages arrived, but which this process does not apply.
 type stranger struct {
 	since   time.Duration // on the monotonic clock
 	ids     []string
-	unknown bool // to the ledger, too: its messages are refused
+	unknown bool // the ledger does not know the table either, so its messages are refused
 }
 
 const (
-	// meetEach is how often strangers are looked up in the ledger and in the source.
+	// meetEach is the time between two searches for the stranger tables in the ledger and in the
+	// source.
 	meetEach = 30 * time.Second
-	// maxStrangers bounds their names, because any publisher may invent some.
+	// maxStrangers bounds the names of strangers that are kept, because any publisher can invent
+	// names.
 	maxStrangers = 1000
 )
 
-// errStranger is reported while the process holds messages of a table that it does not apply.
+// errStranger is reported while this process holds messages of a table that it does not apply.
 var errStranger = errors.New("the table is not in this configuration, so its messages are held")
 
 // holdStranger sets aside a message of a table that this process does not apply. If the ledger does not
@@ -99,7 +102,7 @@ func (a *appliers) holdStranger(life engine.Lifecycle, m *message) {
 		return
 	}
 	a.mu.Lock()
-	met := a.strangers[source] != s // looked up meanwhile
+	met := a.strangers[source] != s // another task has looked the table up meanwhile
 	if !met {
 		s.ids = append(s.ids, m.id)
 	}
@@ -115,7 +118,8 @@ func (s *stranger) isUnknown(a *appliers) bool {
 	return s.unknown
 }
 
-// meetStrangers looks up the tables of messages that were set aside, until a drain begins.
+// meetStrangers regularly looks up the stranger tables of messages that were set aside. It ends
+// when a drain begins.
 func (a *appliers) meetStrangers(life engine.Lifecycle) error {
 	for !life.Draining() {
 		a.mu.Lock()
@@ -143,9 +147,9 @@ func (a *appliers) meetStrangers(life engine.Lifecycle) error {
 	return nil
 }
 
-// meetTable looks up one table. If this process is to apply it, the table joins and its messages
-// are nacked, so that they come again. If the ledger still does not know it after a while, they are
-// nacked to be refused.
+// meetTable looks up one table. If this process must apply the table, meetTable adds it and nacks
+// its messages, so that they are delivered again. If the ledger still does not know the table after
+// a while, meetTable nacks its messages too, and the next delivery is refused.
 func (a *appliers) meetTable(life engine.Lifecycle, name string) error {
 	state, known, err := a.Ledger.Table(life.Work, name)
 	if err != nil {

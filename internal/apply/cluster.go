@@ -6,8 +6,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 )
 
-// watchCluster ends the process when the app profile routes to another cluster (H46). A process
-// that only applies would not notice that otherwise: it has no lease and lists no shards.
+// watchCluster ends the process when the app profile routes to another cluster (H46). Other
+// processes notice a new cluster by their leases and listings. A process that only applies has
+// neither.
 func (a *appliers) watchCluster(ctx context.Context) error {
 	if a.Cluster == nil {
 		return nil

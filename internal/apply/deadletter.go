@@ -13,15 +13,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// deadLetterEach is the time between two looks at the dead letter. deadLetterPull is how many
-// messages one look pulls.
+// deadLetterEach is the time between two checks of the dead-letter subscription. deadLetterPull is
+// the number of messages that one check pulls.
 const (
 	deadLetterEach = 30 * time.Second
 	deadLetterPull = 100
 )
 
-// watchDeadLetter reports what the dead letter holds until ctx ends, and leaves it there. The
-// operator finds the cause, then publishes the messages again, or loads the table and purges them.
+// watchDeadLetter reports dead-letter messages until ctx ends. It leaves them in the subscription.
+// The operator must find the cause, and then publish the messages again, or load the table and
+// purge them.
 func (a *appliers) watchDeadLetter(ctx context.Context) error {
 	if a.DeadLetter == nil {
 		return nil
@@ -51,29 +52,32 @@ func (a *appliers) lookIntoDeadLetter(ctx context.Context) error {
 	return err
 }
 
-// errPoison is reported for a message that cannot be read, or that the ledger never had.
+// errPoison is reported for a message that cannot be parsed, or whose change the ledger does not
+// know.
 var errPoison = errors.New("this process cannot apply the message, so it is nacked")
 
-// refuse nacks a message, so that the subscription's dead-letter policy moves it in the end.
+// refuse nacks a message. After enough nacks, the subscription's policy moves the message to the
+// dead letter.
 func (a *appliers) refuse(ctx context.Context, id, table string, err error) {
 	a.Retrier.Events.Retry(table, "read a message", 0, errors.Join(errPoison, err))
 	a.held.forget(id)
-	_ = a.Subscription.Extend(ctx, []string{id}, 0) // if this fails, its deadline passes
+	// If this fails, the message is delivered again after its deadline.
+	_ = a.Subscription.Extend(ctx, []string{id}, 0)
 	a.room.Release(1)
 }
 
-// refusal is a message that the relay cannot have published, by the ledger.
+// refusal is a message that the relay cannot have published, according to the ledger.
 type refusal struct {
 	*message
 	why string
 }
 
-// rejectTime bounds the publication of refused messages.
+// rejectTime is how long the publication of refused messages may take.
 const rejectTime = time.Minute
 
 // reject publishes messages with their reasons to the dead-letter topic, and then has them
-// acknowledged. It nacks those that it cannot publish, so that the subscription's policy moves them
-// there in the end.
+// acknowledged. It nacks the messages that it cannot publish. After enough nacks, the
+// subscription's policy moves them to the dead letter.
 func (a *appliers) reject(life engine.Lifecycle, all []refusal) {
 	if len(all) == 0 {
 		return

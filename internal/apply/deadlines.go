@@ -11,12 +11,13 @@ import (
 )
 
 // Deadlines of held messages. If an applier pauses for longer than heldFor, Pub/Sub delivers its
-// messages to other appliers; if it is killed, it delivers them after what is left of their deadline.
-// A new delivery has the subscription's own deadline, of at least 10 seconds, which is Pub/Sub's
-// default. So its first extension comes much sooner than the others. But most messages are applied
-// before that, and are never extended: so those of a killed applier come back early. Each deadline
-// that passes counts towards the dead letter, as if the message could not be read. Messages that are
-// set aside get the longest deadline that Pub/Sub allows.
+// messages to other appliers. If an applier is killed, Pub/Sub does so when their deadlines have
+// passed. A new delivery has the subscription's own deadline, of at least 10 seconds, which is
+// Pub/Sub's default. So a new delivery must be extended sooner than a delivery that was extended
+// before. But most messages are applied before their first extension. So the messages of a killed
+// applier come back early. Each deadline that passes uses up a delivery attempt, as a nack does. A
+// message without attempts goes to the dead letter. Messages that are set aside get the longest
+// deadline that Pub/Sub allows.
 const (
 	heldFor     = 60 * time.Second
 	extendEach  = 20 * time.Second
@@ -31,7 +32,7 @@ type deadlines struct {
 	due map[string]deadline // by delivery
 }
 
-// deadline is when a delivery is next extended, on the monotonic clock.
+// deadline holds the time of a delivery's next extension, on the monotonic clock.
 type deadline struct {
 	at    time.Duration
 	aside bool // only its id is kept
@@ -54,16 +55,16 @@ func (d *deadlines) forget(ids ...string) {
 	}
 }
 
-// setAside extends a delivery of which only the id is kept. With last, it extends the delivery for
-// the last time.
+// setAside extends a delivery that is set aside: only its id is kept. If last, the delivery is
+// extended for the last time.
 func (d *deadlines) setAside(id string, last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.due[id] = deadline{aside: true, last: last}
 }
 
-// take returns the deliveries to extend now, those that are set aside separately, and schedules
-// their next extension.
+// take returns the deliveries that must be extended now, and schedules their next extension. It
+// returns the deliveries that are set aside in a separate list.
 func (d *deadlines) take(now time.Duration) (ids, aside []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,8 +89,8 @@ func (d *deadlines) take(now time.Duration) (ids, aside []string) {
 	return ids, aside
 }
 
-// again schedules another extension for those deliveries that are still held and whose extension
-// failed.
+// again schedules another extension for deliveries whose extension failed. It skips deliveries that
+// are no longer held.
 func (d *deadlines) again(ids []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,6 +119,7 @@ func (a *appliers) extendBy(ctx context.Context, ids []string, by time.Duration)
 	}
 	if err := a.Subscription.Extend(ctx, ids, by); err != nil {
 		a.held.again(ids)
-		a.Retrier.Events.Retry("", "extend deadlines (ModifyAckDeadline)", extendFirst, err) // a message that comes again is refused as stale
+		// If a message is delivered again, the guard rejects its write as stale.
+		a.Retrier.Events.Retry("", "extend deadlines (ModifyAckDeadline)", extendFirst, err)
 	}
 }

@@ -7,26 +7,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// Fate is how the ledger judges a message in the dead letter.
+// Fate is what the ledger proves about a message in the dead letter.
 type Fate string
 
 // The fates.
 const (
-	Missing Fate = "missing" // the relay published it, and perhaps it is not applied
-	Applied Fate = "applied" // it was applied since, or a load covers it
-	Refused Fate = "refused" // the ledger does not have it
-	Foreign Fate = "foreign" // of no table of this ledger, or no message of a relay
+	Missing Fate = "missing" // the relay published it, and it may not be applied yet
+	Applied Fate = "applied" // it is applied, or a load covers it
+	Refused Fate = "refused" // the ledger does not know its change
+	Foreign Fate = "foreign" // it belongs to no table of this ledger, or no relay wrote it
 )
 
 // Records are the ledger's records of one table.
 type Records struct {
-	Table  checkpoint.TableState // Generation 0: there is none
+	Table  checkpoint.TableState // its Generation is 0 if there is no record
 	Shards []checkpoint.Shard
 	Merged []checkpoint.Applied
 }
 
-// FateOf judges a message by the ledger with the given id. A message that the relay may still have
-// published counts as missing.
+// FateOf judges a message by the records of the ledger with the given id. A message counts as
+// missing unless the ledger proves that the relay did not publish it.
 func FateOf(c relay.Change, ledger string, of Records, now time.Time) Fate {
 	switch {
 	case c.Ledger != ledger || of.Table.Generation == 0:

@@ -13,14 +13,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Each table has a lane, in which its messages wait and are applied, so that a paused or failing
-// table delays no other one. Once a message fails, only this one is retried, and the others of its
-// table wait behind it. If only this table fails, and for long, the process keeps no more than the
-// ids of its messages. It extends their deadlines, which uses up no delivery attempts, and nacks
-// them once the table recovers. If the whole target is unavailable, messages stay in their lanes,
-// and pulling stops when the lanes are full.
+// Each table has a lane, in which its messages wait and are applied. So a paused or failing table
+// does not delay other tables. After a message of a table fails, only this message is retried, and
+// the table's other messages wait. If only this table fails, and for longer than asideAfter, the
+// process keeps only the ids of the table's messages. It extends their deadlines, which uses up no
+// delivery attempts. Once the table recovers, it nacks the messages, so that they are delivered
+// again. If the whole target is unavailable, messages stay in their lanes, and pulling stops when
+// the lanes are full.
 
-// asideAfter is how long a table may fail before only the ids of its messages are kept.
+// asideAfter is how long a table may fail before the process keeps only the ids of its messages.
 const asideAfter = 10 * time.Second
 
 // message is a delivery that is being applied.
@@ -29,12 +30,12 @@ type message struct {
 	data   []byte // for the dead letter
 	change relay.Change
 	bytes  int64         // reserved from appliers.data
-	since  time.Duration // when it was pulled, on the monotonic clock
+	since  time.Duration // time of the pull, on the monotonic clock
 	noted  bool          // recorded as applied
 
-	batch *transform.Batch // to be written; nil: not made yet
-	next  *transform.Batch // to be asserted after that; nil: nothing
-	exact *transform.Batch // asserted now, after the first application
+	batch *transform.Batch // to be written; nil if not built yet
+	next  *transform.Batch // to be written as the second application; nil if there is none
+	exact *transform.Batch // the second application, which is due now
 	held  int64            // bytes reserved for the second application
 }
 
@@ -45,9 +46,9 @@ type outcome uint8
 const (
 	undone   outcome = iota
 	applied          // durable
-	dropped          // neither to be applied nor to be recorded
-	doubtful         // the ledger has not had it
-	behind           // another message of its table fails
+	dropped          // not applied, and not recorded
+	doubtful         // the ledger does not know its change yet
+	behind           // waits because another message of its table fails
 )
 
 // lane holds the messages of one table.
@@ -58,15 +59,15 @@ type lane struct {
 
 	mu      sync.Mutex
 	waiting []*message
-	due     []*message    // for their second application
-	running int           // from waiting
-	again   int           // from due
-	probe   *message      // the failing message, which is retried; nil: none
+	due     []*message    // messages whose second application is due
+	running int           // number of running tasks for messages from waiting
+	again   int           // number of running tasks for messages from due
+	probe   *message      // the failing message, which is retried; nil if none fails
 	failing time.Duration // since when
-	own     bool          // the failure is the table's own: the ledger answers
-	doubts  []*message    // messages that the ledger has not had
-	looking bool          // a task judges them
-	looked  time.Duration // when it last did
+	own     bool          // only this table fails, because the ledger answers
+	doubts  []*message    // messages whose changes the ledger does not know yet
+	looking bool          // a task is judging doubts
+	looked  time.Duration // when doubts were last judged
 	absent  []string      // ids of messages that were set aside
 }
 
@@ -74,7 +75,7 @@ func (a *appliers) newLane(spec engine.Spec) *lane {
 	return &lane{topicTable: newTable(a.Options, spec), a: a, looked: -time.Hour}
 }
 
-// put queues messages.
+// put appends messages to the queue of the lane.
 func (l *lane) put(all ...*message) {
 	l.mu.Lock()
 	for _, m := range all {
@@ -88,7 +89,8 @@ func (l *lane) put(all ...*message) {
 	l.wake.Signal()
 }
 
-// keepsIDsOnly reports whether the table alone has failed for so long that only ids are kept.
+// keepsIDsOnly reports whether only this table fails, and for so long that the process keeps only
+// the ids of its messages.
 func (l *lane) keepsIDsOnly(now time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +101,7 @@ func (l *lane) shedding(now time.Duration) bool {
 	return l.probe != nil && l.own && now-l.failing >= asideAfter
 }
 
-// run applies messages until a drain has begun and none are left to apply.
+// run applies messages. It returns after a drain has begun and no message is left to apply.
 func (l *lane) run(life engine.Lifecycle) error {
 	crew := task.NewCrew(life.Work)
 	over := time.Duration(-1) // when run saw the drain
@@ -128,7 +130,7 @@ func (l *lane) run(life engine.Lifecycle) error {
 	return crew.Wait()
 }
 
-// rest is how long the lane may wait for a signal.
+// rest returns how long the lane may wait for a signal.
 func (l *lane) rest() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,8 +140,8 @@ func (l *lane) rest() time.Duration {
 	return time.Minute
 }
 
-// idle reports whether a draining process has nothing left to do. It waits a few seconds for
-// messages in doubt.
+// idle reports whether a lane has nothing left to do during a drain. Messages in doubt count for a
+// few seconds only.
 func (l *lane) idle(ctx context.Context, over time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +149,8 @@ func (l *lane) idle(ctx context.Context, over time.Duration) bool {
 	return l.running+l.again == 0 && !waits
 }
 
-// take returns the messages to apply now, whether those in doubt are to be judged, and the messages
-// of which only the ids are kept.
+// take returns three results: ready, the messages to apply now; look, whether the messages in doubt
+// must be judged; and shed, the messages to set aside, so that only their ids are kept.
 func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +159,8 @@ func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*mes
 		shed = slices.Concat(l.waiting, l.due, l.doubts)
 		l.waiting, l.due, l.doubts = nil, nil, nil
 	case l.probe == nil:
-		slots := l.a.Pulls * l.a.Pull // for each queue: waiting messages may wait for due ones
+		// The slots of each queue; with shared slots, the two queues might block each other.
+		slots := l.a.Pulls * l.a.Pull
 		first, second := front(&l.waiting, slots-l.running), front(&l.due, slots-l.again)
 		l.running, l.again = l.running+len(first), l.again+len(second)
 		ready = append(first, second...)
@@ -168,7 +171,7 @@ func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*mes
 	return ready, look, shed
 }
 
-// front removes up to most messages from the front of a queue.
+// front removes up to most messages from the front of a queue, and returns them.
 func front(queue *[]*message, most int) []*message {
 	n := min(len(*queue), most)
 	out := slices.Clone((*queue)[:n])
@@ -188,8 +191,8 @@ func (l *lane) ended(again bool) {
 	l.wake.Signal()
 }
 
-// apply applies a message, and retries for as long as needed, unless another message of the table
-// already fails.
+// apply applies a message. If the message fails first in its table, apply retries until the message
+// succeeds. If another message of the table already fails, apply puts this message back.
 func (l *lane) apply(life engine.Lifecycle, m *message) error {
 	out := undone
 	err := l.Retry(life.Finishing(), "write", func(ctx context.Context) (err error) {
@@ -239,7 +242,7 @@ func (l *lane) fails(ctx context.Context, m *message, err error) bool {
 	return l.probe == m
 }
 
-// clearFailure records that a message no longer fails.
+// clearFailure records that the failing message no longer fails.
 func (l *lane) clearFailure(m *message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -259,7 +262,7 @@ func (l *lane) giveBack(ctx context.Context) {
 	l.a.giveBack(ctx, ids)
 }
 
-// doubt makes a message wait until the ledger has had it.
+// doubt makes a message wait until the ledger knows its change.
 func (l *lane) doubt(m *message) {
 	m.batch, m.next = nil, nil
 	l.mu.Lock()
@@ -296,7 +299,7 @@ func (l *lane) judgeDoubts(life engine.Lifecycle) error {
 		case d.sure && now-m.since >= doubtFor:
 			refused = append(refused, refusal{m, d.why})
 		case now-m.since >= asideAfter && (len(still) >= max(1, l.a.Held/4) || bytes+m.bytes > dataBytes/4):
-			l.a.setAside(l, m) // otherwise they would fill the room of other messages
+			l.a.setAside(l, m) // in memory, they would leave no room for other messages
 		default:
 			still, bytes = append(still, m), bytes+m.bytes
 		}

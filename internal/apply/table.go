@@ -22,15 +22,19 @@ type topicTable struct {
 	o       *Options
 	mapping *transform.Mapping
 	hash    string
-	late    time.Duration // how long after its change the application may write the target; 0: it does not
+	// Maximum delay between a change and the application's own write to the target; 0 if it makes
+	// none.
+	late    time.Duration
 	formers *engine.Formers
 
-	mu     sync.Mutex
-	claim  *claim                     // as last proved; nil: none, or no longer valid
-	shards map[place]checkpoint.Shard // the shards that bound messages, as last read
+	mu sync.Mutex
+	// The last proved claim; nil if there is none or it is no longer valid.
+	claim *claim
+	// The last read rows of the shards, by which messages are judged.
+	shards map[place]checkpoint.Shard
 }
 
-// place is the key of a shard's row among those of its table.
+// place identifies a shard's row among the rows of its table.
 type place struct{ label, shard string }
 
 func newTable(o *Options, spec engine.Spec) *topicTable {
@@ -39,18 +43,20 @@ func newTable(o *Options, spec engine.Spec) *topicTable {
 		formers: &engine.Formers{Source: source, Ledger: o.Ledger, Mapping: spec.Mapping, Families: o.Families, Restore: o.Restore}}
 }
 
-// claim is the proven right to write, with the table's record at the time of the proof.
+// claim is the proved right to write to a target table, with the source table's record at the time
+// of the proof.
 type claim struct {
 	stamps sink.Stamps
 	state  checkpoint.TableState
-	former []sink.Former // mappings that are not swept yet
+	former []sink.Former // former mappings whose rows are not swept yet
 	at     time.Duration
 }
 
-// errNotBegun is reported until a relay has begun the table's first generation.
+// errNotBegun is reported as long as no relay has begun the table's first generation.
 var errNotBegun = errors.New("no relay follows the table yet")
 
-// check verifies that the table is applied from a topic, and under this mapping.
+// check verifies that the ledger says two things: the table is applied from a topic, and its
+// mapping is this process's mapping.
 func (t *topicTable) check(ctx context.Context) error {
 	t.Events.Tick()
 	if err := t.o.Ledger.CheckMode(ctx, t.Source, checkpoint.Topic, false); err != nil {
@@ -60,7 +66,7 @@ func (t *topicTable) check(ctx context.Context) error {
 	return err
 }
 
-// proved returns the claim, and proves it anew unless that was done a moment ago.
+// proved returns the claim. It proves the claim anew if the last proof is not recent.
 func (t *topicTable) proved(ctx context.Context) (*claim, error) {
 	t.mu.Lock()
 	c := t.claim
@@ -109,7 +115,7 @@ func (t *topicTable) forget(c *claim) {
 	}
 }
 
-// look proves the right to write and reads the shards that bound messages.
+// look proves the right to write, and reads the rows of the shards, by which messages are judged.
 func (t *topicTable) look(ctx context.Context) (*claim, error) {
 	c, err := t.proved(ctx)
 	if err != nil {
@@ -129,7 +135,7 @@ func (t *topicTable) look(ctx context.Context) (*claim, error) {
 	return c, nil
 }
 
-// judge judges a message by the table's record and its shards, as last read.
+// judge judges a message by the last read record of the table and of its shards.
 func (t *topicTable) judge(ctx context.Context, c *claim, m *message) (verdict, doubt) {
 	v, d := admit(c.state, m.change, t.o.Ledger.ID(), t.hash)
 	if v != write && v != settled || m.change.Generation < c.state.Generation || m.exact != nil {
@@ -171,7 +177,7 @@ func (t *topicTable) attempt(ctx context.Context, m *message) (outcome, error) {
 		if engine.IsAny(err, sink.ErrRefenced, sink.ErrFenced) {
 			t.forget(claim)
 		}
-		if errors.Is(err, sink.ErrFenced) { // a cutover closed the gate: the message waits, as for a halted table
+		if errors.Is(err, sink.ErrFenced) { // a cutover has halted writes, so the message waits
 			return undone, engine.ErrHalted
 		}
 		if sink.Is(err, sink.Permanent) {
@@ -186,7 +192,7 @@ func (t *topicTable) attempt(ctx context.Context, m *message) (outcome, error) {
 	return applied, nil
 }
 
-// writeError is a failed write, and when its claim was proved.
+// writeError is the error of a write, with the time at which the claim was proved.
 type writeError struct {
 	error
 	proved time.Duration
@@ -194,8 +200,8 @@ type writeError struct {
 
 func (e *writeError) Unwrap() error { return e.error }
 
-// batchOf returns what to write for a message. If the application writes the target too, the change
-// is first applied with timestamps, and m.next is asserted later.
+// batchOf returns the batch to write for a message. If the application writes the target too, this
+// batch has timestamps, and the second application, m.next, follows later.
 func (t *topicTable) batchOf(m *message) *transform.Batch {
 	if m.exact != nil {
 		return m.exact
@@ -203,7 +209,9 @@ func (t *topicTable) batchOf(m *message) *transform.Batch {
 	if m.batch == nil {
 		c := m.change
 		b := transform.Fold(t.mapping, []cdc.Change{c.Change}, transform.Stamp{Generation: c.Generation, Hop: c.Hop, NotBefore: c.CellTime, DualWrites: t.late > 0})
-		sink.OwnAll(t.mapping, &b) // the previous change, whose image may be in another rule's row, may be refused later
+		// The item's previous change may be refused later, and its image may be in the row of
+		// another rule.
+		sink.OwnAll(t.mapping, &b)
 		m.batch = &b
 		if t.late > 0 {
 			first := b.Timestamped()

@@ -21,41 +21,42 @@ import (
 // Options are everything that a process needs to apply a topic.
 type Options struct {
 	Ledger       *checkpoint.Ledger
-	Register     *fence.Register // records what this process may write; nil: Run makes one
+	Register     *fence.Register // records what this process may write; if nil, Run makes one
 	Writer       *sink.Writer
 	Subscription relay.Subscription
-	DeadLetter   relay.Subscription // of the dead-letter topic; nil: not watched
-	// Cluster says which cluster the app profile routes to, as in engine.Options.
+	DeadLetter   relay.Subscription // of the dead-letter topic; if nil, it is not watched
+	// Cluster returns the cluster to which the app profile routes, as in engine.Options.
 	Cluster func(ctx context.Context) (string, error)
-	// DeadTopic receives messages that the ledger never had; nil: they are nacked.
+	// DeadTopic receives messages whose changes the ledger does not know. If it is nil, such
+	// messages are nacked.
 	DeadTopic relay.Topic
-	// Find returns a table that was unknown at the start; false if this process does not apply it.
-	// Nil means that there are no others.
+	// Find returns a table that was unknown at the start, or false if this process does not apply
+	// the table. If Find is nil, this process applies only Tables.
 	Find func(ctx context.Context, source string) (engine.Spec, bool, error)
 	// Families lists the families of target tables. Restore restores earlier mappings, as in
-	// Options.
+	// engine.Options.
 	Families sink.Families
 	Restore  func(text string) (*transform.Mapping, error)
 	Tables   []engine.Spec // with Mapping and MappingHash
 	Events   engine.Events
 	Timing   engine.Timing
-	// Pulls is how many pulls run in parallel, Pull how many messages each requests, and Held how
-	// many messages may be unacknowledged. The defaults are 4, 100 and 10,000. A durable message is
-	// held until the next note, which comes once per Timing.Commit. So Held bounds the rate. If the
-	// application writes a target too (Table.Late), the default of Held is 100,000, because
-	// SettleBytes bounds the waiting messages.
+	// Pulls is the number of concurrent pulls, and Pull the number of messages that each requests.
+	// Held is the maximum number of unacknowledged messages. The defaults are 4, 100 and 10,000. A
+	// durable message stays unacknowledged until the next note in the ledger, once per
+	// Timing.Commit. So Held bounds the rate. If the application writes a target too (Table.Late),
+	// the default of Held is 100,000, because SettleBytes then bounds the waiting messages.
 	Pulls, Pull, Held int
 	// SettleBytes bounds the memory of messages that wait for their second application; 0: 128 MiB.
-	// While it is used up, nothing more is pulled.
+	// While waiting messages use all of it, no more messages are pulled.
 	SettleBytes int64
 }
 
-// settles reports whether the application writes any target too.
+// settles reports whether the application itself also writes any target table.
 func (o Options) settles() bool {
 	return slices.ContainsFunc(o.Tables, func(t engine.Spec) bool { return t.Late > 0 })
 }
 
-// orDefault fills in missing bounds.
+// orDefault returns the options with defaults for the bounds that are 0.
 func (o Options) orDefault(settles bool) Options {
 	held := 10_000
 	if settles {
@@ -68,8 +69,8 @@ func (o Options) orDefault(settles bool) Options {
 
 // Run applies the messages of a subscription until ctx ends. Then it stops cleanly: pulled messages
 // are written, noted and acknowledged within Timing.Grace. It holds no lease: any number of
-// processes may apply one topic. It never nacks a message because the target is unavailable, and
-// pulls no more than it may hold. So an unavailable target moves nothing to the dead letter.
+// processes may apply one topic. An unavailable target moves no message to the dead letter: Run
+// does not nack because of it, and pulls no more messages than it may hold.
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.OrDefault(o.Ledger.Lease())
 	o.Events = o.Events.OrSilent()
@@ -117,7 +118,7 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// dataBytes bounds the memory of messages that are not applied yet.
+// dataBytes is the maximum memory of messages that are not applied yet.
 const dataBytes = 64 << 20
 
 // appliers are the tasks of one process.
@@ -125,10 +126,10 @@ type appliers struct {
 	*Options
 	*engine.Retrier
 	halt   context.CancelCauseFunc
-	room   *task.Limit // messages that are held
-	data   *task.Limit // their bytes, until they are applied
+	room   *task.Limit // number of unacknowledged messages
+	data   *task.Limit // bytes of messages that are not applied yet
 	held   deadlines
-	pulled atomic.Bool // no more messages are pulled
+	pulled atomic.Bool // set when pulling has ended
 
 	unsettled unsettled
 	working   *task.Group // the lanes' tasks
@@ -137,7 +138,7 @@ type appliers struct {
 	mu        sync.Mutex
 	lanes     map[string]*lane // by source table
 	strangers map[string]*stranger
-	absent    int    // messages of which only the id is kept
+	absent    int    // number of messages that are set aside
 	ready     []done // durable messages
 }
 
@@ -145,7 +146,7 @@ type appliers struct {
 type done struct {
 	id     string
 	change relay.Change
-	noted  bool // it is to be noted as applied
+	noted  bool // must be noted in the ledger as applied
 }
 
 // run pulls until a drain begins, and returns when all pulled messages are acknowledged.
@@ -174,7 +175,8 @@ func (a *appliers) run(life engine.Lifecycle) error {
 	side.Go("extend", func(ctx context.Context) error { return a.extend(ctx) })
 	side.Go("acknowledge", func(ctx context.Context) error {
 		for task.Sleep(ctx, a.Timing.Commit) == nil {
-			if err := a.settle(life); err != nil { // a stop does not interrupt it once it has begun
+			// A stop does not interrupt a settle that has begun.
+			if err := a.settle(life); err != nil {
 				return a.end(err)
 			}
 		}
@@ -192,12 +194,12 @@ func (a *appliers) run(life engine.Lifecycle) error {
 	return err
 }
 
-// begin starts the work on a table.
+// begin starts the tasks of a table's lane.
 func (a *appliers) begin(life engine.Lifecycle, l *lane) {
 	a.working.Go("apply "+l.Source, func(work context.Context) error {
 		err := l.run(life.Within(work))
 		if err != nil {
-			a.halt(err) // nothing would apply the table's messages
+			a.halt(err) // no other task would apply the table's messages
 		}
 		return err
 	})
@@ -218,21 +220,22 @@ func (a *appliers) wakeAll() {
 	}
 }
 
-// end ends the process with an error: cleanly if that is safe. No other task takes over the
-// messages of a task that ended, so every error ends all tasks.
+// end ends the process after an error, and cleanly if that is safe. No task takes over the messages
+// of a task that failed. So every error must end all tasks.
 func (a *appliers) end(err error) error {
 	if err == nil {
 		return nil
 	}
-	a.halt(err) // wakes what waits for room
+	a.halt(err) // wakes the tasks that wait for room
 	if engine.Orderly(err) {
 		return nil
 	}
 	return err
 }
 
-// pull pulls until a drain begins. It reserves room before each pull. A drain lets a running pull
-// end: otherwise its messages would wait for their deadline and use up an attempt.
+// pull pulls until a drain begins. It reserves room before each pull. A drain waits for a running
+// pull. An interrupted pull would leave its messages to their deadline, which uses up a delivery
+// attempt.
 func (a *appliers) pull(life engine.Lifecycle) error {
 	for !life.Draining() {
 		a.Retrier.Events.Tick()
@@ -280,7 +283,8 @@ func (a *appliers) sort(life engine.Lifecycle, d relay.Delivery) error {
 		a.setAside(l, m)
 		return nil
 	}
-	bytes := int64(2*len(d.Data) + 1024) // as it came, and its images
+	// The data as it came, and the images that are parsed from it.
+	bytes := int64(2*len(d.Data) + 1024)
 	if err := a.data.Acquire(life.Work, bytes); err != nil {
 		return err
 	}
@@ -289,13 +293,14 @@ func (a *appliers) sort(life engine.Lifecycle, d relay.Delivery) error {
 	return nil
 }
 
-// over hands a message over to settle. It frees the message's data, because a note needs none.
+// over passes a message to settle. It releases the message's data, because settle needs only the
+// change's position.
 func (a *appliers) over(m *message, noted bool) {
 	a.free(m)
 	a.durable(done{m.id, m.change, noted})
 }
 
-// free releases the room of a message's data.
+// free releases the room that a message's data occupied.
 func (a *appliers) free(m *message) {
 	m.data, m.batch, m.next, m.exact = nil, nil, nil, nil
 	m.change.Keys, m.change.New, m.change.Old = attribute.Item{}, attribute.Item{}, attribute.Item{}
@@ -308,15 +313,15 @@ func (a *appliers) free(m *message) {
 	m.bytes, m.held = 0, 0
 }
 
-// durable hands messages over to settle.
+// durable passes durable messages to settle.
 func (a *appliers) durable(d ...done) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ready = append(a.ready, d...)
 }
 
-// settle notes durable messages, and acknowledges them only afterwards. In the other order, an
-// acknowledged message might never be known as applied.
+// settle notes durable messages in the ledger, and acknowledges them only afterwards. In the other
+// order, a crash could leave an acknowledged message that the ledger never counts as applied.
 func (a *appliers) settle(life engine.Lifecycle) error {
 	a.mu.Lock()
 	ready := a.ready

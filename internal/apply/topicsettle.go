@@ -9,17 +9,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// While the application writes the target too, a message is applied twice, like a page of a stream
-// (settle.go). The first application has timestamps and happens immediately. The second one is
-// exact. It happens once the application's own write for the same change can no longer be in
-// flight. Until the second is durable the message is neither noted nor acknowledged, and its
-// deadline is extended. So a process that ends loses nothing: the message comes again, its first
-// application is found stale, and the delay begins anew.
+// If the application writes the target too, a message is applied twice, like a page of a stream
+// (settle.go). The first application has timestamps and happens immediately. The second application
+// is exact. It happens when the application's own write for the same change can no longer be in
+// flight. Until the second application is durable, the message is neither noted nor acknowledged,
+// and its deadline is extended. So a process that ends loses no message. Pub/Sub delivers the
+// message again, the guard rejects its first application as stale, and the delay begins anew.
 //
-// A topic cannot be read again from a position, so no message is dropped for lack of room. While
-// the waiting messages use up their bytes, nothing more is pulled.
+// A topic cannot be read again from a position. So no message is dropped for lack of room. Instead,
+// no more messages are pulled while the waiting messages use all of SettleBytes.
 
-// unsettled are the messages that were applied once, ordered by when they are due.
+// unsettled holds the messages that were applied once, in the order in which their second
+// application is due.
 type unsettled struct {
 	room *task.Limit // in bytes
 	wake task.Wakeup
@@ -34,8 +35,8 @@ type unsettledMessage struct {
 	due  time.Duration // on the monotonic clock
 }
 
-// await makes a message wait until it is due. During a drain it is dropped: Pub/Sub delivers it
-// again elsewhere.
+// await makes a message wait until its second application is due. During a drain await drops the
+// message, and Pub/Sub delivers it again to another process.
 func (a *appliers) await(life engine.Lifecycle, l *lane, m *message) {
 	due, exact := task.Mono(life.Work)+l.late, m.exact
 	bytes := engine.PageBytes + exact.Size()
@@ -50,8 +51,8 @@ func (a *appliers) await(life engine.Lifecycle, l *lane, m *message) {
 	a.unsettled.wake.Signal()
 }
 
-// due removes up to most due messages from the front. If there are none, it returns how long it is
-// until the next.
+// due removes up to most due messages from the front of the queue, and returns them. If no message
+// is due, it returns the time until the next one is due.
 func (u *unsettled) due(now time.Duration, most int) (due []unsettledMessage, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -69,7 +70,7 @@ func (u *unsettled) due(now time.Duration, most int) (due []unsettledMessage, wa
 }
 
 // assertDue puts due messages into their tables' lanes until a drain begins. Pub/Sub delivers the
-// rest again elsewhere.
+// remaining messages again to other processes.
 func (a *appliers) assertDue(life engine.Lifecycle) error {
 	for !life.Draining() {
 		due, wait := a.unsettled.due(task.Mono(life.Work), a.Pull)

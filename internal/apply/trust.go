@@ -9,11 +9,11 @@ import (
 )
 
 // A publisher to the topic is as trusted as a writer of the target. Still, a single message must
-// not freeze a row: nothing may outrank what the relay will publish. So a message of this ledger is
-// applied only if the ledger has had its generation, its shard with its hop, and its sequence
-// number. The relay writes its checkpoint at least once a second, so a message that is ahead of the
-// checkpoint waits about that long. A message that the ledger still has not had after doubtFor is
-// published to the dead-letter topic with its reason.
+// not block a row. A row is blocked if its version is higher than all versions that the relay will
+// publish. So a message of this ledger is applied only if the ledger knows its generation, its
+// shard with its hop, and its sequence number. The relay writes its checkpoint at least once a
+// second. So a message that is ahead of the checkpoint waits for about a second. A message that the
+// ledger still does not know after doubtFor is published to the dead-letter topic with its reason.
 
 // verdict is the decision about a message.
 type verdict uint8
@@ -21,33 +21,33 @@ type verdict uint8
 // The verdicts.
 const (
 	write   verdict = iota // to be written
-	settled                // nothing to write; counts as applied
+	settled                // needs no write; counts as applied
 	drop                   // covered by a load that has run or will run
-	later                  // the ledger has not had it
+	later                  // the ledger does not know its change yet
 )
 
-// doubt is why a message waits for the ledger. If sure, the ledger shows that the relay has not
-// published the message. If that does not change within doubtFor, the message is refused.
+// doubt is why a message waits for the ledger. If sure, the ledger proves that the relay has not
+// published the message. If the doubt lasts longer than doubtFor, the message is refused.
 type doubt struct {
 	why      string // without item data
 	sure     bool
-	ofRecord bool // a newer read of the table's record may resolve it
+	ofRecord bool // a newer read of the table's record may resolve the doubt
 }
 
 // doubtFor is how long the ledger may take to catch up with a message.
 const doubtFor = time.Minute
 
 // admit judges a message by the table's record, and by the ledger and the mapping of this process
-// (H114). The record was read with the proof of the right to write. A message of an older
-// generation is written until a load of a newer one begins, because it keeps the target fresh.
-// Later it might restore a row that the load's sweep removes, or that a recreated target never
-// held. A further generation does not change that.
+// (H114). The record was read together with the proof of the right to write. A message of an older
+// generation is written until the load of a newer generation begins, to keep the target fresh.
+// After the load has begun, such a message might restore a row that the load's sweep removes, or
+// that a recreated target never held. Later generations do not change this rule.
 func admit(s checkpoint.TableState, c relay.Change, ledger, hash string) (verdict, doubt) {
 	switch {
 	case c.Loaded:
 		return drop, doubt{} // the relay has written it itself
 	case c.Ledger != ledger:
-		return drop, doubt{} // of a lost ledger; this one has higher generations
+		return drop, doubt{} // of a lost ledger; the present ledger has higher generations
 	case c.Generation > s.Generation:
 		return later, doubt{fmt.Sprintf("generation %d is above the ledger's, %d", c.Generation, s.Generation), true, true}
 	case c.Generation < s.Load.Begun() || c.Generation < s.Generation && c.MappingHash != hash:
@@ -61,15 +61,16 @@ func admit(s checkpoint.TableState, c relay.Change, ledger, hash string) (verdic
 }
 
 const (
-	// apart bounds how far record times of one shard may be out of order, or two clocks may differ.
+	// apart is how far record times of one shard may be out of order, or two clocks may differ.
 	apart = 10 * time.Second
-	// ahead bounds how far in the future the time of a change may be.
+	// ahead is how far in the future the time of a change may be.
 	ahead = 10 * time.Minute
 )
 
-// bounded reports whether the ledger has had a message of the table's generation: its shard, hop,
-// number and sequence number (H131). Numbers of dual writes are ahead of the position by the
-// unsettled changes. A shard that was never read bounds only the hop.
+// bounded reports whether the ledger knows the change of a message of the table's present
+// generation: its shard, hop, number and sequence number (H131). With dual writes, a message's
+// number may exceed the shard's position by the number of unsettled changes. For a shard that was
+// never read, only the hop is compared.
 func bounded(s checkpoint.Shard, known bool, c relay.Change, now time.Time) (bool, doubt) {
 	published := c.Number <= s.Applied+s.Settling.Changes
 	reached := s.Settling.Changes > 0 || c.Sequence.Compare(s.Position) <= 0
@@ -79,13 +80,13 @@ func bounded(s checkpoint.Shard, known bool, c relay.Change, now time.Time) (boo
 		return false, doubt{"the ledger never had shard " + c.Shard, true, false}
 	case c.Hop != s.Hop:
 		return false, doubt{fmt.Sprintf("hop %d differs from the shard's, %d", c.Hop, s.Hop), true, false}
-	case s.Generation > c.Generation: // raised since the record was read
+	case s.Generation > c.Generation: // the generation was raised after the record was read
 		return true, doubt{}
 	case s.Generation == c.Generation && (unread || published && reached):
 		return true, doubt{}
 	}
-	// passed is true if everything up to that time is published, and the message was not part of
-	// it.
+	// passed is true if the relay has published all changes up to the message's time. Then it did
+	// not publish this message.
 	passed := s.State == checkpoint.Done || s.PositionTime().After(c.Time.Add(apart)) || c.Time.After(now.Add(ahead))
 	if !published {
 		return false, doubt{fmt.Sprintf("number %d is beyond what the relay has published, %d", c.Number, s.Applied), passed, false}

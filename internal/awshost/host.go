@@ -46,9 +46,8 @@ type locality struct {
 	dualStack, fips bool
 }
 
-// awsResolvers return the hosts of the services that the program calls. A check of the domain is
-// not enough, because anyone can rent a host in AWS domains: a machine, a load balancer or a
-// website.
+// awsResolvers return the hosts of the services that the program calls. A check of the domain would
+// not be enough. Anyone can rent a host in an AWS domain: a machine, a load balancer or a website.
 var awsResolvers = []struct {
 	service string
 	resolve func(context.Context, locality) (smithyendpoints.Endpoint, error)
@@ -96,7 +95,7 @@ var awsResolvers = []struct {
 }
 
 // awsForms are the forms of the services' hosts in all partitions, with the services at each. A
-// service's name is accepted in each of its domains, because the SDK's table lacks some hosts that
+// service's name is accepted in all domains of the service. The SDK's table lacks some hosts that
 // AWS documents, such as streams-dynamodb in domains with IPv6.
 var awsForms = sync.OnceValue(func() map[string][]string {
 	forms := map[string][]string{}
@@ -149,9 +148,9 @@ func formOf(host string) (form, region string, ofVPC bool) {
 	return strings.Join(labels, "."), region, ofVPC
 }
 
-// Find returns the services with an endpoint at a host, and the endpoint's region; "" if the host
-// names none. It returns no services for a host that is not Amazon's, or that anyone can rent.
-// Source of the names of a VPC's endpoints:
+// Find returns the services with an endpoint at a host, and the endpoint's region, or "" if the
+// host names no region. It returns no services for a host that is not Amazon's, or that anyone can
+// rent. Sources of the names of VPC endpoints:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/privatelink-interface-endpoints.html,
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/privatelink-interface-endpoints.html
 func Find(host string) (services []string, region string) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Regions lists the regions with DynamoDB, in all partitions. Source: the endpoints of the AWS SDK
-// for Go's DynamoDB client, which does not export them, and
+// Regions lists the regions with DynamoDB, in all partitions. Sources: the endpoints in the
+// DynamoDB client of the AWS SDK for Go, which does not export them, and
 // https://docs.aws.amazon.com/general/latest/gr/ddb.html.
 var Regions = strings.Fields(`
 	af-south-1 ap-east-1 ap-east-2 ap-northeast-1 ap-northeast-2 ap-northeast-3 ap-south-1 ap-south-2 ap-southeast-1 ap-southeast-2 ap-southeast-3
@@ -15,7 +15,7 @@ var Regions = strings.Fields(`
 	mx-central-1 sa-east-1 us-east-1 us-east-2 us-gov-east-1 us-gov-west-1 us-iso-east-1 us-iso-west-1 us-isob-east-1 us-isob-west-1
 	us-isof-east-1 us-isof-south-1 us-west-1 us-west-2`)
 
-// regionForm matches names of regions, to distinguish a future region from a mistake.
+// regionForm matches names of regions. It accepts future regions, but not most mistyped names.
 var regionForm = regexp.MustCompile(`^[a-z]{2,4}(-(gov|iso[a-z]?|[a-z]{2}))?-(north|south|east|west|central|(north|south)(east|west))-[0-9]+$`)
 
 // IsRegion reports whether a name has the form of a region, existing or future.

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// tolerance is the clock error above which it is reported.
+	// tolerance is the largest clock error that is not reported.
 	tolerance = time.Minute
-	// Limit is the largest clock error with which a worker may start. DynamoDB rejects signatures
-	// of clocks that are only slightly more wrong.
+	// Limit is the largest clock error with which a worker may start. DynamoDB rejects requests
+	// that are signed with a clock error of 15 minutes.
 	Limit = 10 * time.Minute
 )
 
@@ -24,7 +24,7 @@ type Client interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Watch records the clock error at the last answer.
+// Watch records the clock error of this host, as measured at the last answer of the source.
 type Watch struct {
 	// Now is the clock; nil: the host's clock.
 	Now func() time.Time
@@ -65,7 +65,7 @@ func (w *Watch) note(date string) {
 }
 
 // Offset returns how far this host's clock is ahead of the source's, accurate to about a second. It
-// returns false until an answer has had the time.
+// returns false before the first answer that has a time.
 func (w *Watch) Offset() (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,8 +93,8 @@ func Text(offset time.Duration) string {
 	return offset.Round(time.Second).String() + " ahead of"
 }
 
-// Teller logs when the clock becomes wrong, and when it is right again. It is not safe for
-// concurrent use.
+// Teller writes a log line when the clock becomes wrong, and another when it is right again. It is
+// not safe for concurrent use.
 type Teller struct {
 	Log   *slog.Logger
 	wrong bool

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// Beginning holds the settings of a verify of one table that is about to begin.
+// Beginning holds the settings with which the verify of a table begins.
 type Beginning struct {
 	Ledger  *checkpoint.Ledger
 	Source  engine.Database
@@ -22,21 +22,23 @@ type Beginning struct {
 	Mapping *transform.Mapping
 	Hash    string // hash of the mapping
 	Sample  float64
-	Since   time.Time // only rows with cells since; zero: all
-	Items   int64     // about how many the source has
+	Since   time.Time // only rows with cells written since this time; zero for all rows
+	Items   int64     // approximate number of items in the source
 	Bytes   int64
-	Ago     time.Duration // instead of Since: a time before now
-	Late    time.Duration // by how much the application's own writes to the target may be late; 0: it has none
+	Ago     time.Duration // instead of Since: the time from that moment until now
+	Late    time.Duration // maximum delay of the application's own writes to the target; 0 if it makes none
 	Owned   bool          // no other program writes the target
 }
 
-// Compare compares the whole table in this process. Nothing may write either side meanwhile.
+// Compare compares the whole table in this process. Meanwhile no program may write the source table
+// or the target table.
 func (b Beginning) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
 	result, err := verifies.CompareFrozen(ctx, b.options(), state, b.Bytes, newKey())
 	return stored(result, state), err
 }
 
-// SampleItems compares random items in this process, while nothing writes either side.
+// SampleItems compares random items in this process. Meanwhile no program may write the source
+// table or the target table.
 func (b Beginning) SampleItems(ctx context.Context, state checkpoint.TableState, items int) (checkpoint.VerifyResult, error) {
 	result, err := verifies.SampleFrozen(ctx, b.options(), state, b.Items, items)
 	return stored(result, state), err
@@ -58,7 +60,8 @@ func stored(r verify.Result, state checkpoint.TableState) checkpoint.VerifyResul
 // Begin plans the verify of the table and writes the plan to the ledger. From then on, workers can
 // acquire its parts.
 func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
-	// Leftovers of earlier verifies, for example of one that was cancelled while parts were leased.
+	// Remove leftovers of earlier verifies. For example, a verify that is cancelled while parts are
+	// leased leaves those parts.
 	if err := b.Ledger.RemoveVerify(ctx, state.Source); err != nil {
 		return state, err
 	}
@@ -90,9 +93,9 @@ func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (chec
 	})
 }
 
-// newKey returns a key for the sums of one comparison.
+// newKey returns a random key for the checksums of one comparison.
 func newKey() []byte {
 	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails, according to its documentation
+	_, _ = rand.Read(key) // according to its documentation, it never fails
 	return key
 }

@@ -1,3 +1,3 @@
-// Package comparison runs the command verify. Input is the ledger's data as read, Judge makes
-// a Document of it, and render writes the document for people.
+// Package comparison runs the command verify. An Operator reads the ledger, judge makes a Document
+// of the data, and render writes the document as text.
 package comparison

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// schemaName names the form of the document, which verify.schema.json describes.
+	// schemaName identifies the document's schema, verify.schema.json.
 	schemaName = "replicator.verify/v1"
-	// mostShown bounds the findings of a table in the text for people, and mostListed those in the
-	// document.
+	// mostShown is the maximum number of findings of a table in the text, and mostListed the
+	// maximum in the document.
 	mostShown  = 20
 	mostListed = 1000
 )
@@ -41,7 +41,7 @@ const (
 	StateRunning = "running" // parts are being compared
 	StatePaused  = "paused"
 	StateDone    = "done"
-	stateEnded   = "ended" // the last verify was cancelled, and no earlier one has a result
+	stateEnded   = "ended" // the last verify was cancelled, and no earlier verify has a result
 )
 
 // Document is the state of a migration's verifies: the document of every `verify` command with -o
@@ -56,7 +56,7 @@ type Document struct {
 	Tables     []Table             `json:"tables"`
 	NextSteps  []standing.NextStep `json:"next_steps"`
 
-	left error // the error with the time at which the application left the source, or nil
+	left error // set if the application has left the source: the error that a new verify returns
 }
 
 // Table is one source table.
@@ -64,9 +64,9 @@ type Table struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
 	State  string `json:"state"`
-	// Progress is null unless a verify is running.
+	// Progress is null if no verify is running.
 	Progress *Progress `json:"progress"`
-	Result   *Result   `json:"result"` // null unless a verify has completed
+	Result   *Result   `json:"result"` // null if no verify has completed
 	// Repair is the outcome of a repair; null without one.
 	Repair *repair.Document `json:"repair"`
 }
@@ -82,7 +82,7 @@ type Progress struct {
 	Rows    int64      `json:"rows"`  // rows read from the target so far
 	// Estimate is DynamoDB's count of items, which may be hours old.
 	Estimate  *int64  `json:"estimate"`
-	Differing int64   `json:"differing"` // differing rows found so far
+	Differing int64   `json:"differing"` // number of differing rows found so far
 	ReadUnits float64 `json:"read_units"`
 	// Spent is the cost so far: reads of the source, and egress from AWS.
 	Spent      []cost.Line `json:"spent"`
@@ -120,7 +120,7 @@ type Result struct {
 	LeftOut   int64       `json:"left_out"`
 	ReadUnits float64     `json:"read_units"`
 	Spent     []cost.Line `json:"spent"`
-	Blind     []string    `json:"blind"`    // kinds of differences that a comparison of this scope cannot find
+	Blind     []string    `json:"blind"`    // kinds of differences that this comparison could not find
 	Findings  []Finding   `json:"findings"` // the first thousand findings
 }
 
@@ -145,8 +145,9 @@ type Column struct {
 	HaveValue *string `json:"have"`
 }
 
-// KeyHash returns the name of a finding when keys are not shown. It is the hash by which parked
-// items and explain identify the item, or a hash of the row if the item is unknown.
+// KeyHash returns the hash that identifies a finding when keys are not shown. Parked items and the
+// command explain use the same hash for the item. If the item is unknown, it is a hash of the row
+// key.
 func KeyHash(m *transform.Mapping, f verify.Finding) string {
 	name := f.Table + "\x00" + f.Row
 	if f.Keys.Exists() {
@@ -259,8 +260,8 @@ func (d *Document) render(w io.Writer) error {
 	return standing.WriteNext(w, d.NextSteps)
 }
 
-// renderCost writes the reads and the cost of a comparison. It writes nothing if the source counts
-// no units.
+// renderCost writes the reads and the cost of a comparison. It writes nothing if the source did not
+// report read units.
 func (d *Document) renderCost(w io.Writer, source string, units float64, spent []cost.Line) {
 	total := 0.0
 	for _, line := range spent {
@@ -280,8 +281,8 @@ func (t *Table) progressText() string {
 	return text
 }
 
-// renderFindings writes the findings, and the kinds of differences that a comparison of this scope
-// cannot find.
+// renderFindings writes the findings, and the kinds of differences that this comparison could not
+// find.
 func (t *Table) renderFindings(w io.Writer) {
 	r := t.Result
 	if r.Why != "" {
@@ -311,7 +312,7 @@ func (t *Table) renderFindings(w io.Writer) {
 	}
 }
 
-// modeText names a way of comparing by its reads.
+// modeText describes a mode of verify by the reads that it makes.
 func modeText(way verify.Way) string {
 	if way == verify.Quiet {
 		return "checksums"

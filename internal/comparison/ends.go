@@ -20,15 +20,16 @@ type Target = verify.Target
 
 // ends holds both databases of a migration, for a command.
 type ends struct {
-	source Source // nil before it is connected
+	source Source // nil before connect
 	target Target
 	repair repair.Target
-	stream func(arn string) cdc.Source // nil: a worker must read the stream
-	// witness returns the store of a target table's witnesses; nil: no other migration writes one.
+	stream func(arn string) cdc.Source // if nil, a worker must read the stream
+	// witness returns the store that holds a target table's witness rows. If nil, no other
+	// migration is assumed to write the target.
 	witness func(table string) checkpoint.Store
 }
 
-// endsOf returns the clients of a migration that a desk opened.
+// endsOf returns the clients of both databases, for a migration that package desk opened.
 func endsOf(m *desk.Migration) (e ends) {
 	if m.Source != nil {
 		e.source = m.Source.Tables

@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// judge makes the document from what was read.
+// judge makes the document from the records that the operator has read.
 func (o *Operator) judge(now time.Time) *Document {
 	prices := cost.Default()
 	d := &Document{Schema: schemaName, Name: o.Cfg.Name, At: now.UTC(), PricesDate: prices.Date, Currency: prices.Currency, Tables: []Table{}, NextSteps: []standing.NextStep{},
@@ -59,7 +59,8 @@ func StateOf(s checkpoint.TableState) string {
 	return StateNever
 }
 
-// next returns the next command, without the first word and the table.
+// next returns the command to run next, without the word replicator and the table, and the reason
+// for it.
 func next(t Table) (command, why string) {
 	switch r := t.Result; {
 	case t.State == StatePaused:
@@ -82,8 +83,9 @@ func next(t Table) (command, why string) {
 	return "", ""
 }
 
-// repairOf returns the repair command for a verify's findings. If all of them are rows that this
-// migration did not write, a repair must be allowed to remove foreign rows, or it does nothing.
+// repairOf returns the repair command for a verify's findings. If this migration wrote none of the
+// rows that differ, the command has the flag that allows the removal of foreign rows. Without the
+// flag, the repair would do nothing.
 func repairOf(r *Result) string {
 	if r.Missing+r.Different+r.Extra == 0 {
 		return "verify --repair --remove-foreign"
@@ -95,7 +97,8 @@ func repairOf(r *Result) string {
 func progressOf(s checkpoint.TableState, parts []checkpoint.Part, prices cost.Prices, now time.Time) *Progress {
 	run := s.Verify
 	var plan verify.Plan
-	_ = json.Unmarshal(run.Plan, &plan) // a later version may have written it; show the known parts
+	// A later version may have written the plan; show the members that this version knows.
+	_ = json.Unmarshal(run.Plan, &plan)
 	sums := checkpoint.PartsDone(parts, run.Parts)
 	p := &Progress{Way: string(plan.Way), Why: plan.Why, Phase: run.Phase, Parts: Parts{Total: sums.Total, Done: sums.Done, Held: sums.Held},
 		Items: run.Sums.Items, Rows: run.Sums.Rows, Differing: run.Sums.Differing(), ReadUnits: run.Sums.Units}
@@ -131,7 +134,7 @@ func (t *table) judged() bool {
 	return !run.Running() && run.Result.Number == run.Number
 }
 
-// verdict returns the error for results that are not clean; nil if all are.
+// verdict returns the error of the command: nil if all results are clean.
 func (o *Operator) verdict() error {
 	var found diag.List
 	for i := range o.tables {

@@ -24,34 +24,34 @@ type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags for the commands in messages
-	Table   string // "" for all
+	With    string // flags that commands in messages need
+	Table   string // the table to verify; "" for all tables
 	// Sample is the share of the items to compare; 0 means all. ChangedSince limits the comparison
 	// to changes within that time; 0 means all.
 	Sample       float64
 	ChangedSince time.Duration
 	// ShowValues shows keys and values of differing rows.
 	ShowValues bool
-	// Waits makes this process work on the parts until the verify is over. Otherwise only workers
-	// do.
+	// Waits makes this process compare parts until the verify is over. Otherwise only workers
+	// compare parts.
 	Waits bool
-	// Repair fixes the differences that a comparison found; with DryRun it only shows what it would
-	// do.
+	// Repair fixes the differences that a comparison found. With DryRun, the command only shows
+	// what a repair would do.
 	Repair, DryRun bool
 	// RemoveForeign lets a repair remove extra rows without proof that this migration wrote them.
 	RemoveForeign bool
-	// Report is the file that gets a line for each difference, with an HTML page next to it; "" for
-	// none.
+	// Report is the path of a file with a line for each difference; "" for no file. An HTML page is
+	// written next to the file.
 	Report string
-	// Log is where a repair logs its end; nil: nowhere.
+	// Log receives a line when a repair ends; nil for no line.
 	Log *slog.Logger
 	// Patience is how long to wait for earlier changes to be applied; 0 means two minutes.
 	Patience time.Duration
 
-	// Ends opens both databases; zero: those of the configuration.
+	// Ends opens both databases. If zero, the databases of the configuration are opened.
 	Ends desk.Ends
 
-	// reach returns the clients of a migration; nil: endsOf.
+	// reach returns the clients of a migration; if nil, endsOf is used.
 	reach     func(m *desk.Migration) ends
 	migration *desk.Migration
 	ends      ends
@@ -69,18 +69,19 @@ type table struct {
 	bytes    int64
 	items    int64
 	list     []verify.Finding
-	unread   int              // findings that this version cannot parse
-	repaired *repair.Document // nil: nothing was repaired
+	unread   int              // number of findings that this version cannot parse
+	repaired *repair.Document // nil if nothing was repaired
 }
 
-// lists reports whether the last verify recorded rows: rows that differ or stayed in flight.
+// lists reports whether the last verify recorded any rows. It records rows that differ, and rows
+// that stayed in flight.
 func (t *table) lists() bool {
 	run := t.state.Verify
 	return !run.Running() && run.Result.Known() && !run.Result.Clean()
 }
 
-// patience is how long a command waits for earlier changes to be applied, because there may be no
-// worker to apply them.
+// patience is how long a command waits for earlier changes to be applied. The wait is limited
+// because there may be no worker to apply them.
 const patience = 2 * time.Minute
 
 // Show writes the state of the verifies, and the findings of the last ones.
@@ -93,7 +94,9 @@ func (o *Operator) Show(ctx context.Context) error {
 		return o.write(o.judge(o.now(ctx)))
 	}
 	lists := func(t table) bool { return t.lists() }
-	if slices.ContainsFunc(o.tables, lists) { // the mapping names their keys, and needs the source's key schema for that
+	// Findings are shown by their keys, and the mapping needs the source's key schema to derive
+	// them.
+	if slices.ContainsFunc(o.tables, lists) {
 		if err := o.connect(ctx); err != nil {
 			return err
 		}
@@ -104,14 +107,14 @@ func (o *Operator) Show(ctx context.Context) error {
 	return o.write(o.judge(o.now(ctx)))
 }
 
-// The steps of Steer.
+// The steps that Steer accepts.
 const (
 	Pause  = "pause"
 	Resume = "resume"
 	Cancel = "cancel"
 )
 
-// Steer pauses, resumes or ends the running verifies.
+// Steer pauses, resumes or cancels the running verifies.
 func (o *Operator) Steer(ctx context.Context, step string) error {
 	if err := o.open(ctx, "verify "+step); err != nil {
 		return err
@@ -164,10 +167,10 @@ func (o *Operator) open(ctx context.Context, command string) (err error) {
 	return nil
 }
 
-// now returns the time by which the age of results is judged.
+// now returns the present time, by which the age of results is judged.
 func (o *Operator) now(ctx context.Context) time.Time { return o.migration.Now(ctx) }
 
-// reached stores both clients, and the source's descriptions of the tables.
+// reached stores the clients of both databases, and the source's descriptions of the tables.
 func (o *Operator) reached() {
 	reach := o.reach
 	if reach == nil {
@@ -207,8 +210,8 @@ func (o *Operator) connect(ctx context.Context) error {
 	return err
 }
 
-// findings reads the findings of the last verifies; with ShowValues it reads both sides again for
-// the values.
+// findings reads the findings of the last verifies. With ShowValues, it also reads the items and
+// rows again for their values.
 func (o *Operator) findings(ctx context.Context) error {
 	for i := range o.tables {
 		t := &o.tables[i]
@@ -219,7 +222,7 @@ func (o *Operator) findings(ctx context.Context) error {
 		found, err := verify.Findings(ctx, o.ledger, t.config.From, run.Result)
 		var unread *verify.UnreadableError
 		switch {
-		case errors.As(err, &unread): // does not hide the other findings
+		case errors.As(err, &unread): // the other findings are still shown
 			t.unread = unread.Findings
 			_, _ = fmt.Fprintf(o.Stderr, "%s: %s\n", t.config.From, err)
 		case err != nil:
@@ -235,10 +238,10 @@ func (o *Operator) findings(ctx context.Context) error {
 	return nil
 }
 
-// valuesAtOnce is how many rows are read together for their values.
+// valuesAtOnce is the number of rows that are read together for their values.
 const valuesAtOnce = 100
 
-// values reads the rows of findings again, for the values of their columns.
+// values reads the items and rows of findings again, to show the values of their columns.
 func (o *Operator) values(ctx context.Context, t *table) error {
 	c := &verify.Comparison{Mapping: t.mapping, Source: o.ends.source, Target: o.ends.target, Owned: t.config.Owned || t.state.MadeByUs}
 	for batch := range slices.Chunk(t.list, valuesAtOnce) {

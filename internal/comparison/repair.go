@@ -59,8 +59,9 @@ func (o *Operator) repair(ctx context.Context) error {
 }
 
 // repairable returns the findings that may be repaired. If another migration writes the target,
-// extra rows may belong to it. Such rows are left out, and refused is the reason. Before a repair,
-// repairable writes how many rows without proof of this migration's authorship it will remove.
+// extra rows may belong to that migration. Such rows are left out, and the result refused is the
+// reason. The repair may remove rows without proof that this migration wrote them. In that case
+// repairable first writes their number.
 func (o *Operator) repairable(ctx context.Context, t *table, list []verify.Finding, r *sink.Repairer) (may []verify.Finding, refused, err error) {
 	extra := func(f verify.Finding) bool { return f.Kind == verify.Extra }
 	if !slices.ContainsFunc(list, extra) {
@@ -86,8 +87,8 @@ func (o *Operator) repairable(ctx context.Context, t *table, list []verify.Findi
 	return list, nil, nil
 }
 
-// stranger returns another migration that writes one of the table's targets, if that target is not
-// declared shared; false if there is none.
+// stranger returns another migration that writes one of the table's target tables, or false if
+// there is none. Targets that are declared as shared do not count.
 func (o *Operator) stranger(ctx context.Context, t *table) (checkpoint.Stranger, bool, error) {
 	if o.ends.witness == nil || o.Cfg.Target.Shared {
 		return checkpoint.Stranger{}, false, nil

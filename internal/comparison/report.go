@@ -19,15 +19,15 @@ import (
 // lineSchema names the form of a report's lines.
 const lineSchema = "replicator.verify_report/v1"
 
-// line is one line of a report. There is one for each recorded difference of a table, followed by
-// one with the table's counts.
+// line is one line of a report. A table has one line for each recorded difference, and then one
+// line with its counts.
 type line struct {
 	Schema string `json:"schema"` // replicator.verify_report/v1
 	Source string `json:"source"`
-	// Kind is how the row differs; empty on the last line of a table.
+	// Kind is the kind of the difference; empty on the last line of a table.
 	Kind    string   `json:"kind,omitempty"`
 	Target  string   `json:"target,omitempty"`
-	Row     string   `json:"row,omitempty"` // its key, quoted if it is not plain text
+	Row     string   `json:"row,omitempty"` // the row key, quoted if it is not plain text
 	Key     string   `json:"key,omitempty"` // of the item, in DynamoDB's JSON; empty for foreign rows
 	KeyHash string   `json:"key_hash,omitempty"`
 	Version string   `json:"version,omitempty"` // the version in the row
@@ -54,7 +54,8 @@ func (o *Operator) report(d *Document) error {
 	return o.unwritten(err)
 }
 
-// checkReport checks that the report can be written, before hours are spent on its content.
+// checkReport checks that the report's file can be written. A verify may take hours, so the check
+// comes first.
 func (o *Operator) checkReport() error {
 	if o.Report == "" {
 		return nil
@@ -94,7 +95,7 @@ func write(name string, content func(w io.Writer) error) error {
 	return err
 }
 
-// lines writes the lines of all tables, as of a time.
+// lines writes the report's lines of all tables, with results as of the given time.
 func (o *Operator) lines(w io.Writer, now time.Time) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -134,11 +135,11 @@ func (o *Operator) lines(w io.Writer, now time.Time) error {
 //go:embed report.html
 var pageText string
 
-// shown holds the data of the template.
+// shown holds the data of the page's template.
 type shown struct {
 	*Document
 	Style    template.CSS
-	Policy   string // allows only the style
+	Policy   string // security policy, which allows only the page's own style
 	Clean    bool
 	Compared bool
 }
@@ -157,8 +158,8 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"len64":  func(f []Finding) int64 { return int64(len(f)) },
 }).Parse(pageText))
 
-// writePage writes the document as one self-contained HTML page. It shows keys, and columns named
-// after items, only if the document has them (ShowValues).
+// writePage writes the document as one self-contained HTML page. It shows keys, and names of
+// columns that come from items, only if the document contains them (ShowValues).
 func writePage(w io.Writer, d *Document) error { return pageTemplate.Execute(w, shownOf(d)) }
 
 // shownOf returns the template's data for a document. The page is "all clean" if every table has a

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// itemsPerSecond is about how many items one process compares per second, until a measurement
-	// exists.
+	// itemsPerSecond is the assumed rate at which one process compares items, used until the rate
+	// is measured.
 	itemsPerSecond = 10_000
-	// partsAtOnce is how many parts of a table this process works on at once.
+	// partsAtOnce is the number of parts of a table that this process compares concurrently.
 	partsAtOnce = 4
 	// reportEvery is the time between two lines that show the progress of a verify.
 	reportEvery = 10 * time.Second
 )
 
 // Begin begins a verify of each table, or joins the running one, and works on it until it is over.
-// It fails with RowsDiffer if rows differ or stay in flight.
+// It returns the error RowsDiffer if rows differ or stay in flight.
 func (o *Operator) Begin(ctx context.Context) error {
 	if err := o.checkReport(); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 	return err
 }
 
-// work works on the parts of all tables until their verifies are over.
+// work compares parts of all tables until their verifies are over.
 func (o *Operator) work(ctx context.Context) error {
 	g := task.NewGroup(ctx, 0)
 	failed := make([]error, len(o.tables))
@@ -133,7 +133,8 @@ func (o *Operator) work(ctx context.Context) error {
 					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
 				Timing: engine.Timing{Pass: 500 * time.Millisecond},
 			})
-			failed[i] = explain(ctx, "cannot verify table "+t.config.From, err) // an error of one table does not end the others
+			// An error of one table does not end the verifies of other tables.
+			failed[i] = explain(ctx, "cannot verify table "+t.config.From, err)
 			return nil
 		})
 	}
@@ -155,7 +156,8 @@ func (o *Operator) unfinished() error {
 		case v.Running() && v.Paused != "":
 			found = append(found, &diag.Error{Code: diag.VerifyWaits, What: "the verify of table " + t.config.From + " is paused", Cause: "an operator paused it",
 				Fix: "replicator verify resume --table " + t.config.From + o.With})
-		case !v.Running() && v.Result.Number != v.Number && v.Ended != "" && t.state.Halt.Switched: // another verify would be refused
+		// The table is cut over, so another verify would be refused.
+		case !v.Running() && v.Result.Number != v.Number && v.Ended != "" && t.state.Halt.Switched:
 			found = append(found, &diag.Error{Code: diag.CutOver, What: "the verify of table " + t.config.From + " has no result", Cause: v.Ended})
 		case !v.Running() && v.Result.Number != v.Number && v.Ended != "":
 			found = append(found, &diag.Error{Code: diag.VerifyWaits, Exit: diag.ExitFailed, What: "the verify of table " + t.config.From + " has no result", Cause: v.Ended,

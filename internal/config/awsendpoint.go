@@ -13,14 +13,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// anyService is the variable that redirects all services.
+// anyService is the environment variable that redirects all AWS services to another endpoint.
 const anyService = "AWS_ENDPOINT_URL"
 
-// endpoint is the address to which a setting redirects a service.
+// endpoint is the URL to which a setting redirects a service, and the name of the setting.
 type endpoint struct{ where, url string }
 
-// awsEndpoints are the endpoints that are named by the environment and its AWS profile. The SDK's
-// clients use the same ones; a test compares both. Source:
+// awsEndpoints holds the endpoints from the environment and its AWS profile. A test checks that the
+// SDK's clients use the same endpoints. Source:
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html
 type awsEndpoints struct {
 	env     Lookup
@@ -28,8 +28,8 @@ type awsEndpoints struct {
 	profile awsconfig.SharedConfig
 }
 
-// endpointsOf reads the profile. A profile that cannot be read has no endpoints, because the SDK
-// refuses it when clients are made.
+// endpointsOf reads the profile. A profile that cannot be read counts as one without endpoints. The
+// SDK reports the error when it makes clients.
 func endpointsOf(env Lookup) awsEndpoints {
 	e := awsEndpoints{env: env, name: "default"}
 	for _, variable := range []string{"AWS_DEFAULT_PROFILE", "AWS_PROFILE"} {
@@ -65,9 +65,10 @@ func (e awsEndpoints) ignored() bool {
 	return ignored != nil && *ignored
 }
 
-// of returns the endpoint to which a service is redirected; zero if it is not. The more specific
-// setting wins, then the environment. There is one exception: if the general variable is set, even
-// to an empty value, the SDK lets it override the services of a profile.
+// of returns the endpoint to which a service is redirected; zero if it is not. A setting for the
+// service takes precedence over a setting for all services, and the environment takes precedence
+// over the profile. There is one exception: if the variable for all services is set, even to an
+// empty value, it overrides the services of a profile. The SDK has the same exception.
 func (e awsEndpoints) of(service string) endpoint {
 	if e.ignored() {
 		return endpoint{}
@@ -90,7 +91,7 @@ func (e awsEndpoints) of(service string) endpoint {
 	return endpoint{}
 }
 
-// used returns the endpoints to which any service is redirected, each once.
+// used returns the distinct endpoints to which services are redirected.
 func (e awsEndpoints) used() (used []endpoint) {
 	for _, service := range awshost.Services {
 		if one := e.of(service); one.url != "" && !slices.Contains(used, one) {
@@ -100,8 +101,8 @@ func (e awsEndpoints) used() (used []endpoint) {
 	return used
 }
 
-// checkPair refuses to redirect tables to an emulator without their streams, or the reverse. If
-// only one of the two is set, and to an AWS endpoint, both are in AWS.
+// checkPair refuses settings that redirect tables to an emulator but streams to AWS, or the
+// reverse. If only one of them is redirected, to an AWS endpoint, both are in AWS.
 func (e awsEndpoints) checkPair() diag.List {
 	led, other, affected := e.of(awshost.Tables), awshost.Streams, "the stream would be read from real AWS"
 	if isElsewhere(led) == isElsewhere(e.of(awshost.Streams)) {
@@ -122,7 +123,7 @@ func (e awsEndpoints) checkPair() diag.List {
 // isElsewhere reports whether a service is redirected to a host outside AWS.
 func isElsewhere(e endpoint) bool { return e.url != "" && !awshost.IsEndpoint(e.url) }
 
-// settingLike returns the setting for another service in the place where an endpoint is set.
+// settingLike returns the setting that redirects another service, in the same place as set.
 func (e awsEndpoints) settingLike(set endpoint, service string) string {
 	if strings.HasPrefix(set.where, anyService) {
 		return ownVariable(service)
@@ -130,9 +131,9 @@ func (e awsEndpoints) settingLike(set endpoint, service string) string {
 	return e.inProfile(service)
 }
 
-// checkServices refuses an AWS endpoint of another service, such as the endpoint of streams for
-// tables, because it would reject every request. It checks the endpoint for all services against
-// the two services that are always used.
+// checkServices refuses an AWS endpoint that belongs to another service, such as the endpoint of
+// streams for tables. Such an endpoint rejects every request. An endpoint for all services must
+// serve the two services that are always used.
 func (e awsEndpoints) checkServices() (found diag.List) {
 	for _, service := range awshost.Services {
 		at := e.of(service)
@@ -155,8 +156,8 @@ func (e awsEndpoints) checkServices() (found diag.List) {
 	return found
 }
 
-// CheckEndpointRegion refuses an AWS endpoint in a region other than the one for which requests are
-// signed, because AWS would reject them all. It returns nil if the endpoint names no region, or
+// CheckEndpointRegion refuses an AWS endpoint that is not in the region for which requests are
+// signed. AWS would reject every request. It returns nil if the endpoint names no region, or
 // belongs to an emulator.
 func CheckEndpointRegion(endpoint, region string) error {
 	if !awshost.IsEndpoint(endpoint) {
@@ -172,8 +173,8 @@ func CheckEndpointRegion(endpoint, region string) error {
 		Fix:   "set source.region or AWS_REGION to " + at + ", or the endpoint to one of the region"}
 }
 
-// SourceEndpoints returns the URLs to which the environment, or its AWS profile, redirects the
-// clients of tables and of streams; "" for a client that uses AWS.
+// SourceEndpoints returns the URLs to which the environment or its AWS profile redirects the
+// clients of tables and of streams. A URL is "" if the client is not redirected.
 func SourceEndpoints(env Lookup) (tables, streams string) {
 	e := endpointsOf(env)
 	return e.of(awshost.Tables).url, e.of(awshost.Streams).url

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// dictionary decodes a mapping whose keys are chosen by the user, in their order. An entry is a
-// section, or a single value for one of the section's keys.
+// dictionary decodes a YAML mapping with keys that the user chooses, and keeps their order. An
+// entry is either a section, or a single value for one of the section's keys.
 func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind == yaml.AliasNode || n.Tag == "!!null" && n.Value == "" {
 		d.bad[path] = d.bad[path] || n.Kind == yaml.AliasNode
@@ -84,7 +84,7 @@ func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// requiredOfDictionary checks the entries of a dictionary as required checks the entries of a list.
+// requiredOfDictionary checks that each entry of a dictionary has its required keys.
 func (d *decoder) requiredOfDictionary(f *field, v reflect.Value, path string) {
 	for i := range v.Len() {
 		entry := v.Index(i)
@@ -94,7 +94,7 @@ func (d *decoder) requiredOfDictionary(f *field, v reflect.Value, path string) {
 	}
 }
 
-// dictionaryNode returns the printed form of a dictionary.
+// dictionaryNode returns the YAML node with which a dictionary is printed.
 func (c *Config) dictionaryNode(f *field, v reflect.Value, path string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for i := range v.Len() {

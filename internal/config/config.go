@@ -12,10 +12,10 @@
 //	min, max  bounds, inclusive
 //	check     named check of a string, see names.go
 //	env       environment variable that overrides the file
-//	unset     the meaning of an empty value, shown by Print
-//	filled    the list must not be empty, because an empty list would mean the opposite of no list
+//	unset the meaning of an empty value; Print shows it
+//	filled a given list must not be empty: an empty list would mean the opposite of no list
 //	omit      not printed if it is empty
-//	short     in a dictionary, the key that an entry sets if it is a single value
+//	short for a dictionary: the key that an entry sets if it is a single value
 //
 // A value is taken from the first of: command-line flag, REPLICATOR_* variable, file, default. The
 // variables are REPLICATOR_NAME, REPLICATOR_HTTP_LISTEN, REPLICATOR_LOG_LEVEL and
@@ -23,7 +23,7 @@
 // environments through ${NAME} in the file.
 //
 // Rules that hold for every key:
-//   - Every mistake is reported, with file:line:column, not only the first.
+//   - Every mistake is reported, not only the first, each with file:line:column.
 //   - Values keep the text that was typed: 2015_01 is a name, not the number 201501.
 //   - An empty text ("", or ${NAME:-} without NAME) counts as not given. A key with nothing after its colon is a mistake,
 //     except for a section, which is then empty.
@@ -56,7 +56,8 @@ type Config struct {
 	Log        Log        `key:"log"`                                                       // log on stderr
 
 	// where holds the position of each given value and of each section, by path ("tables[0].from").
-	// A default has none. The position of a section in the file is the position of its key.
+	// A value that is a default has no position. The position of a section is the position of its
+	// key.
 	where map[string]diag.Position
 }
 
@@ -64,8 +65,10 @@ type Config struct {
 type Start string
 
 const (
-	StartHorizon Start = "trim_horizon" // everything the stream still holds
-	StartNow     Start = "now"          // read from the horizon, but apply only changes after the first start
+	StartHorizon Start = "trim_horizon" // apply all changes that the stream still holds
+	// Read all changes that the stream still holds, but apply only those made after the first
+	// start.
+	StartNow Start = "now"
 )
 
 // Source is Amazon DynamoDB.
@@ -81,8 +84,8 @@ type Target struct {
 	Project       string `key:"project" required:"my-project" check:"resource"`          // Google Cloud project
 	Instance      string `key:"instance" required:"my-instance" check:"resource"`        // Bigtable instance
 	AppProfile    string `key:"app_profile" default:"default" check:"resource"`          // app profile with single-cluster routing and single-row transactions
-	CreateMissing bool   `key:"create_missing" default:"true"`                           // create missing tables, families and views, including replicator's own; never alter existing ones
-	Shared        bool   `key:"shared"`                                                  // other migrations also write these tables: every row names its origin, and rows of another origin are never removed
+	CreateMissing bool   `key:"create_missing" default:"true"`                           // create missing tables, families and views, including replicator's own tables. Existing ones are never altered
+	Shared        bool   `key:"shared"`                                                  // true: other migrations also write these tables. Every row names its origin, and replicator never removes rows of another origin
 	View          string `key:"view" check:"view" unset:"no authorized view is created"` // id of an authorized view of each target table, over the mapped families
 }
 
@@ -90,11 +93,11 @@ type Target struct {
 type State struct {
 	Table        string        `key:"table" default:"replicator_state" check:"bigtable_table"` // table for leases, checkpoints and parked items
 	TombstoneAge time.Duration `key:"tombstone_age" default:"14d" min:"4d" max:"3650d"`        // how long the tombstone of a removed item is kept
-	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`                   // length of a lease; workers renew it three times within that time
+	Lease        time.Duration `key:"lease" default:"15s" min:"5s" max:"5m"`                   // length of a lease; workers renew a lease three times within this time
 }
 
-// Table is one source table and the target of its items. It can also be a pattern, for every table
-// whose name matches. Mapping, in mapping.go, defines the cells.
+// Table is one source table and the target of its items. It can also be a pattern, which stands for
+// every table with a matching name. Mapping, in mapping.go, defines the cells.
 type Table struct {
 	From          string        `key:"from" required:"Orders" check:"dynamodb_table"`                                          // the table's name, or a pattern that matches several names: Orders_{year:4}_{month:2}
 	To            string        `key:"to" check:"target_table"`                                                                // target table in Bigtable; default the source table's name
@@ -106,20 +109,21 @@ type Table struct {
 	Rules         []Rule        `key:"rules" omit:"true"`                                                                      // the first rule that matches an item applies; without rules each attribute is a column
 	KeepVersions  bool          `key:"keep_versions" omit:"true"`                                                              // keep former values as older cells, within the limits of the families' rules
 	TTL           TTL           `key:"ttl" omit:"true"`                                                                        // the time-to-live attribute, and what happens to expired items
-	Owned         bool          `key:"owned" omit:"true"`                                                                      // true: no other program writes the target, so the sweep after a load may also remove orphan rows that have no replicator version
+	Owned         bool          `key:"owned" omit:"true"`                                                                      // true: no other program writes the target. The sweep after a load then also removes orphan rows without a replicator version
 	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: only replicator writes this target table
 	BackfillFrom  string        `key:"backfill_from" omit:"true" check:"images"`                                               // overrides backfill.from
 
-	where   map[string]diag.Position // Config's
+	where   map[string]diag.Position // positions of the values; the same map as in Config
 	written map[string]written       // form of each value in the file
-	refused map[string]bool          // the decoder's refused paths
-	index   int                      // in Config.Tables
-	merged  bool                     // other tables have the same target
-	number  string                   // dual_writes.version_attribute; "" if the table switches it off
+	refused map[string]bool          // paths that the decoder refused
+	index   int                      // index in Config.Tables
+	merged  bool                     // another table has the same target
+	// Dual_writes.version_attribute; "" if the table has dual_writes: off.
+	number string
 
-	pattern  pattern           // nil: the table is named
-	text     string            // of the pattern
-	captures map[string]string // captures of a table that matches the pattern; nil: the entry is for all tables that match
+	pattern  pattern           // nil if the entry names one table
+	text     string            // text of the pattern
+	captures map[string]string // captures of one table that matches the pattern; nil for the entry itself
 }
 
 // Family is a column family: a garbage collection rule and, after a colon, an aggregate.
@@ -135,7 +139,7 @@ type Rule struct {
 	Ignore  bool     `key:"ignore" omit:"true"`                                    // do not copy these items; only count them
 	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // target table of these items; default the entry's target
 	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // template of the row key; default the primary key, joined with #
-	Columns []Column `key:"columns" omit:"true"`                                   // columns by attribute: a family, family:column, or a section with to, as and value
+	Columns []Column `key:"columns" omit:"true"`                                   // the target column of each attribute: a family, family:column, or a section with to, as and value
 	Cell    Cell     `key:"cell" omit:"true"`                                      // writes the item as one cell of a row that other items share
 	Write   []Write  `key:"write" omit:"true"`                                     // several rows for one item, each with its own row_key, and optionally its own target table (to)
 }
@@ -144,11 +148,12 @@ type Rule struct {
 type Write struct {
 	To      string   `key:"to" json:",omitempty" check:"target_table" omit:"true"` // target table of this row; default the entry's target
 	RowKey  string   `key:"row_key" check:"mapping" omit:"true"`                   // template of the row key
-	Columns []Column `key:"columns" omit:"true"`                                   // columns by attribute
+	Columns []Column `key:"columns" omit:"true"`                                   // the target column of each attribute
 	Cell    Cell     `key:"cell" omit:"true"`                                      // writes the item as one cell of the row
 }
 
-// Column defines the target column of an attribute; "*" is for all attributes without their own.
+// Column defines the target column of an attribute; "*" defines the columns of all attributes that
+// have no column of their own.
 type Column struct {
 	Attribute string `key:"@" short:"to"`
 	To        string `key:"to" check:"mapping" required:"d"`                                                                                   // family:qualifier, or only a family for a column with the attribute's name
@@ -169,14 +174,14 @@ type TTL struct {
 	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: garbage collection removes the cells; follow_deletes: DynamoDB's deletes are applied; keep: DynamoDB's deletes of expired items are not applied (requires rules that use only the primary key)
 }
 
-// DualWrites configures tables whose target the application also writes.
+// DualWrites configures tables with a target that the application also writes.
 type DualWrites struct {
-	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"`     // attribute of type N, below 10^20, that orders the writes of application and replicator. The application must raise it with each conditional write of an item
-	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"no other program may write the target tables"` // longest time from a commit in DynamoDB to the application's write to Bigtable, retries included. After it, replicator writes each change a second time
+	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"`     // attribute of type N, below 10^20, that orders the writes of the application and of replicator. The application must raise it with each write of an item, and that write must be conditional
+	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"no other program may write the target tables"` // longest time from a commit in DynamoDB to the application's write to Bigtable, with its retries. replicator writes each change a second time after this time
 }
 
-// Late returns how long after a change in the source the application may still write the table's
-// target; 0 if no other program writes it.
+// Late returns the maximum time between a change in the source and the application's own write to
+// the table's target; 0 if no other program writes the target.
 func (c *Config) Late(t Table) time.Duration {
 	if t.DualWrites == "off" || c.DualWrites.VersionAttribute != "" {
 		return 0
@@ -191,19 +196,19 @@ func (c *Config) DualWritten(t Table) bool { return c.Late(t) > 0 || t.number !=
 // Backfill configures the copy of existing items.
 type Backfill struct {
 	From                string   `key:"from" default:"scan" check:"images"`                                  // source of a table's first load: scan, or the folder of a full export (s3://…, gs://… or a directory that every worker can read). {table} is replaced by the source table's name
-	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                            // confirms that the exports have no filter, projection or key conditions; needed if DynamoDB cannot be asked
+	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                            // confirms that the exports have no filter, projection or key conditions. Needed if DynamoDB cannot describe the exports
 	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                 // limit on reads of each source table by all workers: a share of its provisioned read capacity, such as 25%, or read units a second
 	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`             // limit on the rows that one process copies, over all tables; 0 is unlimited
 	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"loads ignore the CPU"` // loads wait while Cloud Monitoring reports a higher CPU load for a cluster of the target
 	Fast                bool     `key:"fast" default:"false" oneof:"false" later:"true"`                     // false: loads use conditional writes, as changes do
-	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                             // how the load that is needed after a gap begins. wait: an operator starts it; load: it begins by itself
+	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                             // how the load that a gap requires begins. wait: an operator starts it; load: it starts automatically
 	SkipExpired         bool     `key:"skip_expired" default:"false"`                                        // do not copy expired items that DynamoDB has not removed yet
 	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                          // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
 
 // Verify configures the comparison of source and target.
 type Verify struct {
-	Sample Percent       `key:"sample" default:"1%" check:"percent"`                // share of the items, chosen by a hash of their keys, that workers compare after a change
+	Sample Percent       `key:"sample" default:"1%" check:"percent"`                // share of the items that workers compare after a change; a hash of the key chooses them
 	Every  time.Duration `key:"every" unset:"never" omit:"true" min:"10s" max:"1d"` // how often workers compare the sampled items that changed recently
 	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // wait before a differing row is read again, after earlier changes were applied
 }
@@ -211,7 +216,7 @@ type Verify struct {
 // Cutover configures the move of the application from DynamoDB to Bigtable.
 type Cutover struct {
 	ReadyWhen      ReadyWhen        `key:"ready_when"`                                                      // gates that must be ready before the application's writes are frozen
-	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                // how long a requested cutover may wait for approval, for its hours and for its gates
+	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                // how long a requested cutover may wait for its approval, its hours and its gates
 	Deadlines      CutoverDeadlines `key:"deadlines"`                                                       // deadlines of the steps before the switch. If one passes, the cutover is cancelled and the application resumes
 	ListingsApart  time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`  // has no effect; see listing_bound
 	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                    // how late the stream may list a child shard after its parent has ended
@@ -224,13 +229,13 @@ type Cutover struct {
 // ReadyWhen are the gates of a cutover.
 type ReadyWhen struct {
 	LagBelow     time.Duration `key:"lag_below" default:"5s" min:"1s" max:"1h"`                  // maximum lag of every shard
-	LagHeldFor   time.Duration `key:"lag_held_for" default:"10m" min:"0s" max:"1d"`              // how long every shard must have stayed within lag_below
-	VerifyWithin time.Duration `key:"verify_clean_within" default:"1h" min:"1s" max:"1d"`        // maximum age of the last verify, which must be clean. The last full verify may be up to a day old
+	LagHeldFor   time.Duration `key:"lag_held_for" default:"10m" min:"0s" max:"1d"`              // how long the lag of every shard must have stayed below lag_below
+	VerifyWithin time.Duration `key:"verify_clean_within" default:"1h" min:"1s" max:"1d"`        // maximum age of the last verify, which must be clean. The last full verify may be up to one day old
 	ParkedAtMost int           `key:"parked_items_at_most" default:"0" min:"0" max:"1000000"`    // maximum number of parked items
 	Headroom     time.Duration `key:"retention_headroom_above" default:"12h" min:"1m" max:"23h"` // minimum time left until the stream drops unread changes
 }
 
-// CutoverDeadlines are how long the steps before the switch may take.
+// CutoverDeadlines are the maximum durations of the steps before the switch.
 type CutoverDeadlines struct {
 	Freeze time.Duration `key:"freeze" default:"1m" min:"1s" max:"1d"`  // until the hook freeze_writes has answered
 	Drain  time.Duration `key:"drain" default:"10m" min:"1s" max:"1d"`  // until all changes from before the freeze are applied
@@ -238,9 +243,10 @@ type CutoverDeadlines struct {
 	Fence  time.Duration `key:"fence" default:"2m" min:"1s" max:"1d"`   // until replicator's in-flight writes are rejected
 }
 
-// CutoverHooks are https:// addresses, or commands with paths relative to the configuration's folder.
+// CutoverHooks are https:// addresses or commands. Paths of commands are relative to the
+// configuration's folder.
 type CutoverHooks struct {
-	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and succeeds when none is in flight
+	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and succeeds when no write is in flight
 	Switch         string `key:"switch" check:"hook" unset:"no cutover can be started"`          // moves the application to the target
 	UnfreezeWrites string `key:"unfreeze_writes" check:"hook" unset:"no cutover can be started"` // lets the application write the source again
 	// maximum duration of one call. A call of freeze_writes also ends at the deadline of its step
@@ -260,19 +266,19 @@ type Relay struct {
 type BadItem string
 
 const (
-	BadItemPark BadItem = "park" // keep the change with its reason and continue
-	BadItemStop BadItem = "stop" // stop before it
+	BadItemPark BadItem = "park" // park the change with its reason, and continue
+	BadItemStop BadItem = "stop" // stop before the change
 )
 
-// Errors is the policy for items that cannot be mapped or stored. Nothing is ever skipped.
+// Errors is the policy for items that cannot be mapped or stored. No item is ever skipped.
 type Errors struct {
 	OnBadItem BadItem `key:"on_bad_item" default:"park" oneof:"park,stop"`           // park: record the item and its reason, and continue; stop: stop before the item
 	ParkTo    string  `key:"park_to" default:"state" check:"park_to" later:"file:*"` // where parked items are kept. state: in the state table; pubsub://projects/PROJECT/topics/TOPIC: in the state table, and as a message to that topic
 	StopAbove int     `key:"stop_above" default:"1000" min:"0" max:"1000000000"`     // the process stops above this number of parked items
 }
 
-// Topic returns the topic to which parked items are published, projects/PROJECT/topics/TOPIC; "" if
-// they are not published.
+// Topic returns the topic to which parked items are published (projects/PROJECT/topics/TOPIC), or
+// "" if they are not published.
 func (e Errors) Topic() string {
 	topic, published := strings.CutPrefix(e.ParkTo, "pubsub://")
 	if !published {
@@ -290,15 +296,14 @@ type HTTP struct {
 // Log configures the log on stderr.
 type Log struct {
 	Level  string `key:"level" default:"info" oneof:"debug,info,warn,error" env:"REPLICATOR_LOG_LEVEL"` // lowest level to log
-	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"`      // auto: text on a terminal; elsewhere json for `run`, `relay` and `-o json`, and text otherwise
+	Format string `key:"format" default:"auto" oneof:"auto,text,json" env:"REPLICATOR_LOG_FORMAT"`      // auto: text on a terminal. Elsewhere: json for `run`, `relay` and `-o json`, text for other commands
 }
 
-// Where returns the position of a value by its path, such as "log.level" or "tables[0].from". The
-// result is a position in the file, "$NAME" for an environment variable, the flag's name for a
-// flag, or the zero Position for a default.
+// Where returns the position of a value by its path, such as "log.level" or "tables[0].from". For a
+// value from the file it is the position in the file; from an environment variable, "$NAME"; from a
+// flag, the flag's name. For a default it is the zero Position.
 func (c *Config) Where(path string) diag.Position { return c.where[path] }
 
 // notAvailable lists the keys that the format defines and this version does not implement, with the
-// behaviour of this version. They are refused rather than ignored, so that no operator relies on an
-// option without effect.
+// behaviour of this version. Such keys are refused, because an operator might rely on them.
 var notAvailable = map[string]string{}

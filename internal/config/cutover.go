@@ -11,8 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
-// checkHook refuses addresses that cannot be called. Commands are checked only when they are
-// probed.
+// checkHook refuses addresses that cannot be called. Commands are checked only by a probe.
 func checkHook(s string) *fault {
 	const fix = "write an https:// address, or the path of an executable with its arguments"
 	if len(s) > longestText {
@@ -34,18 +33,17 @@ func checkHook(s string) *fault {
 	return &fault{diag.InvalidValue, "", "a hook is called by https, or by http on this machine", fix}
 }
 
-// ByStep returns the hooks by name.
+// ByStep returns the hooks by the names of their keys.
 func (h CutoverHooks) ByStep() map[string]string {
 	return map[string]string{"freeze_writes": h.FreezeWrites, "switch": h.Switch, "unfreeze_writes": h.UnfreezeWrites}
 }
 
-// Given reports whether a cutover can be started at all.
+// Given reports whether hooks are configured. Without hooks, no cutover can be started.
 func (h CutoverHooks) Given() bool {
 	return h.FreezeWrites != "" || h.Switch != "" || h.UnfreezeWrites != ""
 }
 
-// checkHooks refuses an incomplete set of hooks, because such a cutover could begin but neither
-// finish nor roll back.
+// checkHooks refuses an incomplete set of hooks. Such a cutover could begin but not end.
 func (d *decoder) checkHooks(c *Config) {
 	if !c.Cutover.Hooks.Given() {
 		return

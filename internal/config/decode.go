@@ -12,16 +12,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// decoder fills a Config from a document by the schema, collecting every finding.
+// decoder fills a Config from a YAML document, as the schema defines, and collects all findings.
 type decoder struct {
 	file  string
 	env   Lookup
 	found diag.List
-	lines []string                 // of the file
-	where map[string]diag.Position // of each given value, section and list entry
+	lines []string                 // lines of the file
+	where map[string]diag.Position // positions of all given values, sections and list entries
 	// written is the form of each value in the file.
 	written map[string]written
-	bad     map[string]bool // paths that were given but refused, so they are not also reported as missing
+	bad     map[string]bool // paths with a refused value; they are not also reported as missing
 }
 
 func (d *decoder) at(n *yaml.Node) diag.Position {
@@ -112,7 +112,7 @@ func (d *decoder) list(f *field, n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// scalar decodes one value of the file: it expands variables, then parses and checks the result.
+// scalar decodes one value of the file. It expands variables, and parses and checks the result.
 func (d *decoder) scalar(f *field, n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" && n.Style == 0 {
 		d.bad[path] = true
@@ -142,7 +142,7 @@ func (d *decoder) text(f *field, text string, v reflect.Value, path string, from
 	if text == "" {
 		return
 	}
-	if !utf8.ValidString(text) { // the file is valid, so a variable or flag is not
+	if !utf8.ValidString(text) { // the file is valid UTF-8, so the fault is in a variable or a flag
 		d.fault(&fault{diag.InvalidValue, "not UTF-8 text", "one of its bytes is not part of any UTF-8 character", "set the variable or flag to text in UTF-8"}, from, path, "")
 		return
 	}
@@ -163,8 +163,8 @@ func (d *decoder) fault(err *fault, pos diag.Position, path, value string) {
 	d.report(diag.Error{Code: err.code, Pos: pos, What: path + ": " + what, Cause: err.cause, Fix: err.fix})
 }
 
-// unknown reports a key that the section does not have. It may be a key that this version lacks, a
-// key of another section, or a typo.
+// unknown reports a key that the section does not have. The key may be one that this version does
+// not implement, a key of another section, or a typo.
 func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 	e := diag.Error{Code: diag.UnknownKey, Pos: d.at(key), What: fmt.Sprintf("unknown key %s in %s", shown(key.Value), place(path)),
 		Cause: fmt.Sprintf("%s takes %s", place(path), strings.Join(f.keys(), ", "))}
@@ -181,9 +181,9 @@ func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 		e.Fix = fmt.Sprintf("did you mean %q? It is not available in this version", near)
 	case near != "":
 		e.Fix = fmt.Sprintf("did you mean %q?", near)
-		d.bad[join(path, near)] = true // the misspelt key counts as given
+		d.bad[join(path, near)] = true // the intended key counts as given
 	case path == "" && len(owners) > 0:
-		// At the top level, a key of a section has probably lost its indentation.
+		// A section's key at the top level has probably lost its indentation.
 		e.Fix = "did you mean " + alternatives(owners) + "?"
 	default:
 		e.Fix = "remove the key"
@@ -191,8 +191,7 @@ func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 	d.report(e)
 }
 
-// entryPath returns the path of the parent of the keys of a section or list entry: "", "target",
-// "tables[]".
+// entryPath returns the common path of a section's or list entry's keys: "", "target", "tables[]".
 func (f *field) entryPath() string {
 	switch f.kind {
 	case list:
@@ -249,8 +248,7 @@ func ownersOf(f *field, key string) []string {
 	return owners
 }
 
-// notAvailableIn returns the keys directly below a path that the format defines but this version
-// lacks, in stable order.
+// notAvailableIn returns the keys of notAvailable directly below a path, in a fixed order.
 func notAvailableIn(path string) []string {
 	var keys []string
 	for known := range notAvailable {

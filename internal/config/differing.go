@@ -21,7 +21,7 @@ func (c *Config) Differing(from *Config) ([]string, error) {
 	return differing("", mine, others), nil
 }
 
-// differing compares two parts of printed configurations.
+// differing compares two values of printed configurations, and returns the paths that differ.
 func differing(path string, a, b any) (paths []string) {
 	mine, sections := a.(map[string]any)
 	others, both := b.(map[string]any)

@@ -64,10 +64,9 @@ func notUTF8(file string, content []byte) *diag.Error {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line [0-9]+: )?`)
 
-// syntaxError finds the position of a syntax error. The parser's message has no column. Its line is
-// that of the surrounding block, one too low, or missing. But the parser only reads forward, so
-// syntaxError searches for the first line that, together with the lines before it, causes the
-// error.
+// syntaxError finds the position of a syntax error. The parser's message has no column, and its
+// line may be wrong or missing. But the parser only reads forward. So syntaxError parses longer and
+// longer beginnings of the text. The error is in the last line of the first that fails.
 func syntaxError(file string, content []byte, err error) *diag.Error {
 	problem := func(text []byte) string {
 		decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -106,7 +105,7 @@ func (d *decoder) refuseFeatures(n *yaml.Node) {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		refuse(fmt.Sprintf("alias %s is not supported", shown("*"+n.Value)), "write the value out")
-		return // its target is elsewhere in the document, and is checked there
+		return // the alias's anchor is in the same document, and is checked there
 	case n.Tag == "!!merge" && n.Style == 0:
 		refuse("merge key << is not supported", "write the keys out")
 	case n.Style&yaml.TaggedStyle != 0:

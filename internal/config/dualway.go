@@ -7,24 +7,25 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
-// DualWay describes how a table is replicated while an application also writes its target: the
-// mode, and its effects on readers and on the configuration.
+// DualWay describes how a table with dual writes is replicated: the mode, and its effects on
+// readers and on the configuration.
 type DualWay struct {
 	Table string `json:"table"`
 	// Way is the mode: settle, version_attribute or off.
 	Way string `json:"way"`
 	// Means explains the mode in one sentence.
 	Means string `json:"means"`
-	// ReadersSee are the intermediate states that readers of the target may see, and how long.
+	// ReadersSee describes the intermediate states that readers of the target may see, and for how
+	// long.
 	ReadersSee []string `json:"readers_may_see"`
 	// Refused are the settings that the table's configuration must not have.
 	Refused []string `json:"refused"`
 }
 
-// refusedWithDualWrites lists what checkDualWrites and the probes of the stream refuse.
+// refusedWithDualWrites lists the settings that checks of the configuration and probes refuse.
 var refusedWithDualWrites = []string{"keep_versions", "ttl.expire: gc", "as: cells", "streams without old images"}
 
-// DualWays returns the mode of each table, in order; nothing if dual_writes is not given.
+// DualWays returns the mode of each table, in order. It returns nil if dual_writes is not given.
 func (c *Config) DualWays() (ways []DualWay) {
 	for i := range c.Tables {
 		if w, ok := c.DualWay(c.Tables[i]); ok {
@@ -61,7 +62,7 @@ func (c *Config) DualWay(t Table) (DualWay, bool) {
 	return w, true
 }
 
-// Lines returns the mode in lines, without the table.
+// Lines describes the mode in lines of text, without the table's name.
 func (w DualWay) Lines() []string {
 	lines := []string{w.Way + ": " + w.Means}
 	for _, what := range w.ReadersSee {
@@ -73,7 +74,7 @@ func (w DualWay) Lines() []string {
 	return lines
 }
 
-// String returns the mode in lines for people.
+// String describes the mode in lines of text.
 func (w DualWay) String() string {
 	return fmt.Sprintf("dual writes of table %s\n  %s\n", w.Table, strings.Join(w.Lines(), "\n  "))
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// checkDualWrites refuses cells that two writers cannot both write. These are cells whose timestamp
-// or number is not the time of the change.
+// checkDualWrites refuses cells that the application and replicator cannot write together. The
+// timestamp or number of such a cell is not the time of the change.
 func (d *decoder) checkDualWrites(c *Config) {
 	if attribute := c.DualWrites.VersionAttribute; attribute != "" && c.DualWrites.Settle > 0 {
 		d.report(diag.Error{Code: diag.DualWritesImpossible, Pos: c.Where("dual_writes"), What: "dual_writes has both settle and version_attribute",
@@ -53,7 +53,7 @@ func (t *Table) eachColumn(f func(path string, c Column)) {
 	}
 }
 
-// folds reports whether items of the table share rows with others.
+// folds reports whether several items of the table share one row.
 func (t *Table) folds() bool {
 	for _, r := range t.Rules {
 		if r.Cell.given() {
@@ -68,7 +68,7 @@ func (t *Table) folds() bool {
 	return false
 }
 
-// warnOfDualWrites warns of writes that the application must not make.
+// warnOfDualWrites returns warnings about writes that the application must not make.
 func warnOfDualWrites(c *Config) (found diag.List) {
 	for i := range c.Tables {
 		if t := &c.Tables[i]; c.DualWritten(*t) && t.folds() {

@@ -14,11 +14,12 @@ import (
 type Allowed struct {
 	Emulator bool // --allow-emulator
 	Insecure bool // --allow-insecure-endpoint
-	// By is the instruction for callers without flags; empty if flags allow both.
+	// By is the instruction to allow an endpoint, for callers without flags; empty for callers with
+	// both flags.
 	By string
 }
 
-// fix returns the instruction to allow the endpoints of a flag.
+// fix returns the instruction to allow the endpoints that a flag allows.
 func (a Allowed) fix(flag string) string {
 	if a.By != "" {
 		return a.By
@@ -26,11 +27,11 @@ func (a Allowed) fix(flag string) string {
 	return "pass " + flag
 }
 
-// Anything accepts every endpoint. It is for commands that only read, and show an emulator.
+// Anything accepts every endpoint. It is for commands that only read, and that show the endpoint if
+// it is an emulator.
 var Anything = Allowed{Emulator: true, Insecure: true}
 
-// isLoopback reports whether a host is always this machine: a loopback address, or a name that is
-// reserved for it (RFC 6761).
+// isLoopback reports whether a host is a loopback address or a name that RFC 6761 reserves for it.
 func isLoopback(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
@@ -40,7 +41,7 @@ func isLoopback(host string) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// checkEndpoint checks an endpoint that replaces an AWS endpoint. Where is its setting.
+// checkEndpoint checks an endpoint that replaces an AWS endpoint. The text where names the setting.
 func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 	var found diag.List
 	u, err := url.Parse(endpoint)

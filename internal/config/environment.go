@@ -6,7 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// emulators are the variables that Google's clients follow by default.
+// emulators are the variables that redirect Google's clients without any further setting.
 var emulators = []string{"BIGTABLE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"}
 
 // CheckEnvironment finds settings of the environment, and of its AWS profile, that would silently

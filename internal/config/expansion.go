@@ -12,7 +12,7 @@ type Lookup func(name string) (value string, ok bool)
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// expand replaces the variables in the text of one value:
+// expand replaces these forms in the text of one value:
 //
 //	${NAME}           the variable, which must be set; it may be empty
 //	${NAME:-default}  the variable, or the default if it is not set or empty
@@ -52,7 +52,7 @@ func expand(s string, env Lookup) (string, *fault) {
 	}
 }
 
-// variable evaluates the expression between ${ and }.
+// variable returns the text for the expression between ${ and }.
 func variable(expression string, env Lookup) (string, *fault) {
 	name, argument, hasArgument := strings.Cut(expression, ":")
 	if !variableName.MatchString(name) {

@@ -13,8 +13,9 @@ type declared struct {
 	family transform.Family
 }
 
-// checkFamilies checks that entries with one target declare its families alike. A family has one
-// rule: with the other entry's rule, cells could be collected while their items exist.
+// checkFamilies checks that all entries with the same target declare its families in the same way.
+// A family has only one garbage collection rule. Under the rule of another entry, cells might be
+// collected while their items still exist.
 func (d *decoder) checkFamilies(specs []transform.Spec, tables []*Table) {
 	type name struct{ target, family string }
 	first := map[name]declared{}

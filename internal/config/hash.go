@@ -12,27 +12,29 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// mappingFormat must rise whenever the same configuration begins to produce other cells. A new
-// release then refuses a ledger whose rows were written in the earlier form.
+// mappingFormat must be raised when a release writes different cells for the same configuration.
+// The new release then refuses a ledger with rows in the earlier form.
 const mappingFormat = 1
 
-// meaning is the normal form of a mapping, equal for all spellings of it. Defaults are written out,
-// and lists without a significant order are sorted. Templates, conditions and family rules are
-// printed from their parsed form. The order of rules, of writes and of the parts of a condition is
-// kept. Names of rules are left out, because only people and metrics use them.
+// meaning is the normal form of a mapping. All spellings of one mapping have the same normal form.
+// Defaults are written out, and lists are sorted if their order has no meaning. Templates,
+// conditions and family rules are printed from their parsed form. The order of rules, of writes and
+// of the parts of a condition is kept. Names of rules are left out, because only people and metrics
+// use them.
 type meaning struct {
 	Families []meantFamily
 	Drop     []string
 	Rules    []meantRule
-	Expire   []string // the attribute and the handling of expired items; nil without either
-	Merged   bool
+	// The TTL attribute and the handling of expired items; nil if neither is given.
+	Expire []string
+	Merged bool
 	// The preset's row key depends on the key schema, which is unknown here.
 	Preset string
-	// keep_versions does not change the cells that are written now. It is included because readers
-	// of one table must not find rows with history next to rows without.
+	// keep_versions does not change the cells that are written now. It is included because all rows
+	// of a table must have history, or none.
 	KeepVersions bool
-	// VersionAttribute orders the writes of application and replicator. It is omitted if empty, so
-	// that the hash is the same as before the option existed.
+	// VersionAttribute orders the writes of application and replicator. If empty, it is omitted. So
+	// existing hashes did not change when this option was introduced.
 	VersionAttribute string `json:",omitempty"`
 }
 
@@ -54,7 +56,7 @@ type meantWrite struct {
 type meantCell struct {
 	Family, Qualifier string
 	As                transform.Encoding
-	Only              []string // nil: everything
+	Only              []string // nil for all attributes
 }
 
 // meaning returns the normal form of the table's mapping.
@@ -66,7 +68,7 @@ func (t *Table) meaning() meaning {
 		m.Families = append(m.Families, meantFamily{f.Name, f.Rule()})
 	}
 	slices.SortFunc(m.Families, func(a, b meantFamily) int { return strings.Compare(a.Name, b.Name) })
-	if spec.TTL.Expire != transform.FollowDeletes { // deletes are always followed
+	if spec.TTL.Expire != transform.FollowDeletes { // follow_deletes is the default
 		m.Expire = []string{spec.TTL.Attribute, t.TTL.Expire}
 	}
 	rules := spec.Rules
@@ -83,7 +85,7 @@ func (t *Table) meaning() meaning {
 	return m
 }
 
-// meantBy returns the normal form of a write of a spec.
+// meantBy returns the normal form of one write in a spec.
 func meantBy(w transform.Write, spec transform.Spec) meantWrite {
 	said := meantWrite{Table: cmp.Or(w.Table, spec.Table), Columns: slices.Clone(w.Columns)}
 	if w.RowKey != nil {
@@ -104,8 +106,8 @@ func asSet(names []string) []string { return slices.Compact(slices.Sorted(slices
 
 // Hash identifies everything that determines the cells of a table: the form of the mapping, the
 // source or its pattern, the target and the rules. The ledger stores the hash, and a process with
-// another hash is refused. It has 32 hex digits, followed by an n if versions carry a number of the
-// application. It is the same in all releases and on all machines. Nothing else in the
+// another hash is refused. The hash has 32 hex digits, and then an n if versions contain a number
+// of the application. It is the same in all releases and on all machines. Nothing else in the
 // configuration affects it, so limits and log levels can change freely.
 func (c *Config) Hash(t Table) string {
 	h := sha256.New()
@@ -114,7 +116,9 @@ func (c *Config) Hash(t Table) string {
 	h.Write(number[:])
 	from := t.From
 	if t.pattern != nil {
-		from = t.text // the pattern and the table's name, under which the ledger keeps the hash, determine the captures
+		// The pattern and the table's name determine the captures, and the ledger keeps the hash
+		// under the table's name.
+		from = t.text
 	}
 	text, err := json.Marshal(t.meaning())
 	if err != nil {
@@ -128,7 +132,7 @@ func (c *Config) Hash(t Table) string {
 	}
 	hash := hex.EncodeToString(h.Sum(nil)[:16])
 	if t.number != "" {
-		hash += "n" // checkpoint.CheckRanked reads it; the choice cannot be undone
+		hash += "n" // checkpoint.CheckRanked reads the n; a table cannot change this choice
 	}
 	return hash
 }

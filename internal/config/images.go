@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// ofTable is the placeholder for the source table's name in the address of a load source.
+// ofTable is the placeholder for the source table's name in the address from which a load copies.
 const ofTable = "{table}"
 
 // images is the pattern of the values that checkImages accepts, for editors.
@@ -26,7 +26,8 @@ func checkImages(s string) *fault {
 	return nil
 }
 
-// LoadsFrom returns the address of the source of the table's first load; "" if it scans the table.
+// LoadsFrom returns the address from which the table's first load copies items; "" if the load
+// scans the table.
 func (c *Config) LoadsFrom(t Table) string {
 	from := c.written(&t)
 	if source.Scans(from) {
@@ -35,7 +36,7 @@ func (c *Config) LoadsFrom(t Table) string {
 	return strings.ReplaceAll(from, ofTable, t.From)
 }
 
-// checkExports refuses to copy two tables from one export, because an export holds one table.
+// checkExports refuses to copy two tables from the same export. An export holds one table.
 func (d *decoder) checkExports(c *Config) {
 	if d.bad["backfill.from"] || d.bad["tables"] {
 		return
@@ -71,7 +72,7 @@ func (d *decoder) checkExports(c *Config) {
 	}
 }
 
-// written returns the source of the table's first load as the file gives it.
+// written returns the address from which the table's first load copies, as the file gives it.
 func (c *Config) written(t *Table) string {
 	if t.BackfillFrom != "" {
 		return t.BackfillFrom

@@ -8,8 +8,8 @@ import _ "embed"
 var jsonSchema []byte
 
 // JSONSchema returns the JSON Schema (draft 7, which editors support best) of the configuration.
-// Load refuses everything that the schema refuses. The schema knows all keys, and which of them are
-// sections, lists and values. It checks each value by itself. It ignores YAML features that Load
-// refuses, such as anchors, and the meaning of a mapping. It accepts every value with a $, because
-// the value of a variable is unknown.
+// Load refuses everything that the schema refuses, and more. The schema defines all keys, their
+// types, and the allowed values of each key. It does not check how values fit together, what a
+// mapping means, or YAML features such as anchors. It accepts every value that contains a $,
+// because the value of a variable is unknown.
 func JSONSchema() []byte { return jsonSchema }

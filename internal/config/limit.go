@@ -14,7 +14,7 @@ import (
 // ("25%"), or read units a second ("500"). Empty means no limit.
 type Capacity string
 
-// Percent is a share in percent ("70%"). Empty means none.
+// Percent is a share in percent ("70%"). Empty means that no share is given.
 type Percent string
 
 var (
@@ -22,7 +22,8 @@ var (
 	capacity = regexp.MustCompile(`^[0-9]{1,9}(?:\.[0-9]{1,3})?%?$`)
 )
 
-// ParseCapacity parses a Capacity that does not come from a file; the error shows the valid forms.
+// ParseCapacity parses a Capacity from outside the file, such as a flag's value. The error shows
+// the valid forms.
 func ParseCapacity(s string) (Capacity, error) {
 	if f := checkCapacity(s); f != nil {
 		return "", fmt.Errorf("%s: %s", f.cause, f.fix)
@@ -30,7 +31,8 @@ func ParseCapacity(s string) (Capacity, error) {
 	return Capacity(s), nil
 }
 
-// ParsePercent parses a Percent that does not come from a file; the error shows the valid form.
+// ParsePercent parses a Percent from outside the file, such as a flag's value. The error shows the
+// valid form.
 func ParsePercent(s string) (Percent, error) {
 	if f := checkPercent(s); f != nil {
 		return "", fmt.Errorf("%s: %s", f.cause, f.fix)
@@ -38,7 +40,7 @@ func ParsePercent(s string) (Percent, error) {
 	return Percent(s), nil
 }
 
-// Share returns the percentage as a fraction of 1; false if there is none.
+// Share returns the percentage as a fraction of 1; false if it is empty.
 func (p Percent) Share() (float64, bool) {
 	m := percent.FindStringSubmatch(string(p))
 	if m == nil {
@@ -51,9 +53,9 @@ func (p Percent) Share() (float64, bool) {
 // IsShare reports whether the limit is a share of a table's provisioned capacity.
 func (c Capacity) IsShare() bool { return strings.HasSuffix(string(c), "%") }
 
-// UnitsPerSecond returns the limit for a table with the given provisioned read units per second; 0
-// means that the table is billed per request. It returns false if there is no limit. A share of a
-// table without provisioned capacity is no limit.
+// UnitsPerSecond returns the limit in read units per second, or false if there is no limit. The
+// argument is the table's provisioned capacity; 0 if the table is billed per request. For such a
+// table, a share is no limit.
 func (c Capacity) UnitsPerSecond(provisioned int64) (float64, bool) {
 	if share, ok := Percent(c).Share(); ok {
 		return share * float64(provisioned), provisioned > 0
@@ -91,7 +93,7 @@ func checkPercent(s string) *fault {
 	return &fault{diag.InvalidValue, "", cause, fix}
 }
 
-// checkLoads checks that the settings of backfill and of the tables fit together.
+// checkLoads checks that the settings of backfill do not conflict with those of the tables.
 func (d *decoder) checkLoads(c *Config) {
 	expires := func(t Table) bool { return t.TTL.Attribute != "" }
 	if c.Backfill.SkipExpired && len(c.Tables) > 0 && !slices.ContainsFunc(c.Tables, expires) && !d.bad["tables"] {
@@ -120,7 +122,7 @@ func (d *decoder) checkLoads(c *Config) {
 	}
 }
 
-// meet reports whether two lists have a common name.
+// meet reports whether two lists have a name in common.
 func meet(a, b []string) bool {
 	return slices.ContainsFunc(a, func(name string) bool { return name != "" && slices.Contains(b, name) })
 }

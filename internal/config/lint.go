@@ -11,7 +11,7 @@ import (
 )
 
 // Examine returns all findings about a configuration file, errors and warnings, in reading order.
-// It sends no requests to either database. The error is the reason why the file cannot be read.
+// It sends no requests to either database. The error is not nil if the file cannot be read.
 func Examine(path string, env Lookup, flags ...Flag) (diag.List, error) {
 	content, err := open(path)
 	if err != nil {
@@ -51,15 +51,15 @@ func Lint(c *Config) diag.List {
 	return append(append(found, warnOfDualWrites(c)...), warnOfCutover(c)...)
 }
 
-// Warnings returns the warnings about the table's mapping. Without a key schema, the warnings about
-// rules that make items move are missing.
+// Warnings returns the warnings about the table's mapping. The warnings about rules that can move
+// an item to another row need a key schema. They are left out if it is nil.
 func (t *Table) Warnings(primaryKey []transform.KeyAttribute) diag.List {
 	if t.plain() && !t.merged {
 		return nil
 	}
 	b := t.read(primaryKey)
 	if len(b.unread) > 0 {
-		return nil // an unreadable rule has its own error
+		return nil // rules that cannot be parsed have their own errors
 	}
 	var found diag.List
 	for _, f := range transform.Check(b.spec) {
@@ -70,7 +70,7 @@ func (t *Table) Warnings(primaryKey []transform.KeyAttribute) diag.List {
 	return found
 }
 
-// readerFamilies returns the families that readers of the first target should read.
+// readerFamilies returns the families of the first target that its readers should read.
 func readerFamilies(c *Config) []string {
 	if len(c.Tables) == 0 {
 		return []string{DataFamily}

@@ -25,7 +25,7 @@ const maxBytes = 1 << 20
 // defaultPaths are tried in order if neither flag nor variable names a file.
 var defaultPaths = []string{"replicator.yaml", "/etc/replicator/replicator.yaml"}
 
-// Flag is a value given on the command line for a key of the configuration.
+// Flag is a value from the command line for a key of the configuration.
 type Flag struct {
 	Name  string // as typed, for messages: "--listen"
 	Key   string // path of the key: "http.listen"
@@ -46,9 +46,9 @@ func variables() []override {
 	return found
 }
 
-// Find returns the path of the configuration file: the flag's, else $REPLICATOR_CONFIG, else the
-// first that exists of ./replicator.yaml and /etc/replicator/replicator.yaml. It does not check
-// that a named file exists.
+// Find returns the path of the configuration file: the flag's value, or else $REPLICATOR_CONFIG.
+// Without these, it is the first existing file of ./replicator.yaml and
+// /etc/replicator/replicator.yaml. Find does not check that a named file exists.
 func Find(flag string, env Lookup) (string, error) { return find(flag, env, defaultPaths) }
 
 func find(flag string, env Lookup, paths []string) (string, error) {
@@ -59,7 +59,8 @@ func find(flag string, env Lookup, paths []string) (string, error) {
 		return path, nil
 	}
 	for _, path := range paths {
-		// Load reports other read errors better, and an existing file must not be skipped.
+		// An existing file must not be skipped, even if it cannot be read. Load reports such errors
+		// better.
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			return path, nil
 		}
@@ -68,8 +69,9 @@ func find(flag string, env Lookup, paths []string) (string, error) {
 		Cause: "neither -c nor $" + pathVariable + " names one, and none of these files exists: " + strings.Join(paths, ", ")}
 }
 
-// Load reads, decodes and checks the configuration file. The error is a diag.List with every finding, each with exit status
-// 2 and its position. Flags override the environment, which overrides the file.
+// Load reads, decodes and checks the configuration file. The error is a diag.List with all
+// findings, each with exit status 2 and its position. Flags override the environment, and the
+// environment overrides the file.
 func Load(path string, env Lookup, flags ...Flag) (*Config, error) {
 	content, err := open(path)
 	if err != nil {
@@ -78,7 +80,7 @@ func Load(path string, env Lookup, flags ...Flag) (*Config, error) {
 	return Parse(path, content, env, flags...)
 }
 
-// open reads the file, and explains a failure.
+// open reads the file. If it fails, the error explains why.
 func open(path string) ([]byte, error) {
 	content, err := read(path)
 	if err != nil {
@@ -111,7 +113,7 @@ func read(path string) ([]byte, error) {
 	return content, err
 }
 
-// Parse does the same as Load for a given text. File is its name in messages.
+// Parse does the same as Load for a given text. The argument file names the text in messages.
 func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, error) {
 	c, found := parse(file, content, env, flags)
 	if err := found.Err(); err != nil {
@@ -120,8 +122,8 @@ func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, err
 	return c, nil
 }
 
-// parse returns the understood part of the configuration, and every mistake. The configuration is
-// nil if the text is not YAML.
+// parse returns the part of the configuration that it could decode, and every mistake. The
+// configuration is nil if the text is not YAML.
 func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag.List) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	d := &decoder{file: file, env: env, lines: strings.Split(string(content), "\n"),
@@ -166,7 +168,7 @@ func setDefaults(v reflect.Value) {
 	})
 }
 
-// overlay applies the environment and then the flags.
+// overlay overrides values of the file, first from the environment and then from the flags.
 func (d *decoder) overlay(v reflect.Value, flags []Flag) {
 	known := map[string]bool{}
 	walkScalars(&schema, v, func(f *field, value reflect.Value) {
@@ -189,8 +191,7 @@ func (d *decoder) overlay(v reflect.Value, flags []Flag) {
 	}
 }
 
-// required reports required keys that are not given. A refused value is not also reported as
-// missing.
+// required reports missing required keys. A key with a refused value does not count as missing.
 func (d *decoder) required(f *field, v reflect.Value, path string) {
 	for i := range f.fields {
 		sub := &f.fields[i]
@@ -242,10 +243,9 @@ func (d *decoder) checkParkTo(c *Config) {
 	}
 }
 
-// checkTables fills in the settings that an entry inherits, and checks the entries against each
-// other.
+// checkTables fills in the settings that entries inherit, and checks the entries together.
 func (d *decoder) checkTables(c *Config) {
-	sources, targets := map[string]int{}, map[string]int{} // name to index of the entry that has it
+	sources, targets := map[string]int{}, map[string]int{} // index of the entry with each name
 	for i := range c.Tables {
 		t, path := &c.Tables[i], fmt.Sprintf("tables[%d]", i)
 		t.where, t.written, t.refused, t.index = d.where, d.written, d.bad, i
@@ -253,7 +253,7 @@ func (d *decoder) checkTables(c *Config) {
 			t.Start = c.Source.Start
 		}
 		if t.From == "" || !d.checkPattern(t, path) {
-			continue // reported
+			continue // already reported
 		}
 		if first, ok := sources[t.Glob()]; ok { // patterns that differ only in the names of their parts match the same tables
 			what := "table " + t.From + " is"
@@ -269,13 +269,13 @@ func (d *decoder) checkTables(c *Config) {
 		sources[t.Glob()] = i
 		pos, ok := d.target(t, path)
 		if !ok {
-			d.bad[path] = true // skips the check of its mapping
+			d.bad[path] = true // skips the check of the entry's mapping
 			continue
 		}
 		t.merged = t.merged || c.Target.Shared
 		for _, to := range t.targets() {
 			if first, ok := targets[to]; ok {
-				// checkMappings checks whether their rows can meet.
+				// checkMappings checks whether two tables can write the same row.
 				t.merged, c.Tables[first].merged = true, true
 			}
 			targets[to] = i
@@ -291,8 +291,8 @@ func (d *decoder) checkTables(c *Config) {
 	}
 }
 
-// target determines the target name of an entry, and returns the position for errors about it. It
-// returns false if there is no name to check further.
+// target determines the name of an entry's target, and returns the position for errors about that
+// name. It returns false if there is no valid name.
 func (d *decoder) target(t *Table, path string) (diag.Position, bool) {
 	if d.bad[path+".to"] {
 		return diag.Position{}, false
@@ -322,8 +322,7 @@ func targetNameCause(from string) string {
 	return "Bigtable table names begin with a letter, a digit or '_'"
 }
 
-// sorted returns the findings in reading order: findings in the file by position, then findings in
-// variables and flags.
+// sorted returns the findings in the file by position, and then those in variables and flags.
 func sorted(found diag.List) diag.List {
 	slices.SortStableFunc(found, func(a, b *diag.Error) int {
 		if (a.Pos.Line == 0) != (b.Pos.Line == 0) {

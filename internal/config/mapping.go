@@ -53,8 +53,8 @@ func (t *Table) TargetFamilies() []transform.Family {
 	return spec.Families
 }
 
-// ExpiresByGC reports whether cells get timestamps that make garbage collection remove them when
-// their item expires.
+// ExpiresByGC reports whether garbage collection removes expired items. Then the cells get
+// timestamps that depend on the item's time to live.
 func (t *Table) ExpiresByGC() bool { return expires[t.TTL.Expire] == transform.ExpireByGC }
 
 // Targets returns the tables to which the items are written, with the families that each needs:
@@ -100,8 +100,7 @@ func (t *Table) FamiliesAs(as transform.Encoding) []string {
 	return names
 }
 
-// rule returns the name and position of a rule, by its number from 0; the table's entry if there
-// are no rules.
+// rule returns the name and position of a rule; those of the table's entry if there are no rules.
 func (t *Table) rule(n int) (string, diag.Position) {
 	path := fmt.Sprintf("tables[%d]", t.index)
 	if n < 0 || n >= len(t.Rules) {
@@ -118,13 +117,13 @@ func (t *Table) rule(n int) (string, diag.Position) {
 }
 
 // spec translates the configuration into a transform.Spec. The key schema is nil if it is unknown.
-// The findings concern unreadable parts and presets; transform.Check checks the readable parts.
+// The findings concern presets and parts that cannot be parsed. transform.Check checks the rest.
 func (t *Table) spec(primaryKey []transform.KeyAttribute) (transform.Spec, diag.List) {
 	b := t.read(primaryKey)
 	return b.spec, b.found
 }
 
-// read translates as spec does, and records which rules could not be read.
+// read translates the configuration as spec does, and records the rules that cannot be parsed.
 func (t *Table) read(primaryKey []transform.KeyAttribute) *specBuilder {
 	b := &specBuilder{table: t, path: t.Path(), at: noRule, unread: t.refusedParts()}
 	b.spec = transform.Spec{Source: t.From, Table: t.To, PrimaryKey: primaryKey, Drop: t.Drop, Merged: t.merged, KeepVersions: t.KeepVersions, VersionAttribute: t.number,
@@ -159,7 +158,7 @@ func (t *Table) read(primaryKey []transform.KeyAttribute) *specBuilder {
 	return b
 }
 
-// noRule is the index of the parts that belong to no rule.
+// noRule is used instead of a rule's index for parts of a mapping that belong to no rule.
 const noRule = -1
 
 var expires = map[string]transform.Expire{"gc": transform.ExpireByGC, "keep": transform.KeepExpired}
@@ -171,8 +170,8 @@ type specBuilder struct {
 	spec  transform.Spec
 	found diag.List
 
-	at     int          // the rule that is being translated, or noRule
-	unread map[int]bool // unreadable parts: rules, and noRule for the rest
+	at     int          // index of the rule that is being translated, or noRule
+	unread map[int]bool // rules that cannot be parsed; noRule for parts that belong to no rule
 }
 
 // report adds a finding about the value at a path, unless the decoder already refused that value.
@@ -184,8 +183,8 @@ func (b *specBuilder) report(code, path string, offset int, what, cause, fix str
 	b.found = append(b.found, &diag.Error{Code: code, Pos: b.table.place(b.path+path, offset), What: what, Cause: cause, Fix: fix})
 }
 
-// place returns the position of a value plus an offset into its text. If the value is not given, it
-// is the position of the nearest given one.
+// place returns the position of a value plus an offset into its text. If the value is not given,
+// place returns the position of the nearest section that is given.
 func (t *Table) place(path string, offset int) diag.Position {
 	if w, ok := t.written[path]; ok {
 		return w.place(offset)
@@ -236,7 +235,7 @@ func (b *specBuilder) rule(r *Rule, path string) {
 	b.spec.Rules = append(b.spec.Rules, rule)
 }
 
-// uniqueName checks that no earlier rule has the name.
+// uniqueName checks that no earlier rule has the same name.
 func (b *specBuilder) uniqueName(name, path string) {
 	earlier := slices.IndexFunc(b.table.Rules[:b.at], func(r Rule) bool { return r.Name == name && name != "" })
 	if earlier < 0 {
@@ -296,7 +295,7 @@ func (b *specBuilder) template(text, path string, offset int) *transform.Templat
 	return t
 }
 
-// problems maps the findings of transform.Check to codes.
+// problems maps the findings of transform.Check to error codes.
 var problems = map[transform.Problem]string{
 	transform.BadRule: diag.RuleInvalid, transform.BadTemplate: diag.TemplateInvalid, transform.UndeclaredFamily: diag.FamilyUndeclared,
 	transform.CounterFamily: diag.CounterFamily, transform.SharedFamily: diag.SharedFamily, transform.NotInjective: diag.AddressAmbiguous,
@@ -338,9 +337,9 @@ func (t *Table) finding(f transform.Finding) *diag.Error {
 	return e
 }
 
-// checkMappings checks mappings as far as possible without the key schemas: each by itself, then
-// the families and rows of those that share a target. Parts that were already refused cause no
-// further findings.
+// checkMappings checks mappings as far as possible without the key schemas: first each mapping by
+// itself, then the families and rows of mappings that share a target. For parts that were already
+// refused, it reports no further findings.
 func (d *decoder) checkMappings(c *Config) {
 	var specs []transform.Spec
 	var tables []*Table
@@ -372,11 +371,11 @@ func (d *decoder) checkMappings(c *Config) {
 	}
 }
 
-// ofOneRule are the problems that a rule has regardless of the other rules.
+// ofOneRule are the problems that a rule can have by itself, without regard to other rules.
 var ofOneRule = map[transform.Problem]bool{transform.BadRule: true, transform.BadTemplate: true, transform.UndeclaredFamily: true,
 	transform.CounterFamily: true, transform.NotInjective: true}
 
-// ofNoMapping are the keys of an entry that do not belong to its mapping.
+// ofNoMapping are the keys of a table entry that do not belong to the mapping.
 var ofNoMapping = []string{".start", ".discover_every", ".dual_writes"}
 
 // refusedParts returns the rules in which the decoder has refused a value, and noRule if it refused

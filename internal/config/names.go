@@ -16,17 +16,16 @@ const formatVersion = 1
 var (
 	migrationName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
-	// dynamoDBTable is the character set of table names; they have 3 to 255 characters
+	// dynamoDBTable is the character set of table names; A name has 3 to 255 characters
 	// (docs.aws.amazon.com/amazondynamodb/latest/developerguide/HowItWorks.NamingRulesDataTypes.html).
 	dynamoDBTable = regexp.MustCompile(`^[a-zA-Z0-9_.-]+$`)
 
-	// bigtableTable combines the form of Table.name with the 50 characters of
-	// CreateTableRequest.table_id
-	// (cloud.google.com/bigtable/docs/reference/admin/rpc/google.bigtable.admin.v2).
+	// bigtableTable combines the form of Table.name with the limit of CreateTableRequest.table_id,
+	// 50 characters (cloud.google.com/bigtable/docs/reference/admin/rpc/google.bigtable.admin.v2).
 	bigtableTable = regexp.MustCompile(`^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`)
 
-	// authorizedView is the form of an authorized view's id: the same as for tables, according to
-	// CreateAuthorizedViewRequest on the same page.
+	// authorizedView is the form of an authorized view's id. It is the same as for tables,
+	// according to CreateAuthorizedViewRequest on the page above.
 	authorizedView = bigtableTable
 
 	// resourceID accepts all ids of projects (even example.com:shop), instances and app profiles.
@@ -35,7 +34,8 @@ var (
 
 	awsRegion = regexp.MustCompile(`^[a-z0-9-]{2,40}$`)
 	// pubsubTopic is the form of a topic's name
-	// (cloud.google.com/pubsub/docs/pubsub-basics#resource_names). The service checks for goog.
+	// (cloud.google.com/pubsub/docs/pubsub-basics#resource_names). A topic must not begin with
+	// goog; the service checks that.
 	parkTo             = regexp.MustCompile(`^(state|pubsub://projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{2,254})$`)
 	pubsubTopic        = regexp.MustCompile(`^projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{2,254}$`)
 	pubsubSubscription = regexp.MustCompile(`^projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/subscriptions/[A-Za-z][A-Za-z0-9_.~+%-]{2,254}$`)
@@ -64,9 +64,9 @@ var checks = map[string]func(string) *fault{
 	"capacity": checkCapacity,
 	"images":   checkImages,
 	"percent":  checkPercent,
-	// The mapping checks the content.
+	// The content is checked when the mapping is parsed.
 	"mapping": checkMappingText,
-	// The parser bounds its length.
+	// The parser of conditions checks the text and bounds its length.
 	"condition": func(string) *fault { return nil },
 	"view": form(authorizedView, "the id of an authorized view has 1 to 50 letters, digits, '_', '-' and '.', and begins with a letter, a digit or '_'",
 		"write only the id, like app"),
@@ -81,8 +81,7 @@ func form(rule *regexp.Regexp, cause, fix string) func(string) *fault {
 	}
 }
 
-// longestText bounds one string of a mapping: a row key has at most 4 KiB, and no part of it is
-// longer.
+// longestText is the maximum length of a string in a mapping: that of a row key, 4 KiB.
 const longestText = 4096
 
 func checkMappingText(s string) *fault {
@@ -145,7 +144,7 @@ func checkTargetTable(s string) *fault {
 	return checkBigtableTable(s)
 }
 
-// checkListen accepts host:port with an optional host. Port 0 lets the system choose one.
+// checkListen accepts host:port with an optional host. With port 0 the system chooses a port.
 func checkListen(s string) *fault {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || strings.ContainsAny(host, " \t\r\n/") {
@@ -157,8 +156,9 @@ func checkListen(s string) *fault {
 	return nil
 }
 
-// unnamed is the name of a migration whose configuration sets none.
+// unnamed is the name of a migration if the configuration sets no name.
 const unnamed = "default"
 
-// Unnamed reports whether the migration has the default name, which other migrations may have too.
+// Unnamed reports whether the migration has the default name. Other migrations may have the same
+// name.
 func (c *Config) Unnamed() bool { return c.Name == unnamed }

@@ -14,8 +14,7 @@ import (
 // discoverEvery is the default interval of the search for new tables of a pattern.
 const discoverEvery = 5 * time.Minute
 
-// maxCaptureDigits bounds N in {name:N}. Table names have at most 255 characters, and numbers in
-// them are dates and shards.
+// maxCaptureDigits bounds N in {name:N}. Numbers in table names are short: dates or shards.
 const maxCaptureDigits = 18
 
 // pattern is a parsed pattern of table names: literals and captures.
@@ -23,14 +22,14 @@ const maxCaptureDigits = 18
 //	Keyword_Search_Result_{keyword}_{year:4}_{month:2}
 //
 // {name:N} matches exactly N digits, and {name} any text of at least one character. A pattern has
-// at most one {name}, so that a name can be split in only one way.
+// at most one {name} without a width. Otherwise a table name might be split in several ways.
 type pattern []patternPart
 
 // patternPart is a literal or a capture.
 type patternPart struct {
 	literal string
 	name    string
-	digits  int // of a capture; 0: any text
+	digits  int // number of digits of a capture; 0 for any text
 }
 
 // patternError is an error in a pattern, and its offset in bytes.
@@ -119,7 +118,7 @@ func parseCapture(text string, at int) (patternPart, *patternError) {
 	return patternPart{name: name, digits: n}, nil
 }
 
-// digitsIn guesses the intended number of digits: \d{4}, 04, yyyy.
+// digitsIn guesses the intended number of digits from wrong forms such as \d{4}, 04 and yyyy.
 func digitsIn(width string) int {
 	number := strings.Trim(width, `\d{}+% `)
 	if n, err := strconv.Atoi(number); err == nil && n >= 1 && n <= maxCaptureDigits {
@@ -141,7 +140,7 @@ func captureName(name string) bool {
 	return name != ""
 }
 
-// match splits a name into the pattern's parts; false if the name does not match.
+// match splits a name by the pattern, and returns the captures; false if the name does not match.
 func (p pattern) match(name string) (map[string]string, bool) {
 	captures := map[string]string{}
 	i := 0
@@ -168,10 +167,10 @@ func (p pattern) match(name string) (map[string]string, bool) {
 
 func (p patternPart) open() bool { return p.name != "" && p.digits == 0 }
 
-// width returns the length of the text that a part matches, unless it is open.
+// width returns the length of the text that a part matches. The part must not be open.
 func (p patternPart) width() int { return len(p.literal) + p.digits }
 
-// take matches text of the part's width.
+// take matches a part with text of its width. For a capture, it stores the text.
 func (p patternPart) take(text string, captures map[string]string) bool {
 	if p.name == "" {
 		return text == p.literal
@@ -194,7 +193,7 @@ func (p pattern) glob() string {
 	return b.String()
 }
 
-// collapsed returns the pattern with one * from the first part that varies to the end.
+// collapsed returns the pattern's text before the first part that varies, and a *.
 func (p pattern) collapsed() string {
 	if len(p) > 0 && p[0].name == "" {
 		return p[0].literal + "*"
@@ -212,8 +211,8 @@ func (p pattern) varies() []transform.Varying {
 	return out
 }
 
-// example returns captures of a table that the pattern might match. Numbers consist of the digit 1,
-// because 11 is also a month and a day of a month.
+// example returns example captures of a table that the pattern might match. Numbers consist of the
+// digit 1, because 11 is also a valid month and day.
 func (p pattern) example() map[string]string {
 	captures := map[string]string{}
 	for _, part := range p {
@@ -227,8 +226,8 @@ func (p pattern) example() map[string]string {
 	return captures
 }
 
-// Pattern returns the entry's pattern, or the pattern that the table matched; "" if the entry names
-// its table.
+// Pattern returns the entry's pattern. For a table that matched a pattern, it returns that pattern.
+// It returns "" if the entry names one table.
 func (t *Table) Pattern() string {
 	if t.pattern == nil {
 		return ""
@@ -236,7 +235,8 @@ func (t *Table) Pattern() string {
 	return t.text
 }
 
-// Path returns the entry's path in the configuration, as Config.Where takes it: tables[0].
+// Path returns the entry's path in the configuration, such as tables[0]. It is an argument for
+// Config.Where.
 func (t *Table) Path() string { return fmt.Sprintf("tables[%d]", t.index) }
 
 // IsPattern reports whether the entry is a pattern, rather than one of the tables that match it.
@@ -275,7 +275,7 @@ func (t *Table) table(source string) (Table, bool) {
 }
 
 // Table returns the source table of the given name: the entry that names it, or else the first
-// pattern that matches it. It returns false if the configuration does not include the table.
+// pattern that matches it. It returns false if no entry includes the table.
 func (c *Config) Table(source string) (Table, bool) {
 	for _, named := range []bool{true, false} {
 		for i := range c.Tables {
@@ -314,8 +314,8 @@ func (c *Config) Expand(sources []string) []Table {
 	return out
 }
 
-// checkPattern parses the pattern of an entry and checks the keys that depend on it. It returns
-// false if there is no usable pattern.
+// checkPattern parses an entry's pattern, and checks keys that depend on it; false if it is
+// refused.
 func (d *decoder) checkPattern(t *Table, path string) bool {
 	if !isPattern(t.From) {
 		if pos, given := d.where[path+".discover_every"]; given {

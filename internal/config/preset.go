@@ -7,15 +7,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// presetUtility is the layout of Google's batch utility, byte for byte except for the order of
-// members whose Java hashes share a bucket. The row key is the partition key, which is not a
+// presetUtility is the layout of Google's batch utility, byte for byte except for the order of map
+// members with Java hashes in the same bucket. The row key is the partition key, which is not a
 // column, and values are written as: google_utility. The other preset is the layout that the
-// utility intended: the row key is the whole primary key, and every attribute is written as:
-// flattened.
+// utility intended: the row key is the whole primary key, and values are written as: flattened.
 const presetUtility = "google-migration-utility"
 
-// preset completes the rules that have neither columns nor a cell. Without rules it adds one for
-// all items.
+// preset completes the rules that have neither columns nor a cell. Without rules, it adds one rule.
 func (b *specBuilder) preset() {
 	t := b.table
 	if t.Preset == "" {
@@ -45,8 +43,8 @@ func (b *specBuilder) preset() {
 	}
 }
 
-// utilityKey makes the partition key the row key, once the key schema is known. It refuses a sort
-// key, because the utility ignores it.
+// utilityKey makes the partition key the row key, if the key schema is known. It refuses a table
+// with a sort key, because the utility ignores sort keys.
 func (b *specBuilder) utilityKey(w *transform.Write) {
 	key := b.spec.PrimaryKey
 	switch {

@@ -10,10 +10,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Print writes the effective configuration as YAML that loads to the same configuration. It writes
-// every key with its value, including defaults, in the order of the documentation, but leaves out
-// empty keys of mappings. A value that is not a default is followed by its position. Variables
-// appear expanded; the configuration has no secrets.
+// Print writes the effective configuration as YAML. Load returns the same configuration for this
+// YAML. Print writes every key with its value, including defaults, in the order of the
+// documentation. Only empty keys of mappings are left out. The position of a value follows the
+// value, unless the value is a default. Variables appear expanded; the configuration has no
+// secrets.
 func (c *Config) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)

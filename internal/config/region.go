@@ -7,11 +7,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// regionsOf is the month in which the list of regions was made.
+// regionsOf is the month as of which the list of regions was complete.
 const regionsOf = "November 2026"
 
-// CheckRegion returns a warning about a region that AWS does not have, or nil. It is not an error,
-// because AWS adds regions and an emulator accepts any.
+// CheckRegion returns a warning about a region that AWS does not have, or nil. The finding is not
+// an error, because AWS adds regions, and an emulator accepts any name.
 func CheckRegion(name string, at diag.Position) *diag.Error {
 	for _, known := range awshost.Regions {
 		if name == known {

@@ -13,21 +13,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
-// fault is an error in a value whose position is not known yet.
+// fault is an error in a value, before the value's position is known.
 type fault struct {
-	code  string
-	what  string // follows the path of the key; if empty, the value itself is named
+	code string
+	// Text that follows the path of the key; if empty, the message names the value itself.
+	what  string
 	cause string
 	fix   string
 }
 
 var (
 	wholeNumber = regexp.MustCompile(`^-?[0-9]{1,18}$`)
-	anyDigits   = regexp.MustCompile(`^-?[0-9]+$`) // matches also a whole number that is too large
+	anyDigits   = regexp.MustCompile(`^-?[0-9]+$`) // also matches whole numbers that are too large
 )
 
-// set parses the text of a scalar into v and checks it. If it returns a fault, v is unchanged. The
-// text is never empty.
+// set parses the text of a scalar, which must not be empty, into v. A fault leaves v unchanged.
 func (f *field) set(v reflect.Value, s string) *fault {
 	if err := f.allowed(s); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (f *field) allowed(s string) *fault {
 	for _, pattern := range f.later {
 		prefix, any := strings.CutSuffix(pattern, "*")
 		if s == pattern || any && strings.HasPrefix(s, prefix) {
-			if len(f.oneOf) == 0 { // a named check has the available values
+			if len(f.oneOf) == 0 { // a named check lists the available values
 				known := checks[f.check](s)
 				return &fault{diag.NotAvailable, "value " + shown(s) + " is not available in this version", known.cause, known.fix}
 			}
@@ -127,7 +127,7 @@ func outOfRange(f *field, low, high string) *fault {
 		fmt.Sprintf("write a value from %s to %s", low, high)}
 }
 
-// format is the inverse of set: the text that decodes to v.
+// format is the inverse of set: it returns the text that set would parse to v.
 func (f *field) format(v reflect.Value) string {
 	switch f.kind {
 	case truth:
@@ -141,8 +141,7 @@ func (f *field) format(v reflect.Value) string {
 	}
 }
 
-// mustInt and mustDuration parse bounds in struct tags. A bad bound is a bug of this package that
-// any test finds.
+// mustInt and mustDuration parse bounds in struct tags. They panic because of a bad bound, a bug.
 func mustInt(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {

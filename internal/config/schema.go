@@ -11,7 +11,7 @@ import (
 type kind int
 
 const (
-	section    kind = iota // keys and values
+	section    kind = iota // struct: a section of keys and values
 	list                   // list of sections
 	dictionary             // sections with names that the user chooses, in the order of the file
 	texts                  // list of texts
@@ -24,14 +24,14 @@ const (
 // field is one key of the schema, derived from a struct field and its tags.
 type field struct {
 	key    string
-	path   string // with [] for list entries: "tables[].from"
+	path   string // path of the key, with [] for list entries: "tables[].from"
 	kind   kind
-	index  int     // of the struct field
-	fields []field // of a section, or of the entries of a list or dictionary
-	short  *field  // of a dictionary: the key that a single value sets
-	only   bool    // of a dictionary: entries are single values
-	omit   bool    // not printed if it is empty
-	filled bool    // of texts: refused without an element
+	index  int     // index of the struct field
+	fields []field // keys of a section, or of the entries of a list or dictionary
+	short  *field  // for a dictionary: the key that an entry sets if it is a single value
+	only   bool    // for a dictionary: all entries must be single values
+	omit   bool    // Print leaves the key out if it is empty
+	filled bool    // for texts: a list without elements is refused
 
 	fallback string
 	required string // an example; empty when not required
@@ -43,15 +43,14 @@ type field struct {
 	unset    string
 }
 
-// nameKey tags the field that holds the name of a dictionary's entry; it is the first field of its
-// struct. The tag short of that field is the key that an entry sets if it is a single value.
+// nameKey is the key in the tag of a struct's first field, if it holds the name of a dictionary's
+// entry. Its tag short names the key that an entry sets if it is a single value.
 const nameKey = "@"
 
-// schema is the whole configuration as a section without a key.
+// schema describes the whole configuration, as a section without a key.
 var schema = field{kind: section, fields: fieldsOf(reflect.TypeFor[Config](), "")}
 
-// fieldsOf derives the schema of a struct. If the decoder cannot fill a type, fieldsOf panics,
-// because that is a bug of this package.
+// fieldsOf derives the schema of a struct. It panics if a type cannot be decoded, which is a bug.
 func fieldsOf(t reflect.Type, prefix string) []field {
 	var fields []field
 	for i := range t.NumField() {
@@ -118,7 +117,7 @@ func (f *field) keys() []string {
 	return keys
 }
 
-// walkScalars calls visit for every scalar outside of lists, with the value it decodes into.
+// walkScalars calls visit for every scalar outside of lists, with the value that it decodes into.
 func walkScalars(f *field, v reflect.Value, visit func(*field, reflect.Value)) {
 	for i := range f.fields {
 		sub := &f.fields[i]

@@ -10,19 +10,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// GoogleCredentials is the variable that names the file of credentials, for Google's libraries.
+// GoogleCredentials is the environment variable that names the file of credentials for Google's
+// libraries.
 const GoogleCredentials = "GOOGLE_APPLICATION_CREDENTIALS"
 
-// awsFiles are the variables that name a file for the AWS SDK. The SDK's errors quote their values,
-// which a library may log.
+// awsFiles are the variables that name a file for the AWS SDK. Errors of the SDK quote the values
+// of these variables, and a library may log such errors.
 var awsFiles = []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"}
 
-// proxies are the variables for proxies. Go prefers the first of each pair, and silently ignores an
-// address that it cannot parse (golang.org/x/net/http/httpproxy).
+// proxies are the variables for proxies. Go prefers the first variable of each pair. It silently
+// ignores an address that it cannot parse (golang.org/x/net/http/httpproxy).
 var proxies = [][]string{{"HTTPS_PROXY", "https_proxy"}, {"HTTP_PROXY", "http_proxy"}}
 
-// CheckAWSVariables finds unusable values before the AWS SDK reads them, because a value may be a
-// secret and the SDK's errors would show it.
+// CheckAWSVariables finds unusable values before the AWS SDK reads them. Errors of the SDK show
+// such a value, and the value may be a secret.
 func CheckAWSVariables(env Lookup) error {
 	found := checkProxies(env)
 	for _, name := range awsFiles {
@@ -36,14 +37,15 @@ func CheckAWSVariables(env Lookup) error {
 	return found.Err()
 }
 
-// CheckGoogleVariables does the same for Google's libraries.
+// CheckGoogleVariables finds unusable values before Google's libraries read them, as
+// CheckAWSVariables does for AWS.
 func CheckGoogleVariables(env Lookup) error {
 	value, _ := env(GoogleCredentials)
 	return append(checkProxies(env), checkFile(GoogleCredentials, value, diag.NoGCPCredentials)...).Err()
 }
 
 // checkFile refuses a setting whose value is not the path of a file. The value is not shown,
-// because it is often the secret that the file should hold.
+// because it is often the secret itself and not the path of its file.
 func checkFile(name, value, code string) diag.List {
 	holds := insteadOfPath(value)
 	if holds == "" {
@@ -61,8 +63,8 @@ const withNewline = "ends with a newline, which is not part of the path"
 // webToken is the form of a JSON Web Token.
 var webToken = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$`)
 
-// insteadOfPath describes a value that is not the path of a file, in words that follow the
-// variable's name; "" if it may be a path.
+// insteadOfPath describes, for a message, a value that is not a file's path; "" if it may be a
+// path.
 func insteadOfPath(value string) string {
 	text := strings.TrimSpace(value)
 	switch {
@@ -82,11 +84,12 @@ func insteadOfPath(value string) string {
 	return ""
 }
 
-// isPath reports whether a text that names no file was probably intended as a path, so that it may
-// be shown.
+// isPath reports whether a text is probably a path of a missing file, so that it may be shown.
 func isPath(text string) bool {
-	const longest, longestName = 1024, 255 // characters of a path and of each name in it, on the usual systems
-	const longestWord = 19                 // a single name; keys and tokens are longer
+	// Maximum length of a path and of each name in it, on common systems.
+	const longest, longestName = 1024, 255
+	// Maximum length of a path that is a single name; keys and tokens are longer.
+	const longestWord = 19
 	if len(text) > longest || strings.ContainsAny(text, "{}\"\r\n\x00") || len(text) > longestWord && !strings.ContainsAny(text, `/\.`) {
 		return false
 	}
@@ -103,8 +106,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// checkProxies refuses the address of a proxy that Go would ignore or parse as another host,
-// because all requests would then bypass the proxy.
+// checkProxies refuses the address of a proxy that Go would ignore or parse as another host. With
+// such an address, all requests would bypass the proxy.
 func checkProxies(env Lookup) (found diag.List) {
 	for _, names := range proxies {
 		for _, name := range names {
@@ -115,7 +118,7 @@ func checkProxies(env Lookup) (found diag.List) {
 			if !isProxy(value) {
 				found = append(found, &diag.Error{Code: diag.ProxyInvalid, What: name + " is not a URL (" + shown(WithoutPassword(value)) + ")"})
 			}
-			break // the other one has no effect
+			break // the second variable has no effect
 		}
 	}
 	return found
@@ -133,8 +136,8 @@ func isURL(value string) bool {
 	return err == nil && u.Hostname() != ""
 }
 
-// WithoutPassword returns a URL in a form that may be shown, without the part before the last @ of
-// its host.
+// WithoutPassword returns a URL without the user name and password, so that it may be shown. It
+// removes everything before the last @ of the host.
 func WithoutPassword(address string) string {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {
@@ -149,7 +152,7 @@ func WithoutPassword(address string) string {
 }
 
 // CABundle returns the setting that names a file of certificate authorities for the AWS SDK, and
-// the file's path; "" if there is none.
+// the path of the file. It returns "" if no setting names one.
 func CABundle(env Lookup) (where, path string) {
 	e := endpointsOf(env)
 	if path := e.variable("AWS_CA_BUNDLE"); path != "" {

@@ -9,17 +9,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// written is the form of a value in the file. It gives the position of an error within the value.
+// written is the form of a value in the file, from which place derives positions within the value.
 type written struct {
 	at    diag.Position
 	style yaml.Style
 	text  string
-	lines []string // of the file, from the value's line on
+	lines []string // lines of the file, beginning with the value's line
 }
 
-// place returns the position of an offset within a value; before is the text up to the offset. If
-// the file has the text in another form (folded, with escapes or variables), place returns the
-// beginning of the value.
+// place returns the position of an offset within a value. If the file has the text in another form
+// (folded, with escapes or variables), it returns the position of the value.
 func (w written) place(offset int) diag.Position {
 	before := w.text[:min(offset, len(w.text))]
 	if w.style&yaml.LiteralStyle != 0 {
@@ -35,8 +34,8 @@ func (w written) place(offset int) diag.Position {
 	return pos
 }
 
-// inBlock returns the position after a part of a block scalar, whose indented lines follow the line
-// with its indicator.
+// inBlock returns the position after a given beginning of a block scalar. The indented lines of a
+// block scalar follow the line of its indicator.
 func (w written) inBlock(before string) diag.Position {
 	number := strings.Count(before, "\n")
 	line := strings.Split(w.text, "\n")[number]

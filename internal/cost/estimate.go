@@ -16,8 +16,8 @@ const (
 	million     = 1_000_000
 )
 
-// longestCopy is the time beyond which a copy is too slow. The stream keeps changes for 24 hours,
-// and the difference is the margin for failures.
+// longestCopy is the maximum duration of a copy. The stream keeps changes for 24 hours, so six
+// hours are left for failures.
 const longestCopy = 18 * time.Hour
 
 // Table is everything known about a source table.
@@ -29,15 +29,16 @@ type Table struct {
 	OpenShards int
 	// RowsPerSecond and ReadLimit, in read units a second, are the configured limits; 0 means none.
 	RowsPerSecond, ReadLimit float64
-	// Published: changes go to a topic. Applied: changes are also pulled from it.
+	// If Published, changes are published to a topic. If Applied, changes are also pulled from the
+	// topic.
 	Published, Applied bool
-	// From names the source that is copied instead of a scan, and Files is its number of files.
-	// Files is 0 if the table is scanned. Outside: the source is not in AWS.
+	// From names the export that is copied, and Files is the number of its files. Files is 0 if the
+	// table is scanned instead. If Outside, the export is not in AWS.
 	From    string
 	Files   int
 	Outside bool
-	// Share is this table's share of a worker and of the cluster while other tables are also
-	// copied; 0 means all.
+	// Share is the share of a worker and of the cluster that this table can use, if other tables
+	// are copied concurrently; 0 means all.
 	Share float64
 }
 
@@ -90,8 +91,8 @@ func (p Prices) Copying(t Table, c Cluster) Copy {
 	return out
 }
 
-// guarded returns how many rows per second a node accepts. Each row is read and written in one
-// request.
+// guarded returns how many rows per second a node accepts. Each guarded write reads and writes a
+// row in one request.
 func (p Prices) guarded(hdd bool) float64 {
 	kind := "ssd"
 	if hdd {
@@ -115,7 +116,7 @@ type Line struct {
 	Note     string  `json:"note,omitempty"`
 }
 
-// The periods of lines.
+// The periods to which the amount of a Line can refer.
 const (
 	Once              = "once"
 	day               = "day"
@@ -125,7 +126,7 @@ const (
 )
 
 // Estimate returns the cost of a table's migration, without the target's nodes. All tables share
-// these; see Nodes.
+// the nodes; see Nodes.
 func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	copying := p.Copying(t, c)
 	lines := []Line{p.scan(t, copying)}
@@ -156,7 +157,7 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 		Amount: float64(t.Bytes) / gib * p.Prices[storage].Price, Per: month, Price: storage, Note: "before compression"})
 }
 
-// messages returns the cost of changes through a topic.
+// messages returns the cost of sending changes through a topic.
 func (p Prices) messages(t Table) Line {
 	images := 2 * float64(t.Bytes) / math.Max(float64(t.Items), 1) // the new and the old image
 	line := Line{What: "changes through Pub/Sub", Per: perMillionChanges, Price: "pubsub_tib", Note: "published; each subscription adds the same amount"}
@@ -196,8 +197,8 @@ func (p Prices) Spent(units float64, bytes int64) []Line {
 	}
 }
 
-// Export returns the cost of a full export of a table with the given bytes, by the service's own
-// count.
+// Export returns the cost of a full export of a table. The argument is the table's size, as
+// DynamoDB counts it.
 func (p Prices) Export(bytes int64) Line {
 	return Line{What: "export to S3", Quantity: size(float64(bytes)), Amount: float64(bytes) / gib * p.Prices["export_gb"].Price, Per: Once, Price: "export_gb"}
 }
@@ -208,8 +209,8 @@ func (p Prices) egress(t Table) Line {
 		Note: "over the Internet"}
 }
 
-// Nodes returns the cost of the nodes that parallel copies need in addition to the existing ones.
-// Bigtable bills a node for at least an hour.
+// Nodes returns the cost of the additional nodes that concurrent copies need. Bigtable bills a node
+// for at least an hour.
 func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 	var (
 		rows    float64
@@ -217,7 +218,7 @@ func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 	)
 	for _, copying := range copies {
 		if copying.Time > 0 {
-			// A copy that takes only seconds does not need more nodes.
+			// A copy that takes only seconds counts in part, because it does not need more nodes.
 			rows, longest = rows+copying.RowsPerSecond*min(1, copying.Time.Minutes()), max(longest, copying.Time)
 		}
 	}
@@ -236,13 +237,13 @@ func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 	return line
 }
 
-// Total is the sum of a period.
+// Total is the sum of the amounts of one period.
 type Total struct {
 	Per    string  `json:"per"`
 	Amount float64 `json:"amount"`
 }
 
-// Totals sums lines by their periods, those that happen once first.
+// Totals sums the amounts of lines by period. Costs that occur once come first.
 func Totals(lines []Line) []Total {
 	var out []Total
 	for _, per := range []string{Once, day, month} { // the cost of a million changes is not part of a sum

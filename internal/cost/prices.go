@@ -46,7 +46,7 @@ func Default() Prices {
 }
 
 // Override returns the default table with the replacements from a file of the same form. Every
-// mistake in the file is an error, because a wrong price is worse than none.
+// mistake in the file is an error, because a wrong price is worse than a missing price.
 func Override(content []byte) (Prices, error) {
 	base := Default()
 	over, err := parse(content)

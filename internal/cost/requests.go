@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Run holds the settings that determine how many requests are sent. With the zero value no stream
-// is followed.
+// Run holds the settings that determine how many requests are sent. The zero value is for a
+// migration that reads no stream.
 type Run struct {
 	Poll  time.Duration // source.poll
 	Lease time.Duration // state.lease
@@ -23,15 +23,17 @@ type Requests struct {
 
 const (
 	pageRecords = 1000    // maximum records of a page of GetRecords
-	pageBytes   = 1 << 20 // maximum bytes of such a page
+	pageBytes   = 1 << 20 // maximum bytes of a page of GetRecords
 	looksAtAll  = 2       // reads of a table's shards by its coordinator in each pass
-	looksToList = 4       // such reads in a pass that lists the shards, every minute
+	// Reads of a table's shards by its coordinator in a pass that lists the shards, once a minute.
+	looksToList = 4
 )
 
 // IdleShardHour returns the requests per hour for an open shard without changes. A worker polls the
-// shard. Every third of a lease it renews the lease and records progress in one write. In each pass
-// the coordinator's worker reads the shard's row twice, in the assigner and in the coordinator.
-// Every other worker reads it half as often, and less often in a large fleet.
+// shard. Three times per lease duration, it renews the lease and records progress, in one write.
+// The worker with the coordinator reads the shard's row twice in each pass: once in its assigner,
+// and once in its coordinator. Every other worker reads the row half as often, and less often in a
+// large fleet.
 func (r Run) IdleShardHour() Requests {
 	pass := min(2*time.Second, r.Lease/3)
 	return Requests{
@@ -42,8 +44,8 @@ func (r Run) IdleShardHour() Requests {
 }
 
 // MillionChanges returns the requests for a million changes of items of the given size. Records
-// carry two images. If a page has several changes of an item, its row is written once. In addition,
-// each shard has at most one ledger write per second.
+// carry two images. The figure of writes is a maximum, because several changes of an item in one
+// page cause one write. In addition, each shard causes at most one ledger write per second.
 func MillionChanges(itemBytes float64) Requests {
 	return Requests{StreamReads: math.Max(million/pageRecords, 2*itemBytes*million/pageBytes), Writes: million}
 }

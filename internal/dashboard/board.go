@@ -1,5 +1,5 @@
 // Package dashboard renders the web page of a running worker. It renders the page once for all
-// readers, and shows no item data.
+// readers. The page shows no item data.
 package dashboard
 
 import (
@@ -39,7 +39,8 @@ const icon template.URL = "data:image/svg+xml,%3Csvg xmlns='http:%2F%2Fwww.w3.or
 	"%3Crect x='1' y='3' width='6' height='10' rx='1' fill='%23777'/%3E%3Crect x='9' y='3' width='6' height='10' rx='1' fill='%23116b3a'/%3E%3C/svg%3E"
 
 const (
-	// tick is the interval of events for each page. After five seconds without an event a page is stale.
+	// tick is the interval at which each page receives an event. A page that has received no event
+	// for five seconds shows that it is stale.
 	tick = time.Second
 	// mostClients bounds the number of pages that are kept up to date.
 	mostClients = 64
@@ -69,8 +70,8 @@ func New(events func(most int) []admin.Event) *Board {
 	return b
 }
 
-// Show updates the page. Fresh reports that the ledger was just read. Otherwise the document judges
-// the last reading again.
+// Show updates the page. Fresh must be true if the ledger was just read. Otherwise the document is
+// a new judgement of the last reading, of the time readAt.
 func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,15 +92,15 @@ func (b *Board) render(v view) {
 	b.event = fmt.Appendf(nil, "id: %d\nevent: page\ndata: %s\n\n", b.number, bytes.ReplaceAll(b.body, []byte("\n"), []byte("\ndata: ")))
 }
 
-// Close ends the streams of all pages. A server that shuts down waits for its requests, and streams
-// never end by themselves.
+// Close ends the streams of all pages. A server must call it before a shutdown: the shutdown waits
+// for all requests, and streams never end by themselves.
 func (b *Board) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
 }
 
-// Page serves the current page. Without scripts it reloads every five seconds.
+// Page serves the current page. In a browser without scripts, the page reloads every five seconds.
 func (b *Board) Page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		b.mu.Lock()
@@ -111,7 +112,7 @@ func (b *Board) Page() http.Handler {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Referrer-Policy", "no-referrer")
-		_ = templates.ExecuteTemplate(w, "page", struct { // an error means that the caller has closed the connection
+		_ = templates.ExecuteTemplate(w, "page", struct { // an error means that the client has disconnected
 			Build, Title string
 			Icon         template.URL
 			Style        template.CSS
@@ -121,7 +122,7 @@ func (b *Board) Page() http.Handler {
 	})
 }
 
-// errTooMany and errClosed are the reasons why no stream begins.
+// errTooMany and errClosed are the reasons for which a stream is refused.
 var (
 	errTooMany = errors.New("too many pages are open")
 	errClosed  = errors.New("the process is stopping")
@@ -146,8 +147,9 @@ func (b *Board) leave() {
 	b.clients--
 }
 
-// Live serves the changes of the page as server-sent events. The first is build, which identifies
-// style and script. Then follow page with the changed part, and tick every second without a change.
+// Live serves the changes of the page as server-sent events. The first event is build, which
+// identifies style and script. After each change follows an event page, with the changed part. In a
+// second without a change follows an event tick.
 func (b *Board) Live() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := b.join(); err != nil {
@@ -164,8 +166,8 @@ func (b *Board) Live() http.Handler {
 	})
 }
 
-// next returns the event for a page that has the body of the given number, and the number of the
-// body that the page has after that event.
+// next returns the next event for a page. The argument has is the number of the body that the page
+// shows now. The result number is that of the body that it shows after the event.
 func (b *Board) next(has uint64) (event []byte, number uint64, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,19 +13,19 @@ const (
 	boxWidth, boxHeight = 208, 42
 	besideBox           = 32 // room for an edge
 	belowBox            = 10
-	// mostDrawn bounds the rows of a drawing, because a larger one is unreadable.
+	// mostDrawn is the maximum number of rows of a drawing. A larger drawing would be unreadable.
 	mostDrawn = 32
 )
 
-// drawing is the lineage of a table's shards. It has a column for each generation of shards, and an
-// edge from each shard to its children. A chain of done shards without other children is one box.
-// Without this rule, a shard that rolls every four hours would extend far to the right within two
-// days.
+// drawing shows the lineage of a table's shards. Children are one column to the right of their
+// parents, and an edge leads from each shard to its children. A chain of done shards, in which each
+// has one child, is one box. Otherwise the drawing would become too wide: DynamoDB replaces a shard
+// every four hours.
 type drawing struct {
 	Width, Height int
 	Edges         []string // paths
 	Boxes         []box
-	Left          int // shards that are not drawn
+	Left          int // number of shards that are not drawn
 	rows          int
 	unread        state // the state of a shard without a reader
 }
@@ -54,7 +54,7 @@ func (f *family) size() int {
 	return n
 }
 
-// rows returns how many rows the family's drawing has.
+// rows returns the number of rows that the family's drawing occupies.
 func (f *family) rows() int {
 	n := 0
 	for _, c := range f.children {
@@ -63,12 +63,13 @@ func (f *family) rows() int {
 	return max(n, 1)
 }
 
-// troubled reports whether an operator should look at the family.
+// troubled reports whether a shard of the family needs an operator's attention.
 func (f *family) troubled() bool {
 	return stateOf(f.last(), state{}).Class == "bad" || slices.ContainsFunc(f.children, (*family).troubled)
 }
 
-// familiesOf returns the families of a stream's shards, those of shards without a parent first.
+// familiesOf returns the families of a stream's shards. Each begins with a shard without a listed
+// parent.
 func familiesOf(shards []status.Shard) []*family {
 	byID, children := map[string]bool{}, map[string][]*status.Shard{}
 	for i := range shards {
@@ -105,7 +106,7 @@ func sorted(shards []*status.Shard) []*status.Shard {
 	return shards
 }
 
-// over reports whether a shard is done and has no open question.
+// over reports whether a shard is done and needs no attention.
 func over(s *status.Shard) bool { return s.State == "done" && s.Why == nil }
 
 // drawingOf draws the streams of a table, one below the other. If there is not enough room, it
@@ -134,7 +135,7 @@ func drawingOf(streams [][]status.Shard, unread state) drawing {
 	return d
 }
 
-// rim is room for the outlines of the outermost boxes.
+// rim is the room for the outlines of the outermost boxes.
 const rim = 2
 
 // urgentFirst sorts families and their children by whether they need an operator's attention.
@@ -192,7 +193,7 @@ func boxOf(f *family, unread state) box {
 	return b
 }
 
-// shortOf returns the end of a long name, because names of shards and workers differ there.
+// shortOf shortens a long name to its end. Names of shards and workers differ at the end.
 func shortOf(name string, most int) string {
 	letters := []rune(name)
 	if len(letters) <= most {
@@ -201,7 +202,7 @@ func shortOf(name string, most int) string {
 	return "…" + string(letters[len(letters)-most+1:])
 }
 
-// unreadOf returns the state of a table's shards without a reader.
+// unreadOf returns the state that is shown for a table's shards that no worker reads.
 func unreadOf(m *status.Document, t *status.Table) state {
 	switch {
 	case m.Left():
@@ -212,8 +213,8 @@ func unreadOf(m *status.Document, t *status.Table) state {
 	return state{"waiting for a worker", "□", "soft"}
 }
 
-// stateOf returns the state of a shard in the words of the drawing and the list; unread is the
-// state of a shard without a reader.
+// stateOf returns the state of a shard, as the drawing and the list show it. If no worker reads the
+// shard, it returns unread.
 func stateOf(s *status.Shard, unread state) state {
 	reads := s.State == "reading"
 	switch why := s.Because(); {

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// trailFor is the period of the small curves.
+// trailFor is the period that the small curves show.
 const trailFor = 15 * time.Minute
 
 // mark is the state of the migration at one moment; negative figures are unknown.
@@ -17,7 +17,7 @@ type mark struct {
 	lag, rate float64
 }
 
-// trail holds the marks of the last quarter of an hour, in memory only.
+// trail holds the marks of the last 15 minutes, in memory only.
 type trail []mark
 
 func (t *trail) add(m *status.Document) {
@@ -35,13 +35,14 @@ func known(figure *float64) float64 {
 	return *figure
 }
 
-// The box of a curve, in the units of its SVG element.
+// The size of a curve, in the units of its SVG element.
 const (
 	curveWidth  = 120.0
 	curveHeight = 24.0
 )
 
-// curve returns the points of a polyline through the figures; "" for fewer than two of them.
+// curve returns the points of a polyline through the known figures; "" if fewer than two figures
+// are known.
 func (t trail) curve(of func(mark) float64) string {
 	highest, points := 0.0, []string(nil)
 	for _, m := range t {

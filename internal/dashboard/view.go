@@ -16,16 +16,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// view is the content of the page, ready to be written. Every state is a word and a shape.
+// view is the content of the page, in the form that the template needs. Every state has a word and
+// a shape.
 type view struct {
-	*status.Document        // nil: nothing is known yet
-	Stands           state  // of the whole migration
+	*status.Document        // nil before the first reading of the ledger
+	Stands           state  // state of the whole migration
 	ReadAt           string // when the ledger was read
-	Blind            bool   // later reads failed
+	Blind            bool   // true if a later read of the ledger failed
 	Phases           []state
 	Figures          []figure
 	Steps            []state // steps of a cutover that has begun
-	Stood            string  // how long writes were frozen; "" if they were not frozen
+	Stood            string  // how long writes were frozen; "" if there was no freeze
 	Gates            []gate  // empty once the application has switched
 	Rows             []row
 	Topics           []topic
@@ -33,14 +34,15 @@ type view struct {
 	Happened         []happening
 }
 
-// state is a word, the shape next to it, and its class: good, bad or neither.
+// state is the display of a state: a word, the shape next to the word, and a class: good, bad or
+// neither.
 type state struct{ Word, Shape, Class string }
 
-// figure is one of the large numbers. Value is the number for programs. Of is the table to which
-// the number belongs, if there are several.
+// figure is one of the large numbers on the page. Value is the number for programs. If there are
+// several tables, Of is the table to which the number belongs.
 type figure struct{ ID, Label, Text, Value, Of, Curve string }
 
-// gate is a gate of a cutover, with the compared values.
+// gate is a gate of a cutover, with the values that it compares.
 type gate struct {
 	state
 	Name    string
@@ -56,11 +58,11 @@ type row struct {
 	Drawing drawing
 	Open    bool // the drawing is initially open
 	Lineage []shardLine
-	More    int // omitted shards
+	More    int // number of shards that the list omits
 }
 
-// cell is a figure of a table. Value is the figure for programs. Progress is the progress of a
-// running copy, in percent.
+// cell is a figure of a table, in the table's row of the page. Value is the figure for programs.
+// Progress is the progress of a running copy, in percent.
 type cell struct {
 	status.Column
 	state
@@ -68,7 +70,7 @@ type cell struct {
 	Progress *int
 }
 
-// topic is a table whose changes are published.
+// topic describes a table with changes that are published.
 type topic struct {
 	ID, Source, Apply      string
 	Behind, Oldest, Letter state
@@ -80,7 +82,7 @@ type shardLine struct {
 	Why, Who string
 }
 
-// hand is a worker.
+// hand describes a worker.
 type hand struct {
 	ID, Host, Version, Keeps, Heartbeat string
 	Leases                              int
@@ -90,24 +92,25 @@ type hand struct {
 type happening struct{ At, Kind, About, Why string }
 
 const (
-	// mostShards bounds the listed shards of a table.
+	// mostShards is the maximum number of listed shards of a table.
 	mostShards = 200
-	// mostOpen bounds the rows of drawings that are initially open.
+	// mostOpen is the maximum number of rows of a drawing that is initially open.
 	mostOpen = 16
-	// mostTold bounds the number of tables named for a gate.
+	// mostTold is the maximum number of tables that are named for a gate.
 	mostTold = 3
 )
 
-// phaseWords are the phases for people.
+// phaseWords are the names of the phases, as the page shows them.
 var phaseWords = map[string]string{"prepare": "Plan", "copy": "Copy and stream", "in_sync": "In sync", "cutover": "Cut over", "done": "Done"}
 
-// gateWords are the gates of a cutover for people.
+// gateWords are the names of the gates of a cutover, as the page shows them.
 var gateWords = map[string]string{
 	cutover.GateCopy: "copy complete", cutover.GateLag: "lag held", cutover.GateVerify: "verify clean", cutover.GateFull: "full verify clean",
 	cutover.GateParked: "parked items", cutover.GateHeadroom: "headroom", cutover.GateFence: "late writes rejected",
 }
 
-// cutoverSteps are the steps of a cutover in order, and stepWords their names for people.
+// cutoverSteps are the steps of a cutover in order. stepWords are their names, as the page shows
+// them.
 var (
 	cutoverSteps = []checkpoint.CutoverStep{checkpoint.CutoverRequested, checkpoint.CutoverChecks, checkpoint.CutoverFreeze, checkpoint.CutoverDrain, checkpoint.CutoverVerify,
 		checkpoint.CutoverFence, checkpoint.CutoverSwitching, checkpoint.CutoverWatching, checkpoint.CutoverDone}
@@ -116,7 +119,7 @@ var (
 		checkpoint.CutoverWatching: "watch", checkpoint.CutoverDone: "done"}
 )
 
-// sum holds the figures of the whole migration; nil if unknown.
+// sum holds the figures of the whole migration. A figure is nil if it is unknown.
 type sum struct {
 	lag, headroom, rate, eta *float64
 	items, estimate          int64
@@ -190,7 +193,7 @@ func viewOf(m *status.Document, readAt time.Time, fresh bool, t trail, events []
 	return v
 }
 
-// phasesOf returns the phases in order: past, current and future ones.
+// phasesOf returns all phases in order, each shown as past, current or future.
 func phasesOf(now string) (out []state) {
 	at := slices.Index(admin.Phases, now)
 	for i, p := range admin.Phases {
@@ -231,7 +234,8 @@ func figuresOf(m *status.Document, t trail) []figure {
 	return []figure{lag, headroom, applied, copied, cutoverFigure(m)}
 }
 
-// cutoverFigure returns the step of a cutover that has begun, or else how many gates are ready.
+// cutoverFigure returns the current step of a cutover. If no cutover has begun, it returns the
+// number of gates that are ready.
 func cutoverFigure(m *status.Document) figure {
 	open := len(m.Cutover.OpenGates)
 	f := figure{ID: "cutover", Label: "Cutover", Text: "ready", Value: strconv.Itoa(open)}
@@ -246,12 +250,12 @@ func cutoverFigure(m *status.Document) figure {
 	return f
 }
 
-// begun reports whether a cutover is running, or the application has left.
+// begun reports whether a cutover is running, or the application has moved to the target.
 func begun(m *status.Document) bool {
 	return m.Cutover.Attempt > 0 && !checkpoint.CutoverStep(m.Cutover.Step).Over()
 }
 
-// stepsOf returns the steps of a cutover that has begun: past, current and future ones.
+// stepsOf returns all steps of a cutover that has begun, each shown as past, current or future.
 func stepsOf(m *status.Document) (out []state) {
 	if !begun(m) {
 		return nil
@@ -267,8 +271,8 @@ func stepsOf(m *status.Document) (out []state) {
 	return out
 }
 
-// stepState compares a step with the current one: past, current or future. The last step is past as
-// soon as it is reached.
+// stepState returns whether a step is past, current or future. The last step is past as soon as it
+// is reached.
 func stepState(word string, i, at, last int) state {
 	switch {
 	case i < at || i == at && i == last:
@@ -348,7 +352,7 @@ func rowOf(m *status.Document, t *status.Table) row {
 	return r
 }
 
-// cellOf returns a table's cell of a column. A marked cell has a shape next to the word.
+// cellOf returns a table's cell of a column. A cell with a shape next to its word needs attention.
 func cellOf(c status.Column, t *status.Table) cell {
 	out := cell{Column: c, state: state{Word: c.Text(t)}, Value: number(c.Value(t))}
 	switch c.Mark(t) {
@@ -382,7 +386,7 @@ func standsOf(s standing.State) state {
 	return out
 }
 
-// countsOf returns how many shards are in each state. Gaps are shown even if there are none.
+// countsOf returns the number of shards in each state. It includes gaps even if their number is 0.
 func countsOf(shards map[string]int) (out []state) {
 	for _, s := range []state{{"done", "✓", "good"}, {"reading", "■", "now"}, {"waiting", "□", "soft"}, {"gap", "✗", "bad"}} {
 		n := shards[s.Word]

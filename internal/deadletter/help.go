@@ -1,6 +1,6 @@
 package deadletter
 
-// Help of the commands.
+// Texts of the commands' help.
 const (
 	Help = `List or drop the messages in the dead-letter topic, through the subscription relay.dead_letter.
 While it has a message, no table is in sync.

@@ -1,8 +1,8 @@
 // Package deadletter lists and drops dead-letter messages.
 //
-// Listing leaves the messages in the topic. Dropping removes them for good, so the output shows
-// what the ledger knows about each message: whether its change is applied, or lost until its row is
-// repaired.
+// Listing leaves the messages in the topic. Dropping removes them permanently. So the output shows
+// what the ledger knows about each message: its change is applied, or it is lost until the change's
+// row is repaired.
 package deadletter
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// entry is one message. Copies of one message are one entry.
+// entry is one message. Several deliveries of the same message make one entry.
 type entry struct {
 	Ref        string     `json:"ref"` // hash of the message's data
 	Table      string     `json:"table,omitempty"`
@@ -37,8 +37,8 @@ type entry struct {
 }
 
 const (
-	// refDigits is how many digits of the hash name a message. hashDigits is how many digits of the
-	// message's subject are shown.
+	// refDigits is the number of digits of the hash that identify a message. hashDigits is the
+	// number of digits of the message's subject that are shown.
 	refDigits  = 16
 	hashDigits = 32
 	// most is the maximum number of messages that a command reads. atOnce is the number that it
@@ -50,7 +50,7 @@ const (
 	heldFor = 600 * time.Second
 )
 
-// movedReason is the reason for messages that no applier published.
+// movedReason is the reason that is shown for a message that Pub/Sub itself moved to the topic.
 const movedReason = "Pub/Sub moved it here after too many delivery attempts"
 
 // read reads the messages in the dead-letter topic, ordered by table and time. It holds them until
@@ -84,10 +84,11 @@ func read(ctx context.Context, from relay.Subscription) ([]*entry, error) {
 	return all, nil
 }
 
-// giveBack leaves the messages in the topic.
+// giveBack stops holding the messages, so that they stay in the topic.
 func giveBack(ctx context.Context, from relay.Subscription, all []*entry) {
 	if ids := idsOf(all); len(ids) > 0 {
-		_ = from.Extend(ctx, ids, 0) // if this fails, their deadlines have the same effect
+		// If this fails, the messages are free again after their deadlines.
+		_ = from.Extend(ctx, ids, 0)
 	}
 }
 
@@ -98,7 +99,7 @@ func idsOf(all []*entry) (ids []string) {
 	return ids
 }
 
-// entryOf reads a message. The entry contains no item data.
+// entryOf parses a message. The entry contains no item data.
 func entryOf(d relay.Delivery) *entry {
 	sum := sha256.Sum256(d.Data)
 	e := &entry{Ref: hex.EncodeToString(sum[:])[:refDigits], State: apply.Foreign, Reason: movedReason, ids: []string{d.ID}}
@@ -120,7 +121,8 @@ func entryOf(d relay.Delivery) *entry {
 	return e
 }
 
-// judge reads the fate of each message from the ledger. Without a ledger, all messages are foreign.
+// judge determines the fate of each message from the ledger. Without a ledger, all messages are
+// foreign.
 func judge(ctx context.Context, ledger *checkpoint.Ledger, all []*entry) error {
 	tables := map[string]*apply.Records{}
 	for _, e := range all {

@@ -32,12 +32,14 @@ type Operator struct {
 	Log     *slog.Logger
 	Allowed config.Allowed
 	Ends    desk.Ends
-	With    string // flags for the commands in messages
-	// Open connects to the dead-letter topic; nil: the one of the configuration.
+	With    string // flags that commands in messages need
+	// Open connects to the dead-letter subscription. If it is nil, the subscription of the
+	// configuration is used.
 	Open func(ctx context.Context) (Letter, error)
 }
 
-// with calls f with the messages and their fates, and gives back the messages that are left.
+// with reads the messages and their fates, and passes them to f. Afterwards it gives back the
+// messages that f has not dropped.
 func (o *Operator) with(ctx context.Context, r desk.Request, f func(from Letter, all []*entry) error) error {
 	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, r)
 	if err != nil {
@@ -89,7 +91,8 @@ func (o *Operator) List(ctx context.Context, s *Selection) error {
 	})
 }
 
-// Drop removes the selected messages for good. Without yes it asks first. A dry run removes none.
+// Drop removes the selected messages permanently. Without yes, it asks for confirmation. A dry run
+// removes no message.
 func (o *Operator) Drop(ctx context.Context, s *Selection, dry, yes bool) error {
 	return o.with(ctx, desk.Request{Command: "relay dead-letter drop", Table: s.Table, Allowed: o.Allowed, With: o.With}, func(from Letter, all []*entry) error {
 		found, err := s.find(all)
@@ -117,7 +120,7 @@ func (o *Operator) Drop(ctx context.Context, s *Selection, dry, yes bool) error 
 	})
 }
 
-// question describes the messages to drop, and the consequences.
+// question describes the messages to drop and the consequences, and asks for confirmation.
 func question(found []*entry) string {
 	text := fmt.Sprintf("Drop %s for good?", terminal.Plural(len(found), "message"))
 	if lost := ofFate(found, apply.Missing); len(lost) > 0 {
@@ -126,7 +129,7 @@ func question(found []*entry) string {
 	return text
 }
 
-// document is the JSON document of both commands.
+// document is the JSON document of the commands that list and drop messages.
 type document struct {
 	Schema   string   `json:"schema"`
 	DryRun   *bool    `json:"dry_run,omitempty"`
@@ -136,10 +139,11 @@ type document struct {
 	Next     []string `json:"next"`           // commands that repair the rows
 }
 
-// present returns a list that is never null in JSON.
+// present returns a list that is encoded as [] in JSON, and not as null, if it is empty.
 func present(all []*entry) []*entry { return append([]*entry{}, all...) }
 
-// told shows the messages that were dropped, or would be dropped.
+// told shows the messages that were dropped. In a dry run, it shows the messages that a drop would
+// remove.
 func (o *Operator) told(found []*entry, dry bool) error {
 	lost := len(ofFate(found, apply.Missing))
 	if o.Console.AsJSON() {
@@ -172,8 +176,8 @@ func ofFate(all []*entry, fate apply.Fate) (out []*entry) {
 	return out
 }
 
-// next returns the commands that repair the rows of missing changes, table by table. A verify
-// repairs the rows. Only a load restores the certainty that all changes are applied.
+// next returns the commands that repair the rows of missing changes, table by table. A verify with
+// --repair repairs the rows. After that, only a load can prove that all changes are applied.
 func (o *Operator) next(all []*entry) []string {
 	out := []string{}
 	for _, e := range ofFate(all, apply.Missing) {
@@ -202,7 +206,7 @@ func (o *Operator) writeNext(w io.Writer, all []*entry) error {
 	return err
 }
 
-// The list fits terminals of 100 columns if names are short.
+// With short names, the list fits a terminal of 100 columns.
 const (
 	shownHash = 12
 	shownName = 40

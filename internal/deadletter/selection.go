@@ -8,21 +8,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// leastRef is how many digits of a reference are enough to name a message, if they are unique.
+// leastRef is the least number of digits of a reference. The digits must identify one message.
 const leastRef = 8
 
 // Selection selects the messages for a command.
 type Selection struct {
 	Refs  []string // positional arguments
 	Table string
-	State string // a fate
+	State string // fate of the selected messages
 	All   bool
 }
 
 var states = []string{string(apply.Missing), string(apply.Applied), string(apply.Refused), string(apply.Foreign)}
 
-// Check refuses selections that are contradictory or empty. So a missing argument never drops
-// everything.
+// Check refuses selections that are contradictory or empty. So a command without arguments never
+// drops all messages.
 func (s *Selection) Check(command string) error {
 	switch named := len(s.Refs) > 0; {
 	case s.State != "" && !slices.Contains(states, s.State):

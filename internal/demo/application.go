@@ -27,25 +27,27 @@ import (
 )
 
 // Application is an application that writes both databases: DynamoDB first, then Bigtable, without
-// any order between its servers. It has every difficulty of dual writes. Servers race for the same
-// items, and their clocks differ. The second write arrives just before the deadline or not at all.
-// Some writes delete whole rows.
+// any order between its servers. It causes every difficulty of dual writes. Servers race for the
+// same items, and their clocks differ. The second write may arrive just before the deadline, or
+// never. Some writes delete whole rows.
 type Application struct {
-	DynamoDB string        // the endpoint, such as http://127.0.0.1:8000
-	Bigtable string        // the address of an emulator
-	Project  string        // project of the target
-	Instance string        // instance of the target
-	Items    int           // number of the table's first items, for which the servers race
+	DynamoDB string // the endpoint, such as http://127.0.0.1:8000
+	Bigtable string // the address of an emulator
+	Project  string // project of the target
+	Instance string // instance of the target
+	// Number of items that the servers change; they are the table's first items.
+	Items    int
 	Rate     float64       // changes a second
 	Duration time.Duration // how long to write, unless the context ends earlier
-	Deadline time.Duration // time after the commit in DynamoDB at which a second write is abandoned
+	// Time after the commit in DynamoDB at which a server gives up the second write.
+	Deadline time.Duration
 	Skew     time.Duration // how far the servers' clocks may be ahead or behind
 	Seed     uint64
 
 	client  *dynamodb.Client
 	rows    *bigtable.Client
 	mapping *transform.Mapping
-	// pending are second writes in flight.
+	// pending counts the second writes that are in flight.
 	pending sync.WaitGroup
 	counts  applicationCounts
 }
@@ -62,7 +64,7 @@ func (a *Application) String() string {
 		c.Changes.Load(), c.Refused.Load(), c.Late.Load(), c.Missing.Load(), c.RowsDeleted.Load())
 }
 
-// servers is how many servers race.
+// servers is the number of servers that race.
 const servers = 6
 
 // Run writes until the duration is over or ctx ends, and then waits for in-flight writes.
@@ -113,7 +115,7 @@ func (a *Application) change(ctx context.Context, r *rand.Rand, skew time.Durati
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {
 		a.counts.Refused.Add(1)
-		return nil // then Bigtable must not be written
+		return nil // after a failed condition, Bigtable must not be written
 	}
 	if err != nil {
 		return err
@@ -121,7 +123,7 @@ func (a *Application) change(ctx context.Context, r *rand.Rand, skew time.Durati
 	a.counts.Changes.Add(1)
 	committed := time.Now()
 	if r.IntN(20) == 0 {
-		a.counts.Missing.Add(1) // a server that ends between its two writes
+		a.counts.Missing.Add(1) // simulates a server that ends between its two writes
 		return nil
 	}
 	delay, whole := time.Duration(r.Int64N(int64(50*time.Millisecond))), r.IntN(2) == 0
@@ -131,7 +133,7 @@ func (a *Application) change(ctx context.Context, r *rand.Rand, skew time.Durati
 	}
 	row, mutation, err := a.second(old, image, committed.Add(delay+skew), whole)
 	if err != nil || row == "" {
-		return err // nothing to write: the deleted item did not exist
+		return err // the deleted item did not exist, so Bigtable needs no write
 	}
 	a.pending.Add(1)
 	time.AfterFunc(delay, func() {
@@ -179,9 +181,9 @@ func (a *Application) first(ctx context.Context, r *rand.Rand) (old, image attri
 	return old, image, err
 }
 
-// second returns the write to Bigtable, with the time of the server's own clock. It deletes the
-// former columns. For a removed item it deletes only those, or the whole row. Row is empty if there
-// is nothing to write.
+// second returns the write to Bigtable, with the time of the server's own clock. The write deletes
+// the columns of the old item, and sets those of the new one. For a removed item, it deletes the
+// old columns, or the whole row. If there is nothing to write, row is empty.
 func (a *Application) second(old, image attribute.Item, at time.Time, whole bool) (row string, m *bigtable.Mutation, err error) {
 	m = bigtable.NewMutation()
 	for _, item := range []attribute.Item{old, image} {
@@ -192,7 +194,7 @@ func (a *Application) second(old, image attribute.Item, at time.Time, whole bool
 		if err != nil {
 			return "", nil, err
 		}
-		// Without rules an item has one row.
+		// Without rules, each item has exactly one row.
 		row = placed.Rows[0].Row
 		for _, c := range placed.Rows[0].Cells {
 			m.DeleteCellsInColumn(c.Family, c.Qualifier)

@@ -15,7 +15,7 @@ import (
 
 // Difference is one row that differs between the databases.
 type Difference struct {
-	Key  string      `json:"row_hash"` // hash of the row key, because keys are item data
+	Key  string      `json:"row_hash"` // hash of the row key; the key itself is item data
 	Kind verify.Kind `json:"kind"`
 	What string      `json:"what"` // the difference: names of attributes, never values
 }
@@ -23,7 +23,7 @@ type Difference struct {
 // Comparison is the result of reading both databases completely.
 type Comparison struct {
 	Items       int // number of items in the source
-	Tombstones  int // number of target rows that only protect against late writes
+	Tombstones  int // number of target rows that hold only a tombstone
 	Differences []Difference
 }
 
@@ -34,7 +34,7 @@ type source interface {
 }
 
 // compare reads the source table and the target table completely, and compares them cell by cell in
-// both directions, as `replicator verify` does. No process may write meanwhile.
+// both directions, as `replicator verify` does. Meanwhile no process may write to either table.
 func compare(ctx context.Context, from source, to verify.Target, table string) (Comparison, error) {
 	description, err := from.Describe(ctx, table)
 	if err != nil {
@@ -79,7 +79,7 @@ func describe(f verify.Finding) string {
 	return text
 }
 
-// Identical reports whether nothing differs.
+// Identical reports whether the comparison found no differences.
 func (c *Comparison) Identical() bool { return len(c.Differences) == 0 }
 
 // String returns the verdict in one line.

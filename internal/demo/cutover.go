@@ -20,13 +20,14 @@ import (
 )
 
 const (
-	// cutoverLimit is how long each part of a cutover may take.
+	// cutoverLimit is the maximum duration of each part of a cutover.
 	cutoverLimit = 2 * time.Minute
-	// missedFor is how long the demo watches for late writers; a real cutover watches for a day.
+	// missedFor is how long the demo watches for late writers after the switch. A real cutover
+	// watches for a day.
 	missedFor = 5 * time.Second
 )
 
-// site runs the application of a demo with Cutover. The hooks call it.
+// site runs the application of a demo with Cutover. It also answers the calls of the hooks.
 type site struct {
 	d       *demo
 	address string
@@ -46,7 +47,7 @@ func (d *demo) openSite() (closing func(), err error) {
 	}
 	d.site = &site{d: d, address: listener.Addr().String()}
 	serving := &http.Server{Handler: d.site, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = serving.Serve(listener) }() // ends with Close, whose error does not matter
+	go func() { _ = serving.Serve(listener) }() // Close ends it, and its error does not matter
 	return func() { _ = serving.Close(); d.site.kill() }, nil
 }
 
@@ -59,7 +60,7 @@ func (s *site) configuration() string {
 	return text
 }
 
-// ServeHTTP implements the hooks. Each may be called several times.
+// ServeHTTP implements the hooks. Each hook may be called several times.
 func (s *site) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	if request.Header.Get(hook.ProbeHeader) != "" {
 		return
@@ -99,7 +100,7 @@ func (s *site) start() error {
 	return nil
 }
 
-// stop stops the application, which first finishes its in-flight writes.
+// stop stops the application. The application first finishes its in-flight writes.
 func (s *site) stop() error {
 	if s.process == nil {
 		return nil
@@ -107,7 +108,7 @@ func (s *site) stop() error {
 	if err := s.process.Process.Signal(os.Interrupt); err != nil {
 		_ = s.process.Process.Kill() // not every system can interrupt a process
 	}
-	_ = s.process.Wait() // its status says how it was stopped
+	_ = s.process.Wait() // its exit status only shows how it was stopped
 	s.process = nil
 	s.d.say("the application has stopped writing: %s", strings.TrimSpace(s.told.String()))
 	return nil
@@ -123,7 +124,7 @@ func (s *site) kill() {
 	}
 }
 
-// asked reports whether a hook was called.
+// asked reports whether any hook was called.
 func (s *site) asked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +150,7 @@ func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 		return c, err
 	}
 	d.say("the stream is watched for late writers for %s; then the canaries are removed", missedFor)
-	// finalize refuses until the watch is over and every worker is idle.
+	// finalize is refused while the watch is running or a worker is not idle.
 	if err := d.insist(ctx, "finalize", "--dry-run"); err != nil {
 		return c, err
 	}
@@ -159,7 +160,7 @@ func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 	for _, w := range d.running() {
 		d.say("worker %s stays up idle: the tables are cut over", w.name)
 	}
-	// This must precede finalize, which removes the versions.
+	// The comparison must precede finalize, because finalize removes the versions that it needs.
 	if c, err = d.compare(ctx); err != nil {
 		return c, err
 	}
@@ -172,10 +173,10 @@ func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 
 // begin starts a cutover, and follows it to the switch. A gate may close again, for example because
 // a shard was just listed. The attempt then ends before the application is stopped, and begin
-// starts another.
+// starts another attempt.
 func (d *demo) begin(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
-		select { // wait, because the stream has just changed
+		select { // wait a little: the stream has just changed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(settleTime):
@@ -192,7 +193,7 @@ func (d *demo) begin(ctx context.Context) error {
 	}
 }
 
-// leave writes the evidence, which is kept, and removes replicator's metadata.
+// leave writes the evidence and removes replicator's metadata. The evidence is kept after the demo.
 func (d *demo) leave(ctx context.Context) error {
 	kept, err := os.MkdirTemp("", "replicator-evidence-")
 	if err != nil {
@@ -210,7 +211,7 @@ func (d *demo) leave(ctx context.Context) error {
 	return d.stopAll()
 }
 
-// insist repeats a command, without its output, until it succeeds.
+// insist repeats a command until it succeeds, and discards its output.
 func (d *demo) insist(ctx context.Context, args ...string) error {
 	for deadline := time.Now().Add(cutoverLimit); ; {
 		out, err := d.command(ctx, args...).CombinedOutput()

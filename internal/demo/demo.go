@@ -16,7 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Options configures a demo. Executable is required. No other zero value is replaced by a default.
+// Options configures a demo. Executable is required. Other zero values are used as they are; there
+// are no defaults.
 type Options struct {
 	Items    int           // number of items in the table before the copy
 	Duration time.Duration // duration of the live workload
@@ -24,12 +25,12 @@ type Options struct {
 	Seed     uint64        // seed of items, workload and the embedded services
 	// Outage stops all workers until the stream has lost changes, and lets them repair the gap.
 	Outage bool
-	// Relay makes the workers also publish changes, to an embedded Pub/Sub.
+	// Relay makes the workers also publish changes, to an embedded Pub/Sub service.
 	Relay bool
 	// DualWrites runs an application in its own process that writes both databases.
 	DualWrites bool
-	// Cutover moves that application to Bigtable at the end, and removes replicator's metadata. It
-	// needs DualWrites.
+	// Cutover moves the application to Bigtable at the end, and removes replicator's metadata.
+	// Cutover requires DualWrites.
 	Cutover bool
 	// Listen is the address at which one of the workers serves health, metrics and status; "" means
 	// any free port.
@@ -47,20 +48,20 @@ type Options struct {
 	Log io.Writer
 }
 
-// The limits of the waiting parts. They ensure that nothing hangs, and that an error names the part
-// that took too long.
+// Limits of the parts that wait. Without them, the demo could hang. If a limit is exceeded, the
+// error names the part that took too long.
 const (
-	copyStart  = 60 * time.Second     // the workers' start included
+	copyStart  = 60 * time.Second     // includes the start of the workers
 	copyItem   = 2 * time.Millisecond // a multiple of the time for one item on an idle machine
 	drainLimit = 40 * time.Second
 )
 
-// copyLimit is how long the copy may take.
+// copyLimit is the maximum duration of the copy.
 func (o *Options) copyLimit() time.Duration { return copyStart + time.Duration(o.Items)*copyItem }
 
-// life is the time after which a worker ends by itself, in case the demo was killed and could not
-// end it. It is longer than the limits of all parts together, including the comparisons, which read
-// as much as the copy does.
+// life is the time after which a worker ends by itself. Without it, workers would keep running if
+// the demo is killed. It is longer than the limits of all parts together. A comparison counts as a
+// copy, because it reads as much.
 func (o *Options) life() time.Duration {
 	return o.Duration + 3*(o.copyLimit()+drainLimit) + mendLimit + 10*time.Minute
 }
@@ -71,7 +72,7 @@ type demo struct {
 	dir      string
 	config   string
 	services *services
-	site     *site  // nil: no cutover
+	site     *site  // nil without a cutover
 	url      string // address of the page
 	began    time.Time
 
@@ -79,9 +80,10 @@ type demo struct {
 	workers []*worker // all workers that were started, including ended ones
 }
 
-// Run runs the demo up to its comparison. The error concerns the demo itself; the comparison shows
-// differences. When Run returns, all processes and services that it started have ended. If the demo
-// failed or found differences, the workers' logs are kept.
+// Run runs the demo and returns its comparison. Differences between the databases are in the
+// comparison; the error is a failure of the demo itself. When Run returns, all processes and
+// services that it started have ended. The workers' logs are kept if the demo failed or found
+// differences.
 func Run(ctx context.Context, o Options) (c Comparison, err error) {
 	d := &demo{Options: o, began: time.Now()}
 	if d.dir, err = os.MkdirTemp("", "replicator-demo-"); err != nil {
@@ -91,13 +93,14 @@ func Run(ctx context.Context, o Options) (c Comparison, err error) {
 	return d.run(ctx)
 }
 
-// cleanUp removes the files of the demo. After a failure it keeps and names the logs.
+// cleanUp removes the files of the demo. After a failure it keeps the logs, and the narration names
+// them.
 func (d *demo) cleanUp(failed bool) {
 	if failed && len(d.all()) > 0 {
 		d.say("the logs of the workers are kept: %s", filepath.Join(d.dir, logName("*")))
 		return
 	}
-	_ = os.RemoveAll(d.dir) // the system cleans up the rest
+	_ = os.RemoveAll(d.dir) // the system removes what is left
 }
 
 func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
@@ -155,7 +158,7 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 			return Comparison{}, err
 		}
 	}
-	if !o.DualWrites { // with DualWrites the application reports it
+	if !o.DualWrites { // with DualWrites the application reports the numbers
 		d.say("the application has stopped writing: %s", app)
 	}
 	end := d.settle
@@ -195,7 +198,7 @@ func (d *demo) listen() string {
 	return d.Listen
 }
 
-// start adds a worker whose life is that of all parts of the demo together.
+// start adds a worker that lives long enough for all parts of the demo.
 func (d *demo) start(name string) (*worker, error) { return d.startFor(name, d.life()) }
 
 // startFor adds a worker that ends by itself after life.
@@ -237,8 +240,8 @@ func (d *demo) healthy() error {
 	return nil
 }
 
-// observe sums up the workers' metrics. The last metrics of a killed worker still count, because
-// its changes are applied.
+// observe returns the sum of the workers' metrics. It includes the last metrics of killed workers,
+// because their changes are applied.
 func (d *demo) observe(ctx context.Context) sample {
 	var sum sample
 	for _, w := range d.all() {
@@ -260,7 +263,8 @@ func (d *demo) progress(ctx context.Context) progress {
 	return progress{}
 }
 
-// until calls done repeatedly until it returns true, and calls each, if not nil, once a second.
+// until calls done repeatedly, and returns when done returns true. It also calls each once a
+// second, if each is not nil.
 func (d *demo) until(ctx context.Context, limit time.Duration, what string, each func(), done func() bool) error {
 	const look = 200 * time.Millisecond
 	deadline, told := time.Now().Add(limit), time.Now()
@@ -333,7 +337,7 @@ func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float6
 		case <-ended:
 			return nil
 		case <-ctx.Done():
-			return nil // the caller that ended the context reports why
+			return nil // the caller that ended the context reports the reason
 		case <-time.After(every):
 		}
 		if err := d.healthy(); err != nil {
@@ -345,7 +349,7 @@ func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float6
 			lag = fmt.Sprintf("%.1f s", *seconds)
 		}
 		made := ""
-		if !d.DualWrites { // another process counts them
+		if !d.DualWrites { // with DualWrites, another process counts the changes
 			made = terminal.Plural(int(w.total()), "change") + " made, "
 		}
 		d.say("%s%.0f applied (%.0f/s), lag %s, %s", made, s.applied-before,
@@ -356,8 +360,8 @@ func (d *demo) narrate(ctx context.Context, ended <-chan struct{}, before float6
 
 // settle waits until every change is applied, stops the workers and compares the databases.
 func (d *demo) settle(ctx context.Context) (Comparison, error) {
-	// There is no way to ask whether the stream is drained. The demo therefore compares the
-	// databases until they are equal or the time is over.
+	// No request shows whether the stream is drained. So the demo compares the databases until they
+	// are equal, or until the time limit.
 	deadline := time.Now().Add(drainLimit)
 	for {
 		applied := d.observe(ctx).applied
@@ -426,7 +430,8 @@ func (d *demo) running() []*worker {
 	})
 }
 
-// serveLife is how long one worker of a served demo lives. Then another one replaces it.
+// serveLife is how long one worker of a served demo lives. After that time another worker replaces
+// it.
 const serveLife = 24 * time.Hour
 
 // serve keeps the services and a worker that follows the stream running for the user, until ctx
@@ -461,7 +466,8 @@ func (d *demo) serve(ctx context.Context) error {
 	}
 }
 
-// follower starts a worker, and returns once it follows the stream or ctx has ended.
+// follower starts a worker. It returns when the worker replicates the stream, or when ctx has
+// ended.
 func (d *demo) follower(ctx context.Context) (*worker, error) {
 	w, err := d.startFor(string(rune('a'+len(d.all()))), serveLife)
 	if err != nil {
@@ -469,7 +475,7 @@ func (d *demo) follower(ctx context.Context) (*worker, error) {
 	}
 	err = d.until(ctx, copyStart, "the start of worker "+w.name, nil, func() bool { return w.observe(ctx).leases > 0 })
 	if ctx.Err() != nil {
-		return nil, nil // ctx ended after the comparison, so nothing is left to do
+		return nil, nil // ctx ended after the comparison, so the demo is complete
 	}
 	return w, err
 }

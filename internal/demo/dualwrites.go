@@ -14,7 +14,7 @@ import (
 const (
 	settleTime = 5 * time.Second
 	giveUp     = 4 * time.Second
-	// clockSkew is the maximum by which one server's clock is ahead and another's behind.
+	// clockSkew is the maximum error of a server's clock. Some clocks are ahead, others behind.
 	clockSkew = 10 * time.Minute
 )
 
@@ -24,7 +24,8 @@ var settles = fmt.Sprintf("dual_writes:\n  settle: %s\n", settleTime)
 // ApplicationCommand is the hidden command that runs an Application.
 const ApplicationCommand = "application"
 
-// application returns the process of the application, which writes for the given time.
+// application returns the command that runs the application. The application writes for the given
+// time.
 func (d *demo) application(ctx context.Context, lasts time.Duration) *exec.Cmd {
 	c := exec.CommandContext(ctx, d.Executable, "demo", ApplicationCommand, "--dynamodb", d.services.endpoint, "--bigtable", d.services.bigtable.Addr,
 		"--instance", project+"/"+instance, "--items", strconv.Itoa(max(1, d.Items/20)), "--rate", strconv.FormatFloat(d.Rate, 'f', -1, 64),
@@ -39,7 +40,8 @@ func (d *demo) describeApplication(c *exec.Cmd) {
 		c.Process.Pid, servers, clockSkew, giveUp)
 }
 
-// apply runs the application in its own process. If it is to be cut over, it keeps writing.
+// apply runs the application in its own process. With Cutover, the application keeps writing after
+// apply has returned.
 func (d *demo) apply(ctx context.Context) error {
 	if d.Cutover {
 		if err := d.site.open(); err != nil {
@@ -47,7 +49,7 @@ func (d *demo) apply(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil // the caller that ended the context reports why
+			return nil // the caller that ended the context reports the reason
 		case <-time.After(d.liveTime()):
 			return nil
 		}

@@ -47,7 +47,7 @@ func newItem(r *rand.Rand, id identity) item {
 // few with unusual names.
 var attributes = []string{"note", "total", "blob", "paid", "cancelled", "address", "lines", "tags", "scores", "digests", "a.b", "größe", "empty"}
 
-// newValue returns a random value of the type that belongs to the name.
+// newValue returns a random value for an attribute. The attribute's name determines the type.
 func newValue(r *rand.Rand, name string) types.AttributeValue {
 	switch name {
 	case "note":
@@ -92,8 +92,8 @@ func text(r *rand.Rand) types.AttributeValue {
 	return &types.AttributeValueMemberS{Value: b.String()}
 }
 
-// number returns a random number in one of the forms in which numbers may be written. DynamoDB
-// keeps 38 digits.
+// number returns a random number, written in one of the forms that DynamoDB accepts. DynamoDB keeps
+// 38 digits.
 func number(r *rand.Rand) types.AttributeValue {
 	forms := []string{
 		strconv.Itoa(r.IntN(1_000_000)),

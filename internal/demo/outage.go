@@ -13,12 +13,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// mendLimit is how long a repair may take in addition to its load. Workers must notice the gap, and
-// the sweep waits until no write from before the gap can arrive.
+// mendLimit is how long a repair may take in addition to its load. Workers must first notice the
+// gap. After the load, the sweep waits until no write from before the gap can still arrive.
 const mendLimit = 2 * time.Minute
 
-// liveTime and outageTime are parts of the workload's duration. With an outage, half of the
-// duration is before it, a quarter while no worker runs, and a quarter during the repair.
+// liveTime and outageTime return parts of the workload's duration. With an outage, half of the
+// duration is before the outage. A quarter is during the outage, when no worker runs, and a quarter
+// is during the repair.
 func (o *Options) liveTime() time.Duration {
 	if o.Outage {
 		return o.Duration / 2
@@ -29,7 +30,7 @@ func (o *Options) liveTime() time.Duration {
 func (o *Options) outageTime() time.Duration { return o.Duration / 4 }
 
 // outage makes the stream lose unread changes and starts workers again. It waits until they have
-// repaired the gap automatically. The application keeps writing meanwhile.
+// repaired the gap automatically. Meanwhile the application keeps writing.
 func (d *demo) outage(ctx context.Context, app *workload) error {
 	if err := d.stopAll(); err != nil {
 		return err
@@ -57,7 +58,7 @@ func (d *demo) outage(ctx context.Context, app *workload) error {
 	return g.Wait()
 }
 
-// records counts all records that the stream has held.
+// records returns the number of all records that the stream has ever held.
 func (d *demo) records() (n int64, err error) {
 	shards, err := d.services.dynamo.Shards(tableName)
 	for _, s := range shards {
@@ -66,8 +67,8 @@ func (d *demo) records() (n int64, err error) {
 	return n, err
 }
 
-// forget makes all records of the stream look a day old, and narrates the damage. Held is the
-// number of records at the time when the workers stopped.
+// forget makes all records of the stream a day old, so that the stream drops them, and narrates the
+// damage. Held is the number of records at the time when the workers stopped.
 func (d *demo) forget(ctx context.Context, held int64) error {
 	now, err := d.records()
 	if err != nil {
@@ -101,7 +102,7 @@ func (c *Comparison) damage() string {
 	return fmt.Sprintf("%s wrong: %d missing, %d of removed items, %d old", terminal.Are(len(c.Differences), "row"), missing, surplus, old)
 }
 
-// mend restarts the workers, and follows the repair of the gap to its end.
+// mend restarts the workers, and narrates the repair of the gap until it is complete.
 func (d *demo) mend(ctx context.Context) error {
 	for _, name := range []string{"d", "e"} {
 		if _, err := d.start(name); err != nil {
@@ -161,7 +162,7 @@ func (m *mending) step(t loadState, say func(format string, args ...any)) (over 
 	if t.LoadNeeded && !m.declared {
 		m.declared = true
 		from := ""
-		if t.LostFrom != nil { // the time includes a margin for clock differences
+		if t.LostFrom != nil { // the time has a margin for differences between clocks
 			from = ": changes since " + t.LostFrom.Local().Format(time.TimeOnly) + " may be lost"
 		}
 		say("the workers declare a gap%s", from)

@@ -17,12 +17,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// pageEvery is how often the page reads the ledger. A worker reads it every five seconds, but
-// viewers of the demo should see a change immediately.
+// pageEvery is how often the page reads the ledger. A worker reads the ledger only every five
+// seconds, but viewers of the demo should see each change immediately.
 const pageEvery = 500 * time.Millisecond
 
-// page is the status page of a demo. The demo's own process serves it from the ledger alone, so the
-// page outlives every worker.
+// page is the status page of a demo. The demo's own process serves it, and reads only the ledger.
+// So the page works even when no worker runs.
 type page struct {
 	board  *dashboard.Board
 	feed   *admin.Feed
@@ -31,8 +31,8 @@ type page struct {
 	env    config.Lookup
 }
 
-// openPage serves the page of the workers' migration on a free port of loopback until the returned
-// function is called. It narrates the address.
+// openPage serves the status page of the migration on a free port of the loopback, until the
+// returned function is called. It narrates the address.
 func (d *demo) openPage() (closing func(), err error) {
 	env := lookup(childEnvironment(d.Environment, d.dir, d.services))
 	cfg, err := config.Load(d.config, env)
@@ -51,7 +51,8 @@ func (d *demo) openPage() (closing func(), err error) {
 	return p.serve(listener), nil
 }
 
-// serve answers requests and follows the ledger until the returned function is called.
+// serve answers requests and updates the page from the ledger, until the returned function is
+// called.
 func (p *page) serve(listener net.Listener) (closing func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	handler := admin.Handler(admin.Options{Page: p.board.Page(), Live: p.board.Live(), Events: p.feed,
@@ -60,10 +61,11 @@ func (p *page) serve(listener net.Listener) (closing func()) {
 			return status.Gather(ctx, p.config, p.target, p.env, "", time.Now())
 		}})
 	var both sync.WaitGroup
-	both.Go(func() { _ = admin.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) }) // a demo also works without its page
+	// The demo also works without its page.
+	both.Go(func() { _ = admin.Serve(ctx, listener, handler, slog.New(slog.DiscardHandler)) })
 	both.Go(func() { p.follow(ctx) })
 	return func() {
-		p.feed.Close() // event streams never end by themselves, and the server waits for them
+		p.feed.Close() // the server waits for event streams, and these never end by themselves
 		p.board.Close()
 		cancel()
 		both.Wait()

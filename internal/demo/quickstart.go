@@ -14,8 +14,9 @@ tables:
   - from: ` + tableName + `
 `
 
-// quickStart returns instructions for using the services by hand. Each line works when pasted. The
-// vendors' commands bring their own settings; the program's commands need the exports.
+// quickStart returns commands with which a user can try the services. Each line can be pasted into
+// a shell. Lines with the vendors' commands contain all settings. The program's commands need the
+// variables that the export lines set.
 func quickStart(executable, page, configuration string, s *services) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `

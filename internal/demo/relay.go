@@ -14,7 +14,7 @@ import (
 // topic is the topic to which the workers of a demo with Relay publish.
 const topic = "projects/" + project + "/topics/changes"
 
-// publishes is the configuration section for Relay.
+// publishes is the configuration section of a demo with Relay.
 const publishes = `relay:
   pubsub_topic: ` + topic + `
 `
@@ -26,13 +26,13 @@ func (s *services) startPubSub(ctx context.Context) error {
 	return err
 }
 
-// consumed is the copy of a consumer that reads only the messages of the topic.
+// consumed is a copy of the table, made only from the messages of the topic.
 type consumed struct {
 	messages, repeated int
-	items              map[string]relay.Change // the last change of each, by ordering key
+	items              map[string]relay.Change // the last change of each item, by ordering key
 }
 
-// consume reads the topic as a consumer does. For each item it keeps the message with the highest
+// consume reads the topic as a consumer would. For each item it keeps the message with the highest
 // version.
 func (s *services) consume() (consumed, error) {
 	out := consumed{items: map[string]relay.Change{}}
@@ -55,7 +55,7 @@ func (s *services) consume() (consumed, error) {
 	return out, nil
 }
 
-// relayed compares a topic consumer's copy with the source, after all writes have ended.
+// relayed compares the copy made from the topic with the source, after all writes have ended.
 func (d *demo) relayed(ctx context.Context) error {
 	c, err := d.services.consume()
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *demo) relayed(ctx context.Context) error {
 			break
 		}
 	}
-	for _, change := range left { // changes of items that no longer exist
+	for _, change := range left { // the last changes of items that no longer exist
 		if change.New.Exists() {
 			wrong++
 		}

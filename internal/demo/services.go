@@ -26,16 +26,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// The services are on loopback, so these are only names.
+// The services are on the loopback, so these names have no meaning elsewhere.
 const (
-	region     = "us-east-1"
-	project    = "demo"
-	instance   = "demo"
-	credential = "demo" // both parts of a credential; the embedded DynamoDB requires one, and accepts any
+	region   = "us-east-1"
+	project  = "demo"
+	instance = "demo"
+	// Both parts of a credential; the embedded DynamoDB accepts any credential, but not a missing
+	// one.
+	credential = "demo"
 )
 
-// maxMessage is the largest gRPC message that the embedded Bigtable accepts. Its default of 4 MiB
-// is smaller than the largest row.
+// maxMessage is the largest gRPC message that the embedded Bigtable accepts. The default of 4 MiB
+// is less than the largest row.
 const maxMessage = 256 << 20
 
 // services holds the two stores, and the demo's own clients.
@@ -59,7 +61,7 @@ func startServices(ctx context.Context, seed uint64) (*services, error) {
 	}
 	s.endpoint = "http://" + listener.Addr().String()
 	s.http = &http.Server{Handler: s.dynamo, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = s.http.Serve(listener) }() // ends with Close, whose error does not matter
+	go func() { _ = s.http.Serve(listener) }() // Close ends it, and its error does not matter
 	if s.bigtable, err = bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage)); err != nil {
 		return nil, errors.Join(fmt.Errorf("embedded Bigtable: %w", err), s.close())
 	}
@@ -97,7 +99,7 @@ func (s *services) environment() []string {
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.endpoint,
 		"AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint,
 		"AWS_REGION=" + region,
-		"AWS_DEFAULT_REGION=" + region, // version 1 of the AWS CLI reads only this one
+		"AWS_DEFAULT_REGION=" + region, // version 1 of the AWS CLI reads only this variable
 		"AWS_ACCESS_KEY_ID=" + credential,
 		"AWS_SECRET_ACCESS_KEY=" + credential,
 		"BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr,
@@ -108,8 +110,8 @@ func (s *services) environment() []string {
 	return env
 }
 
-// configuration is the minimal one, with short times so that a change and a takeover are quick to
-// watch.
+// configuration is the minimal configuration with shorter times. So a user who watches the demo
+// sees changes and takeovers soon.
 const configuration = `version: 1
 source:
   poll: 250ms
@@ -122,7 +124,7 @@ tables:
   - from: ` + tableName + `
 `
 
-// mendsItself is the configuration section for an outage.
+// mendsItself is the configuration section of a demo with Outage.
 const mendsItself = `backfill:
   on_gap: load
 `
@@ -141,8 +143,8 @@ func (o *Options) additions() (text string) {
 	return text
 }
 
-// writeConfiguration writes the workers' files to dir: the configuration, and an empty one for the
-// AWS SDK, which would otherwise read the user's.
+// writeConfiguration writes two files to dir: the workers' configuration, and an empty file for the
+// AWS SDK. Without the empty file, the SDK would read the user's own configuration.
 func (d *demo) writeConfiguration(dir string) (string, error) {
 	path, text := filepath.Join(dir, "replicator.yaml"), configuration+d.additions()
 	if d.site != nil {

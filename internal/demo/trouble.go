@@ -9,7 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// trouble injects faults while the workload runs, at fixed fractions of its duration.
+// trouble injects faults while the workload runs, each at a fixed fraction of the workload's
+// duration.
 func (d *demo) trouble(ctx context.Context) error {
 	began := time.Now()
 	for _, event := range []struct {
@@ -30,7 +31,7 @@ func (d *demo) trouble(ctx context.Context) error {
 		wait := time.Duration(event.at*float64(d.liveTime())) - time.Since(began)
 		select {
 		case <-ctx.Done():
-			return nil // the caller that ended the context reports why
+			return nil // the caller that ended the context reports the reason
 		case <-time.After(wait):
 		}
 		if err := event.do(ctx); err != nil {
@@ -40,7 +41,8 @@ func (d *demo) trouble(ctx context.Context) error {
 	return nil
 }
 
-// lateListings makes new shards appear late, because DynamoDB's listings are eventually consistent.
+// lateListings makes new shards appear late in listings, as DynamoDB's listings are eventually
+// consistent.
 func (d *demo) lateListings(context.Context) error {
 	const late = 500 * time.Millisecond
 	if err := d.services.dynamo.DelayListing(tableName, late, late); err != nil {
@@ -95,7 +97,8 @@ func (d *demo) roll(context.Context) error {
 	return nil
 }
 
-// crash kills the worker with the most leases. The worker cannot finish or release anything.
+// crash kills the worker with the most leases. The worker can neither finish its writes nor release
+// its leases.
 func (d *demo) crash(ctx context.Context) error {
 	var victim *worker
 	most := -1.0

@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// stopTime is how long a worker may take for a clean stop before it is killed.
+// stopTime is the maximum duration of a worker's clean stop. After that time the worker is killed.
 const stopTime = 25 * time.Second
 
 // interruptedStatus is the exit status of a run that was interrupted and stopped cleanly.
@@ -30,7 +30,7 @@ type worker struct {
 	name   string // a, b, and so on
 	listen string // the requested address
 	cmd    *exec.Cmd
-	log    string // path of the file with its stderr
+	log    string // path of the file with the worker's stderr
 
 	mu      sync.Mutex
 	address string // address of its HTTP endpoints, once its log shows it
@@ -46,8 +46,8 @@ func logName(worker string) string { return "worker-" + worker + ".log" }
 // anyPort lets the system choose a port.
 const anyPort = "127.0.0.1:0"
 
-// startWorker starts `run`, or a replacement for it, with the configuration. It finds the worker's
-// address in the log. The worker ends by itself after life, in case the demo was killed.
+// startWorker starts `run`, or the given command instead. It finds the worker's address in the log.
+// The worker ends by itself after life, even if the demo was killed.
 func startWorker(command []string, name, listen, executable, dir, configPath string, env []string, life time.Duration) (*worker, error) {
 	w := &worker{name: name, listen: listen, log: filepath.Join(dir, logName(name)), exited: make(chan struct{})}
 	w.cmd = exec.Command(executable, append(command, "--config", configPath, "--allow-emulator", "--listen", listen,
@@ -68,7 +68,7 @@ func startWorker(command []string, name, listen, executable, dir, configPath str
 	go func() {
 		w.follow(stderr, file)
 		_ = file.Close()
-		w.err = w.cmd.Wait() // after all of stderr is read, as exec requires
+		w.err = w.cmd.Wait() // exec requires that all of stderr is read first
 		close(w.exited)
 	}()
 	return w, nil
@@ -104,7 +104,7 @@ func (w *worker) ending() {
 // kill ends the process immediately, like a crash.
 func (w *worker) kill() {
 	w.ending()
-	_ = w.cmd.Process.Kill() // it may have ended already
+	_ = w.cmd.Process.Kill() // it may have ended before
 	<-w.exited
 }
 
@@ -167,8 +167,8 @@ type sample struct {
 	leases  float64
 }
 
-// observe reads the worker's metrics. If the worker does not answer, because it is starting or has
-// ended, observe keeps its last metrics, without leases.
+// observe reads the worker's metrics. A worker that is starting or has ended does not answer. In
+// that case observe returns the worker's last metrics, with no leases.
 func (w *worker) observe(ctx context.Context) sample {
 	w.mu.Lock()
 	address, s := w.address, w.last
@@ -214,8 +214,8 @@ func metric(line string) (name string, value float64, ok bool) {
 	return name, value, err == nil
 }
 
-// progress is the table's status as a worker reports it. It comes from the ledger, so it covers all
-// workers.
+// progress is the table's status as one worker reports it. The worker reads the status from the
+// ledger, so it covers all workers.
 type progress struct {
 	Copy struct {
 		State string `json:"state"`

@@ -19,7 +19,7 @@ import (
 // writers is the number of application clients that write concurrently.
 const writers = 8
 
-// hotItems get about a third of all changes, as popular items do.
+// hotItems is the number of popular items. About a third of all changes go to them.
 const hotItems = 5
 
 // workload is an application that keeps changing the table.
@@ -30,7 +30,7 @@ type workload struct {
 
 	mu      sync.Mutex
 	next    int        // number of the next new item
-	removed []identity // removed items, which may be created again
+	removed []identity // keys of removed items, which may be created again
 
 	runs   uint64 // number of runs; each run has its own random sources
 	counts [kinds]atomic.Int64
@@ -81,7 +81,8 @@ func (w *workload) run(ctx context.Context, duration time.Duration) error {
 			r := rand.New(rand.NewPCG(w.seed, uint64(n)+w.runs<<32))
 			for limiter.Wait(limited) == nil {
 				k := draw(r)
-				// A change that has begun is finished; only ctx itself may interrupt it.
+				// The end of the duration does not interrupt a change that has begun. Only the end
+				// of ctx does.
 				if err := w.change(ctx, r, k); err != nil {
 					return fmt.Errorf("the application's write failed: %w", err)
 				}
@@ -135,7 +136,8 @@ func (w *workload) change(ctx context.Context, r *rand.Rand, k kind) error {
 		})
 		return err
 	case replace:
-		// The new item has only half of the attributes, so the others must disappear.
+		// The new item has only half of the attributes. The other attributes of the old item must
+		// disappear from the row.
 		it := newItem(r, w.pick(r))
 		for _, name := range attributes {
 			if r.IntN(2) == 0 {

@@ -1,8 +1,8 @@
-// Package desk opens a migration for a command. It makes the same checks for all commands, and a
-// table lists the requirements of each.
+// Package desk opens a migration for a command. Its table `commands` lists the checks that each
+// command requires.
 //
-// It also provides the clock of the ledger. A command gets the present time from Migration.Now. It
-// waits through internal/task, so tests can run it in virtual time.
+// It also provides the clock of the ledger: a command gets the present time from Migration.Now. All
+// waits use internal/task, so tests can run in virtual time.
 package desk
 
 import (
@@ -25,18 +25,18 @@ type Request struct {
 	Command string // a key of commands
 	Table   string // source table; "" for all
 	Allowed config.Allowed
-	With    string // flags for the commands in messages
-	Version string // of the program
+	With    string // flags that commands in messages need
+	Version string // version of the program
 }
 
 // Migration is a migration that was opened for one command.
 type Migration struct {
 	// Ledger is nil if the migration has not started and the command does not require it.
 	Ledger *checkpoint.Ledger
-	// Tables is the requested table, or all tables. For patterns it has the tables that the ledger
-	// knows. Each has a description and a mapping after the source was read.
+	// Tables is the requested table, or all tables. For patterns, it includes the tables that the
+	// ledger knows. Once the source was read, each table has a description and a mapping.
 	Tables []preflight.Table
-	// To and From are the two databases; From is nil before the source is connected.
+	// To and From are the target and the source. From is nil before Connect or Reach.
 	To   Target
 	From Source
 	// Target and Source are the same databases with their clients. They are nil if a test or demo
@@ -49,15 +49,16 @@ type Migration struct {
 	cfg     *config.Config
 	request Request
 	needs   Needs
-	asked   bool  // the source was read for every table
-	left    error // see Left
+	asked   bool  // whether the source was read for every table
+	left    error // result of Left
 }
 
-// Open opens a migration for a command. It checks in this order that the table is configured, that
-// the environment redirects only where allowed, and that the target answers. Then it checks that
-// the ledger exists, that the cluster is the ledger's, and that no cutover forbids the command.
-// Last, it checks that the mapping is that of the rows, and that the source has the followed
-// tables. It names an emulator as target on stderr. A refusal is a *diag.Error.
+// Open opens a migration for a command. It first checks that the table is configured, that the
+// environment redirects only where allowed, and that the target answers. Then it checks that the
+// ledger exists, that the target's cluster is the ledger's, and that no cutover forbids the
+// command. Last, it checks that rows were written with this mapping, and that the source has the
+// tables that the ledger follows. If the target is an emulator, it says so on stderr. A refusal is
+// a *diag.Error.
 func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.Config, r Request) (*Migration, error) {
 	needs, known := commands[r.Command]
 	if !known {
@@ -84,14 +85,14 @@ func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.C
 		err = m.Connect(ctx)
 	}
 	if err != nil {
-		_ = m.Close() // the refusal is the error to report
+		_ = m.Close() // the caller must see the refusal, and not the error of Close
 		return nil, err
 	}
 	return m, nil
 }
 
-// Now returns the time by which this migration's ages are judged. It is the ledger's time, or this
-// process's time if the migration has not started.
+// Now returns the present time, by which ages in this migration are judged. It is the time of the
+// ledger, or of this process if the migration has not started.
 func (m *Migration) Now(ctx context.Context) time.Time {
 	if m.Ledger == nil {
 		return task.Now(ctx).UTC()
@@ -102,8 +103,9 @@ func (m *Migration) Now(ctx context.Context) time.Time {
 // Close closes the connections.
 func (m *Migration) Close() error { return m.To.Close() }
 
-// Refresh opens the ledger again, with the same checks. The migration may have begun since, and
-// patterns may match other tables. Refresh drops the descriptions from the source.
+// Refresh opens the ledger again, with the same checks. The migration may have begun since Open,
+// and patterns may match other tables. Refresh drops the descriptions that were read from the
+// source.
 func (m *Migration) Refresh(ctx context.Context) error {
 	m.asked = false
 	return m.read(ctx)
@@ -141,7 +143,8 @@ func (m *Migration) read(ctx context.Context) error {
 	return m.sameMapping(ctx)
 }
 
-// permitted refuses a cluster other than the ledger's, and a cutover that has gone too far.
+// permitted refuses the command if the target's cluster is not the ledger's, or if a cutover is too
+// far advanced for the command.
 func (m *Migration) permitted(ctx context.Context) error {
 	if m.needs.Cluster {
 		if err := preflight.SameCluster(ctx, m.Ledger, m.To.Cluster); err != nil {
@@ -156,13 +159,13 @@ func (m *Migration) permitted(ctx context.Context) error {
 	return m.early(&c)
 }
 
-// Left returns an error with the time at which the application left the source, as
-// checkpoint.Cutover.Left does; nil if it has not left. After that, commands give no advice about
-// the tables.
+// Left returns nil if the application still uses the source. Otherwise it returns the error of
+// checkpoint.Cutover.Left, with the time of the switch. After the switch, commands give no advice
+// about the tables.
 func (m *Migration) Left() error { return m.left }
 
-// sameMapping refuses a table whose rows were written with a mapping other than the
-// configuration's, as run does. A table that no worker has registered has no rows.
+// sameMapping refuses a table if its rows were written with another mapping than the
+// configuration's, as the command run does. A table that no worker has registered has no rows.
 func (m *Migration) sameMapping(ctx context.Context) error {
 	if !m.needs.Mapping || m.Ledger == nil {
 		return nil
@@ -180,8 +183,8 @@ func (m *Migration) sameMapping(ctx context.Context) error {
 }
 
 // Connect reads the tables' keys, which are part of their mappings, and the time from the source.
-// It refuses a table in another region or account than the followed one. Open calls it for commands
-// that need it.
+// It refuses a table that is in another region or account than the table that the ledger follows.
+// Open calls Connect for commands that require it.
 func (m *Migration) Connect(ctx context.Context) error {
 	if m.asked {
 		return nil
@@ -195,7 +198,8 @@ func (m *Migration) Connect(ctx context.Context) error {
 	return nil
 }
 
-// Reach connects to the source without a request. Commands that only read may use an emulator.
+// Reach makes the clients of the source, but sends no request. Commands that only read may use an
+// emulator.
 func (m *Migration) Reach(ctx context.Context) error {
 	if m.From != nil {
 		return nil
@@ -231,7 +235,7 @@ func (m *Migration) Describe(ctx context.Context, table string) (backfill.Descri
 	return m.Tables[i].Description, err
 }
 
-// isFollowed refuses a table that is not the one that the ledger follows.
+// isFollowed refuses a table that is not the table that the ledger follows.
 func (m *Migration) isFollowed(d backfill.Description, s checkpoint.TableState) error {
 	if m.needs.AnyStream {
 		return engine.CheckSource(d, s.StreamARN)

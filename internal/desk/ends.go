@@ -17,11 +17,11 @@ type Target interface {
 	failover.Clusters
 	sink.Table
 	sink.Reader
-	// Ledger returns the store of the ledger in the state table, and Records the store of parked
-	// items.
+	// Ledger returns the store of the ledger, which is in the state table. Records returns the
+	// store of parked items.
 	Ledger(stateTable string) checkpoint.Store
 	Records(stateTable string) sink.Records
-	// WitnessStore returns the store of a target table's witness.
+	// WitnessStore returns the store of a target table's witness row.
 	WitnessStore(table string) checkpoint.Store
 	Close() error
 }
@@ -31,9 +31,10 @@ type Source interface {
 	preflight.Describer
 	source.Reporter
 	backfill.ItemSource
-	// Recovery returns whether a table can be exported.
+	// Recovery returns a table's settings for point-in-time recovery, on which exports depend.
 	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
-	// OpenFolder opens a folder that a load copies, and returns its name in the store.
+	// OpenFolder opens the folder from which a load copies. It returns the store and the folder's
+	// name in the store.
 	OpenFolder(ctx context.Context, env config.Lookup, address string) (store source.Store, name string, err error)
 }
 

@@ -5,33 +5,35 @@ import "github.com/dynamodb-bigtable/replicator/internal/diag"
 // Needs lists the requirements of a command for the migration that it opens.
 type Needs struct {
 	// Does describes the command's effect. %s is replaced by the name of a table or of the
-	// migration. Refusals begin with it.
+	// migration. A refusal of the command begins with this text.
 	Does string
-	// Role is the beginning of the id with which the command writes the ledger.
+	// Role is the prefix of the id under which the command writes to the ledger.
 	Role string
-	// Begun is the code of the error if the migration has not started; "" if that is not an error.
+	// Begun is the code of the error that is returned if the migration has not started. It is ""
+	// for a command that may run before.
 	Begun string
-	// Hint is the fix if the migration has not started; "" means to start a worker. The flags of
-	// the configuration are appended.
+	// Hint is the fix that is shown if the migration has not started. If it is "", the fix is to
+	// start a worker. The flags that name the configuration are appended.
 	Hint string
-	// Write: the command changes something, so emulators must be allowed by a flag.
+	// Write: the command changes data, so a flag must allow the use of an emulator.
 	Write bool
-	// Cluster: the app profile must route to the cluster of the ledger.
+	// Cluster: the app profile must route to the cluster that the ledger records.
 	Cluster bool
 	// Cutover is the last stage of a cutover in which the command is allowed.
 	Cutover Stage
-	// Mapping: rows must have been written with the mapping of this configuration.
+	// Mapping: the existing rows must have been written with the mapping of this configuration.
 	Mapping bool
-	// Names: show the names of source and target on stderr. Without it, only a target that is an
+	// Names: show the names of source and target on stderr. Without Names, only the name of an
 	// emulator is shown.
 	Names bool
-	// Source: every table must be described, and must be the one that the ledger follows.
+	// Source: the source must describe every table, and each must be the table that the ledger
+	// follows.
 	Source bool
-	// AnyStream: a table may have been recreated, or may have another stream.
+	// AnyStream: the command also accepts a table that was recreated, or that has another stream.
 	AnyStream bool
 }
 
-// Stage is the last stage of a cutover in which a command is allowed.
+// Stage limits a command to the time before a stage of a cutover.
 type Stage uint8
 
 // The stages. After the freeze, writes are frozen and the tables are compared. After the switch,
@@ -59,7 +61,7 @@ var commands = map[string]Needs{
 	"throttle":        {Does: "change the limits of %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
 	"pause":           {Does: "pause %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: Unrequested},
 	"resume":          {Does: "resume %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
-	// A failover requires a cluster other than the ledger's.
+	// A failover needs no check of the cluster: the new cluster must differ from the ledger's.
 	"failover": {Does: "fail over %s", Role: "failover", Begun: diag.FailoverRefused, Write: true,
 		Hint: "if its ledger is in another cluster and was never replicated here, begin again: replicator run"},
 
@@ -67,7 +69,8 @@ var commands = map[string]Needs{
 	"verify":        compare(BeforeSwitch),
 	// A repair writes rows, which belong to the application after the switch.
 	"verify --repair": compare(BeforeFreeze),
-	// The final verify of a cutover cannot be paused or cancelled, only the cutover itself.
+	// The final verify of a cutover cannot be paused or cancelled. Only the cutover itself can be
+	// cancelled.
 	"verify pause":  {Does: "pause the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeFreeze},
 	"verify cancel": {Does: "cancel the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeFreeze},
 	"verify resume": {Does: "resume the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
@@ -75,7 +78,7 @@ var commands = map[string]Needs{
 	"parked list":  {Role: "parked"},
 	"parked show":  {Role: "parked"},
 	"parked retry": {Does: "retry parked items of %s", Role: "parked", Write: true, Cluster: true, Cutover: BeforeFreeze},
-	// The evidence of a cutover lists the parked items.
+	// Parked items must stay until the freeze ends, because the evidence of the cutover lists them.
 	"parked drop": {Does: "drop parked items of %s", Role: "parked", Write: true, Cluster: true, Cutover: BeforeFreeze},
 
 	"relay dead-letter list": {Role: "operator"},
@@ -92,7 +95,7 @@ var commands = map[string]Needs{
 	"finalize":         {Does: "finalize %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true},
 }
 
-// load returns the requirements of a command that changes loads.
+// load returns the requirements of a command that starts or controls loads.
 func load(does string) Needs {
 	return Needs{Does: does, Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeFreeze}
 }
@@ -102,8 +105,9 @@ func compare(until Stage) Needs {
 	return Needs{Does: "verify %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: until, Mapping: true, Source: true}
 }
 
-// steer returns the requirements of a command for a running cutover. Writes may be frozen, so the
-// command must work with every mapping and without the source. It needs only the ledger.
+// steer returns the requirements of a command for a running cutover. The application's writes may
+// be frozen, so the command must not fail for an avoidable reason. It works with any mapping and
+// without the source, and needs only the ledger.
 func steer(does string) Needs {
 	return Needs{Does: does, Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true}
 }

@@ -34,7 +34,7 @@ func (m *Migration) refused(table string) string {
 	return "cannot " + fmt.Sprintf(m.needs.Does, of)
 }
 
-// early refuses a command if a cutover has gone too far.
+// early refuses a command if a cutover has passed the last stage in which the command is allowed.
 func (m *Migration) early(c *checkpoint.Cutover) error {
 	step := c.Step
 	unfrozen := step == checkpoint.CutoverRequested || step == checkpoint.CutoverChecks

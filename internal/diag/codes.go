@@ -1,7 +1,7 @@
 package diag
 
-// The codes. The first two digits name the area: 10 configuration, 11 environment of the process,
-// 12 source, 13 target, 14 ledger, 15 data, 16 the program itself.
+// The codes. The first two digits of a code name its area: 10 configuration, 11 environment of the
+// process, 12 source, 13 target, 14 ledger, 15 data, 16 the program itself.
 const (
 	ConfigNotFound       = "R1001"
 	ConfigUnreadable     = "R1002"

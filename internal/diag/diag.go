@@ -6,10 +6,11 @@
 //	  more   https://github.com/dynamodb-bigtable/replicator/blob/main/docs/errors.md#R1204
 //
 // Every code is registered in codes.go with its explanation, its general remedy and its exit
-// status; docs/errors.md is generated from there. Codes are never reused and never change their
-// meaning, because runbooks and alert rules refer to them.
+// status; docs/errors.md is generated from there. A code must never be reused or change its
+// meaning, because runbooks and alert rules refer to codes.
 //
-// No text in an Error may contain item data (attribute values or keys): errors end up in logs and tickets.
+// No text in an Error may contain item data (attribute values or keys), because errors are copied
+// into logs and tickets.
 package diag
 
 import (
@@ -22,20 +23,20 @@ import (
 )
 
 // Exit statuses of the program. Errors of the local configuration or environment are ExitUsage.
-// Refusals by remote services are ExitFailed. Missing credentials are ExitFailed, too: they may
-// arrive later, and a service manager does not restart a process that ended with ExitUsage.
+// Refusals by remote services are ExitFailed. Missing credentials are also ExitFailed, because they
+// may become available later. A service manager does not restart a process that ended with
+// ExitUsage.
 const (
 	ExitDone        = 0
 	ExitFailed      = 1
 	ExitUsage       = 2
-	ExitNo          = 3 // the question was answered, and the answer is no
+	ExitNo          = 3 // the command's answer is "no"
 	ExitTimeout     = 4
 	ExitInterrupted = 130 // 128 + SIGINT, as shells report it
 )
 
-// Position is a place in a configuration source. Line and Column count from 1, columns in
-// characters; both are 0 if the source has no lines (an environment variable or a flag). File then
-// names that source.
+// Position is a place in a configuration source. Line and Column count from 1; columns are
+// characters. For an environment variable or a flag, Line and Column are 0, and File is its name.
 type Position struct {
 	File         string
 	Line, Column int
@@ -49,16 +50,17 @@ func (p Position) String() string {
 	return p.File + ":" + strconv.Itoa(p.Line) + ":" + strconv.Itoa(p.Column)
 }
 
-// Error is one finding for the operator. Only Code and What are required. If Fix, Exit, or both
-// Cause and Err are empty, readers get the text or status registered for the code.
+// Error is one finding for the operator. Only Code and What are required. If Fix or Exit is empty,
+// the text or status that is registered for the code is shown. The same holds for the cause, if
+// Cause and Err are empty.
 type Error struct {
 	Code  string   // "R1204"; one of the constants of this package
 	Pos   Position // place in the configuration, or zero
 	What  string   // what failed, in one line, without the cause
-	Cause string   // why, as verbatim as possible; Err's text when empty
+	Cause string   // why, as verbatim as possible; if empty, the text of Err
 	Fix   string   // instruction for the operator, with the exact command if there is one
 	Exit  int      // exit status; 0 means the status registered for the code
-	Err   error    // found by errors.Is and errors.As; may be nil
+	Err   error    // underlying error, for errors.Is and errors.As; may be nil
 
 	// Warning marks a finding that does not stop the program.
 	Warning bool
@@ -76,8 +78,8 @@ func (e *Error) Error() string {
 // Unwrap returns the underlying error, or nil.
 func (e *Error) Unwrap() error { return e.Err }
 
-// exitStatus returns the error's own exit status, else the status registered for its code; 0 for a
-// warning.
+// exitStatus returns the error's exit status, or else the status that is registered for its code.
+// For a warning it returns 0.
 func (e *Error) exitStatus() int {
 	if e.Warning {
 		return ExitDone
@@ -91,9 +93,10 @@ func (e *Error) exitStatus() int {
 	return ExitFailed
 }
 
-// render writes the four lines, each with a newline. Further lines of a cause or a fix are indented
-// below the first. They keep their own indentation, because a fix may be YAML. Characters that a
-// terminal would interpret are escaped, because causes come from remote services.
+// render writes the four lines, each with a newline. If a cause or a fix has several lines, the
+// later lines are indented below the first. They keep their own indentation in addition, because a
+// fix may be YAML. Characters that a terminal would interpret are escaped, because causes come from
+// remote services.
 func (e *Error) render(w io.Writer) error {
 	word := "error"
 	if e.Warning {
@@ -121,7 +124,7 @@ type Facts struct {
 	More     string `json:"more"`
 }
 
-// Facts returns the parts of the error. Empty ones are filled from the registry.
+// Facts returns the parts of the error. Empty parts are filled from the registry.
 func (e *Error) Facts() Facts {
 	severity := "error"
 	if e.Warning {
@@ -167,8 +170,8 @@ func (e *Error) remedy() string {
 // List is a list of findings, in the order in which they were found.
 type List []*Error
 
-// Err returns the list as an error, or nil if it holds only warnings. An empty List in an error
-// variable would not equal nil.
+// Err returns the list as an error, or nil if it holds only warnings. A List must not be stored
+// directly in an error variable: even if empty, it would not equal nil.
 func (l List) Err() error {
 	for _, e := range l {
 		if !e.Warning {
@@ -196,12 +199,13 @@ func (l List) Unwrap() []error {
 	return errs
 }
 
-// mostRendered bounds the findings that are written together. With more, the first findings would
-// scroll out of sight.
+// mostRendered is the maximum number of findings that are written. With more, the first findings
+// would scroll out of sight.
 const mostRendered = 50
 
-// Few returns the findings to write, in their order, and a line that counts the rest; "" if there
-// is no rest. If not all fit, errors take precedence over warnings.
+// Few returns the findings to write, in their order, and a line with the number of the other
+// findings. The line is "" if there are no others. If there are too many findings, warnings are
+// left out first.
 func (l List) Few() (few List, rest string) {
 	if len(l) <= mostRendered {
 		return l, ""
@@ -212,7 +216,7 @@ func (l List) Few() (few List, rest string) {
 			errors++
 		}
 	}
-	room := max(mostRendered-errors, 0) // for warnings
+	room := max(mostRendered-errors, 0) // room for warnings
 	errors = 0
 	for _, e := range l {
 		switch {
@@ -229,8 +233,8 @@ func (l List) Few() (few List, rest string) {
 	return few, fmt.Sprintf("and %d more errors and %d more warnings", len(l)-len(few)-warnings, warnings)
 }
 
-// Render writes the findings, separated by empty lines. If there are very many, it writes the first
-// ones and counts the rest.
+// Render writes the findings, separated by empty lines. If there are too many, it writes only those
+// that Few returns, and the number of the others.
 func (l List) Render(w io.Writer) error {
 	few, rest := l.Few()
 	if rest != "" {
@@ -257,12 +261,12 @@ func (l List) render(w io.Writer) error {
 	return nil
 }
 
-// Render writes any error in the four-line form: every Error found in the tree of err, or, when there is none, err itself
-// as an unexpected internal error. A nil err writes nothing.
+// Render writes any error in the four-line form. It writes every Error in the tree of err. Other
+// errors in the tree are written as unexpected internal errors. A nil err writes nothing.
 func Render(w io.Writer, err error) error { return Findings(err).Render(w) }
 
-// Findings returns the Errors in the tree of err, then all other errors in it as unexpected
-// internal errors.
+// Findings returns the Errors in the tree of err. After them it returns all other errors in the
+// tree, as unexpected internal errors.
 func Findings(err error) List {
 	findings, foreign := collect(err)
 	for _, plain := range foreign {
@@ -272,9 +276,9 @@ func Findings(err error) List {
 }
 
 // ExitCode returns the exit status for err: 0 for nil, and 1 for an error that contains no Error.
-// If err contains several, the order of precedence is: interruption, bad usage, failure, timeout,
-// the answer "no". So a script never mistakes a run without a result for an answer. Rows that
-// differ are an answer even if a timeout ended the comparison.
+// If err contains several Errors, the order of precedence is: interruption, bad usage, failure,
+// timeout, the answer "no". The answer is last, so that a script never takes a failed run for an
+// answer. Rows that differ are an answer even if a timeout ended the comparison.
 func ExitCode(err error) int {
 	findings, foreign := collect(err)
 	seen, differs := map[int]bool{}, false
@@ -296,7 +300,7 @@ func ExitCode(err error) int {
 	}
 	delete(seen, ExitDone)
 	if len(seen) > 0 {
-		return ExitFailed // a status outside the documented set is a bug, and must not look like success
+		return ExitFailed // an undocumented status is a bug, and must not look like success
 	}
 	return ExitDone
 }
@@ -313,8 +317,8 @@ func Has(err error, code string) bool {
 }
 
 // collect gathers the Errors in the tree of err in depth-first order, and the branches without an
-// Error. It does not look below an Error, because an error that it wraps is its cause, not a second
-// finding.
+// Error. It does not descend below an Error: the error that an Error wraps is its cause, and not a
+// second finding.
 func collect(err error) (found List, foreign []error) {
 	if err == nil {
 		return nil, nil

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// command matches those commands of this program that read a configuration. In a text, a command is
+// command matches commands of this program that read a configuration. In a text, a command is
 // between backquotes or is the whole text.
 var command = regexp.MustCompile("`replicator (?:lint|plan|preview|test|run|status|explain|parked)[^`\n]*`|^replicator (?:lint|plan|preview|test|run|status|explain|parked)(?: [^,;\n]*)?$")
 
-// withFlags returns a text with the flags added to each command in it, except commands that name a
+// withFlags adds flags to each command in a text. It skips commands that already name a
 // configuration or ask for help.
 func withFlags(text, flags string) string {
 	if flags == "" {
@@ -26,7 +26,7 @@ func withFlags(text, flags string) string {
 	})
 }
 
-// WithFlags returns the findings with the flags added to the commands of their remedies.
+// WithFlags returns the findings with the flags added to the commands in their fixes.
 func (l List) WithFlags(flags string) List {
 	if flags == "" {
 		return l

@@ -35,7 +35,8 @@ where to read more. Codes never change their meaning. The meaning of an exit sta
 			if !strings.HasPrefix(entry.Code, area.prefix) {
 				continue
 			}
-			// The explicit anchor keeps the capital R: hosts derive lower-case anchors from headings.
+			// The explicit anchor is needed for the capital R. Websites derive lower-case anchors
+			// from headings.
 			fmt.Fprintf(&b, "\n<a id=\"%s\"></a>\n### %s: %s\n\n%s\n\n**Fix:** %s.\n\nExit status %d.\n",
 				entry.Code, entry.Code, entry.Title, escapeMarkdown(entry.Explain), escapeMarkdown(entry.Fix), entry.Exit)
 		}
@@ -43,8 +44,8 @@ where to read more. Codes never change their meaning. The meaning of an exit sta
 	return b.String()
 }
 
-// escapeMarkdown escapes underscores, stars, dollar signs and "<" outside of code spans, so they
-// are not markup.
+// escapeMarkdown escapes underscores, stars, dollar signs and "<" outside of code spans, so that
+// they are not taken for markup.
 func escapeMarkdown(s string) string {
 	parts := strings.Split(s, "`")
 	for i := 0; i < len(parts); i += 2 {

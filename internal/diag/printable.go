@@ -15,7 +15,8 @@ import (
 // escape sequences, direction marks and line ends. It also escapes bytes that are not UTF-8.
 func Printable(s string) string { return escaped(s, "") }
 
-// PrintableLines does the same for text of several lines. It keeps line ends and tabs.
+// PrintableLines escapes foreign text of several lines as Printable does, but keeps line ends and
+// tabs.
 func PrintableLines(s string) string { return escaped(s, "\n\t") }
 
 // Quoted returns a key, a column or a value for display: unchanged if all of it can be printed,
@@ -47,9 +48,9 @@ func escaped(s, keep string) string {
 	return b.String()
 }
 
-// PrintableJSON returns a writer of JSON documents; each Write has one or more whole documents. It
-// also escapes the characters that Printable escapes but JSON does not. The decoded documents stay
-// equal.
+// PrintableJSON returns a writer for JSON documents. Each Write must get one or more whole
+// documents. The writer escapes the characters that Printable escapes but JSON does not. Programs
+// decode the same documents as without it.
 func PrintableJSON(w io.Writer) io.Writer { return printableJSON{w} }
 
 type printableJSON struct{ w io.Writer }
@@ -63,7 +64,8 @@ func (p printableJSON) Write(text []byte) (int, error) {
 }
 
 func escapedJSON(text []byte) []byte {
-	// Outside of strings, JSON is ASCII, and its only control characters are line ends.
+	// Outside of strings, encoded JSON is ASCII, and has no control characters except line ends and
+	// tabs.
 	actedUpon := func(r rune) bool { return !strconv.IsPrint(r) && r != '\n' && r != '\t' && r != '\r' }
 	if bytes.IndexFunc(text, actedUpon) < 0 {
 		return text

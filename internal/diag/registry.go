@@ -4,8 +4,8 @@ package diag
 type Entry struct {
 	Code    string
 	Title   string // what failed in general; lower case, no full stop
-	Explain string // when it appears and why it matters; Markdown
-	Fix     string // the general remedy, for errors without a more exact one
+	Explain string // when the error occurs and why it matters; Markdown
+	Fix     string // the general fix, for errors without their own
 	Exit    int    // exit status
 }
 
@@ -22,8 +22,8 @@ func Lookup(code string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// registered returns the entry of a code. For an unregistered code, which must still render, it
-// returns the entry of an internal error.
+// registered returns the entry of a code. For an unregistered code it returns the entry of an
+// internal error, so that the error can still be shown.
 func registered(code string) Entry {
 	if entry, ok := Lookup(code); ok {
 		return entry

@@ -2,7 +2,8 @@ package diag
 
 import "fmt"
 
-// enableStreamCommand returns the AWS CLI command that enables the stream this program needs.
+// enableStreamCommand returns the AWS CLI command that enables a stream with both images for a
+// table.
 func enableStreamCommand(table string) string {
 	return "aws dynamodb update-table --table-name " + table +
 		" --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES"
@@ -18,12 +19,13 @@ func StreamDisabledError(table string) *Error {
 	}
 }
 
-// StreamViewError returns the error for a stream whose view type lacks needed images. If reason is
-// empty, the error has the general reason of the view type.
+// StreamViewError returns the error for a stream with a view type that lacks needed images. If
+// reason is empty, the error has the general reason for the view type.
 //
-// The remedy has two commands because DynamoDB refuses to change the view type of a stream that is enabled
-// (UpdateTable, StreamSpecification: "You receive a ValidationException if you try to enable a stream on a table that
-// already has a stream", docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateTable.html).
+// The fix has two commands, because DynamoDB refuses to change the view type of an enabled stream
+// (UpdateTable, StreamSpecification: "You receive a ValidationException if you try to enable a
+// stream on a table that already has a stream",
+// docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_UpdateTable.html).
 func StreamViewError(table, view, reason string) *Error {
 	if reason == "" {
 		reason = "it does not contain the new image of a changed item, so there is nothing to copy"

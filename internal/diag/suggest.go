@@ -2,11 +2,12 @@ package diag
 
 import "strings"
 
-// Suggest returns the candidate that the user probably meant by word, or "" if none is near. It
-// ignores case, '-' and '_', so appProfile finds app_profile. A candidate is near within two edits,
-// if at least one letter stays in place. A swap of neighbours is one edit. It is also near if one
-// of the two words is a prefix of the other and both have at least three letters. The fewest edits
-// win; among equals, the earlier candidate wins.
+// Suggest returns the candidate that the user probably meant by word, or "" if no candidate is
+// near. It ignores case, '-' and '_', so appProfile finds app_profile. A candidate is near if two
+// edits or fewer turn it into word, and at least one letter stays in place. A swap of neighbours is
+// one edit. A candidate is also near if it is a prefix of word, or word of it, and both have at
+// least three letters. Suggest returns the candidate with the fewest edits; among equal ones, the
+// first.
 func Suggest(word string, candidates []string) string {
 	const maxEdits = 2
 	folded := fold(word)
@@ -33,9 +34,9 @@ func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(s))
 }
 
-// distance is the optimal string alignment distance in bytes. Insertions, deletions, substitutions
-// and swaps of neighbours count one each. Words longer than any configuration key are not compared,
-// so that a hostile file cannot cost quadratic time.
+// distance is the optimal string alignment distance in bytes. An insertion, a deletion, a
+// substitution and a swap of neighbours count as one each. The comparison takes quadratic time. So
+// it skips words that are longer than any configuration key, which a hostile file may contain.
 func distance(a, b string) int {
 	const longest = 64
 	if len(a) > longest || len(b) > longest {

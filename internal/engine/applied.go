@@ -8,10 +8,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// AppliedSlack bounds how far the source's clock may be ahead of its last known time.
+// AppliedSlack is the maximum by which the source's clock may be ahead of its last known time.
 const AppliedSlack = 2 * time.Second
 
-// endless is a time after every change of a stream that has ended.
+// endless is a time after all changes. It is used for a stream that has ended.
 var endless = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // AppliedTo returns the time up to which all committed changes of the table's shards are applied,
@@ -23,7 +23,7 @@ func (c *Common) AppliedTo(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if state.StreamEnded {
-		return endless, nil // no more changes follow
+		return endless, nil // the stream has ended, so no more changes follow
 	}
 	listings, err := c.Ledger.Listings(ctx, c.Source, state.Label)
 	if err != nil {

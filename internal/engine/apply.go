@@ -15,13 +15,13 @@ import (
 type Applier struct {
 	*Retrier
 	writer *sink.Writer
-	// sample, if not nil, sees a batch before the write empties it. The function it returns is
-	// called when the rows are durable.
+	// sample, if not nil, is called with each batch before the write empties the batch. The
+	// function that it returns is called when the rows are durable.
 	sample func(*transform.Batch) (durable func())
 }
 
-// Write makes a batch durable, however long it takes. It gives up if it makes no progress while
-// other shards wait for its page slot.
+// Write makes a batch durable, and retries without a time limit. It gives up only if it makes no
+// progress while other shards wait for its page slot.
 func (a Applier) Write(life Lifecycle, right *Right, batch *transform.Batch, changes []cdc.Change, slot *PageSlot) error {
 	durable := func() {}
 	if a.sample != nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// clusterTime bounds one request for the cluster. If the control plane does not answer, Google's
-// admin client silently retries until its context ends.
+// clusterTime is the timeout of one request for the cluster. Without it, Google's admin client
+// would silently retry while the control plane does not answer.
 const clusterTime = 20 * time.Second
 
 // NoticeTime is how long a worker takes to notice that it is routed to another cluster, if the
 // control plane answers.
 const NoticeTime = listEvery + clusterTime
 
-// ClusterWatch checks that the target stays in one cluster.
+// ClusterWatch checks that the app profile keeps routing to the same cluster of the target.
 type ClusterWatch struct {
-	*Retrier // belongs to no table
+	*Retrier // a Retrier that belongs to no table
 	Ledger   *checkpoint.Ledger
 	// Ask returns the cluster of the target; "" if that is unknown.
 	Ask func(ctx context.Context) (string, error)
@@ -28,12 +28,12 @@ type ClusterWatch struct {
 	End   func(err error) error
 }
 
-// Run reads the target's cluster, first immediately and then every Every, until a drain begins. It
-// ends the process if the cluster has changed (H46).
+// Run reads the target's cluster immediately, and then at intervals of Every until a drain begins.
+// It ends the process if the cluster has changed (H46).
 //
-// It is a separate task and not a step of the coordinators. These must keep listing shards however
-// long the control plane does not answer. The control plane is another service than the one that
-// accepts writes.
+// It is a separate task and not a step of the coordinators. Coordinators must keep listing shards
+// even while the control plane does not answer. The control plane and the service that accepts
+// writes can fail independently.
 func (w *ClusterWatch) Run(life Lifecycle) error {
 	for !life.Draining() {
 		err := w.Retry(life, "read the cluster of the target", w.check)

@@ -20,12 +20,12 @@ type Common struct {
 	MappingHash string
 	Mode        checkpoint.Mode
 	Timing      Timing
-	halt        context.CancelCauseFunc // begins a clean stop of the process
+	halt        context.CancelCauseFunc // starts a clean stop of the process
 }
 
-// End reports an error that ends the process. If a clean stop is safe after it, the error becomes
-// the cause of the stop. Leases are then released, so that another worker can acquire them
-// immediately. After any other error the process writes nothing more.
+// End reports an error that ends the process. If the process may still stop cleanly, it does so,
+// with the error as the cause. A clean stop releases leases, so that other workers can acquire them
+// immediately. After any other error the process sends no more writes.
 func (c *Common) End(err error) error {
 	switch {
 	case Orderly(err):
@@ -41,13 +41,15 @@ func (c *Common) End(err error) error {
 type View struct {
 	State  checkpoint.TableState
 	Shards []checkpoint.Shard
-	Listed time.Time            // Once: the time of the last complete listing, if needed; see listed
-	Merged []checkpoint.Applied // mode topic: the changes known to be applied
-	Over   bool                 // whether the tracker saw the table's stream end, before the rest was read
+	// With Options.Once: the time of the last complete listing, if needed; see listed.
+	Listed time.Time
+	Merged []checkpoint.Applied // in mode topic: the changes that are known to be applied
+	// Whether the tracker had seen the end of the table's stream before the records were read.
+	Over bool
 }
 
-// Record reads the table's record. It fails if the ledger or the mapping is not the one this
-// process was started with.
+// Record reads the table's record. It fails if the ledger or the mapping has changed since this
+// process was started.
 func (c *Common) Record(ctx context.Context) (checkpoint.TableState, error) {
 	if err := c.Ledger.Check(ctx); err != nil {
 		return checkpoint.TableState{}, err
@@ -57,7 +59,7 @@ func (c *Common) Record(ctx context.Context) (checkpoint.TableState, error) {
 		return checkpoint.TableState{}, err
 	}
 	if state.MappingHash != c.MappingHash {
-		// A ledger that was lost since the last check has neither the record nor a mapping.
+		// If the ledger was lost since the last check, both the record and the mapping are missing.
 		return checkpoint.TableState{}, cmp.Or(c.Ledger.Check(ctx), checkpoint.ErrMappingChanged)
 	}
 	if err := state.Admits(c.Mode, false); err != nil {
@@ -73,7 +75,8 @@ func (c *Common) Look(ctx context.Context) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	// Read before the shards: changes that are published later are not applied yet.
+	// This read must come before the read of the shards. A change that is published in between
+	// counts as not applied.
 	var merged []checkpoint.Applied
 	if c.Mode == checkpoint.Topic {
 		if merged, err = c.Ledger.Merged(ctx, c.Source); err != nil {
@@ -85,7 +88,7 @@ func (c *Common) Look(ctx context.Context) (View, error) {
 }
 
 // Raise declares a gap, raises the generation and reports it. It fails with checkpoint.ErrRaised if
-// another gap was declared meanwhile without change. The caller then reads the record again.
+// another gap was declared meanwhile, without change. Then the caller must read the record again.
 func (c *Common) Raise(life Lifecycle, from uint32, gap checkpoint.DeclaredGap, change func(*checkpoint.TableState)) error {
 	var overtaken error
 	err := c.Retry(life.Finishing(), "raise the generation", func(ctx context.Context) error {
@@ -105,7 +108,8 @@ func (c *Common) Raise(life Lifecycle, from uint32, gap checkpoint.DeclaredGap, 
 	return cmp.Or(err, overtaken)
 }
 
-// ReportLag reports the lag of the shards that this worker tracks, or that it reads none.
+// ReportLag reports the lag of the shards that this worker tracks. If it reads no shard, ReportLag
+// reports that.
 func (c *Common) ReportLag(ctx context.Context, b *ShardTracker) {
 	served := c.Ledger.ServiceTime(ctx)
 	now := served

@@ -8,9 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Completion ends a run with Once when all tables are drained at the same time. A table that drains
-// early is followed until the others drain too. Otherwise the run would claim that everything is
-// applied, although later changes of that table are not.
+// Completion ends a run with Once when all tables are drained at the same time. A table that is
+// drained early is still replicated until the other tables are drained too. Otherwise later changes
+// of that table would be missing when the run reports that all changes are applied.
 type Completion struct {
 	mu     sync.Mutex
 	Tables map[string]*draining
@@ -19,15 +19,15 @@ type Completion struct {
 
 // draining is the known state of one table.
 type draining struct {
-	Done  bool        // as of the last check
-	still func() bool // reports whether that result is still true; nil: it is
+	Done  bool        // result of the last check
+	still func() bool // reports whether Done is still true; nil if it cannot change
 	wake  *task.Wakeup
 }
 
 // Await makes the run wait for a table, or for another condition under that name.
 func (c *Completion) Await(name string, wake *task.Wakeup) {
 	if c == nil {
-		return // the run waits for nothing
+		return // a run without Once does not wait for tables
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,9 +38,9 @@ func (c *Completion) Await(name string, wake *task.Wakeup) {
 }
 
 // Report records whether a table is drained, and reports whether the run is over. The run ends for
-// all tables together. A result for another table may predate an outage, because each table is
-// checked in its own turn and waits after failures differ. So before the run ends, it asks all
-// tables whether their result is still true.
+// all tables at the same time, but each table is checked at other times. So the last result of
+// another table may be from before an outage. Before the run ends, Report asks all tables whether
+// their last result is still true.
 func (c *Completion) Report(name string, done bool, still func() bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +55,7 @@ func (c *Completion) Report(name string, done bool, still func() bool) bool {
 	}
 	for _, name := range names {
 		if t := c.Tables[name]; t.still != nil && !t.still() {
-			t.Done = false // until the next check
+			t.Done = false // stays false until the next check
 			return false
 		}
 	}

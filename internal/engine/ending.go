@@ -8,14 +8,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Fatal reports whether an error ends the process because neither a retry nor another worker helps.
+// Fatal reports whether an error must end the process, because neither a retry nor another worker
+// helps.
 func Fatal(err error) bool {
 	var source *SourceError
 	return Orderly(err) || errors.As(err, &source) || IsAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
 }
 
-// Orderly reports whether an error ends the process with a clean stop: it may still write to ledger
-// and target.
+// Orderly reports whether the process may stop cleanly after an error. During a clean stop it may
+// still write to the ledger and the target.
 func Orderly(err error) bool {
 	var bad *sink.BadItem
 	var stream *StreamError
@@ -34,10 +35,10 @@ func IsAny(err error, targets ...error) bool {
 	return false
 }
 
-// ErrHalted ends the work on a table, or an attempt to apply a message. Work continues once the
-// cutover is cancelled or the table is resumed.
+// ErrHalted is returned when work on a table, or an attempt to apply a message, ends because the
+// table is halted. Work continues when the cutover is cancelled or the table is resumed.
 var ErrHalted = errors.New("a cutover halted the table, or an operator paused it")
 
-// ErrTimeless makes a step wait for an answer with a time: coverage relies only on the service's
-// clock (H64).
+// ErrTimeless makes a step wait for an answer that has a time. Times that decide about coverage
+// must come from the service's clock (H64).
 var ErrTimeless = &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("the answer has no Date header; check whether a proxy removes it")}

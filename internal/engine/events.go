@@ -9,82 +9,85 @@ import (
 
 // Events are the callbacks through which the pipeline reports: logs, metrics and the demo's
 // narration use them. Every field may be nil. Many tasks call them concurrently. They must return
-// soon and never carry item data.
+// quickly. Their arguments never contain item data.
 type Events struct {
 	// CoordinatorTaken: this worker became coordinator of the table (it lists shards, renews the
 	// witness, loads).
 	CoordinatorTaken func(table string, epoch uint64)
-	// CoordinatorLeft: it stopped being coordinator. Err is the reason, nil after a clean stop.
+	// CoordinatorLeft: this worker stopped being coordinator of the table. Err is the reason; nil
+	// after a clean stop.
 	CoordinatorLeft func(table string, err error)
-	// Waits: in its first pass this worker found leases of other workers: the table's coordinator
-	// lease, or leases of shards. It acquires each lease that is not renewed within wait. So a
-	// worker that replaces a killed one waits that long.
+	// Waits: in its first pass this worker found leases of other workers: the coordinator lease of
+	// the table, or leases of shards. It acquires each lease that is not renewed within wait. So a
+	// worker that replaces a killed worker must wait for that time.
 	Waits func(table string, of Leases, leases int, wait time.Duration)
-	// ShardTaken and ShardLeft mark the time for which this worker reads a shard. Err is the reason
-	// why it stopped: nil if the shard is done or was released.
+	// ShardTaken and ShardLeft: this worker began, or stopped, to read a shard. Err is the reason
+	// for the stop; nil if the shard is done or was released.
 	ShardTaken func(table, shard string, epoch uint64)
 	ShardLeft  func(table, shard string, err error)
 	ShardDone  func(table, shard string)
-	// Ledger reports the table's record and its number of shards by state, in every pass. The map
-	// is nil while the table is halted or paused, because then no coordinator lists its stream.
+	// Ledger reports the table's record and its number of shards by state, sent in every pass. The
+	// map is nil while the table is halted or paused: no coordinator then lists the table's stream.
 	Ledger func(state checkpoint.TableState, shards map[checkpoint.State]int)
-	// PageRead: a read of a shard succeeded; its page may be empty.
+	// PageRead: a read of a shard succeeded. The page may be empty.
 	PageRead func(table string, changes Tally)
 	// PageDone: all changes of a page are durable, or the page was empty. A page that could not be
-	// written is read again and does not count as progress.
+	// written is read again, and does not count as progress.
 	PageDone func(table string)
-	// Applied: changes are durable. They were folded into the given number of rows.
+	// Applied: changes are durable. The changes were folded into writes of the given number of
+	// rows.
 	Applied func(table string, changes Tally, rows int)
-	// Published: messages are durable in the topic, or a failure blocked their keys for a while.
+	// Published: messages are durable in the topic, or a failure blocked their ordering keys for
+	// some time.
 	Published func(table string, done relay.Published)
-	// Ignored: a rule of the mapping excludes this many items of a page or of the copy. "" is a
-	// rule without a name.
+	// Ignored: a rule of the mapping excludes this many items of a page or of the copy. The name of
+	// a rule without a name is "".
 	Ignored func(table, rule string, items int)
-	// Lag is the lag of the table's worst shard on this worker. It is the age of the last applied
-	// change while more changes wait, and otherwise the time since the last empty page. Headroom is
-	// the time left of the stream's 24 hours.
+	// Lag: the largest lag of the table's shards on this worker. While changes of a shard wait, its
+	// lag is the age of the last applied change. Otherwise its lag is the time since the last empty
+	// page. Headroom is the time until the stream drops the oldest unread change.
 	Lag func(table string, lag, headroom time.Duration)
-	// NotReading: this worker reads no shard of the table and has released none that is still free,
-	// so it knows no lag. Like Lag it is called in every pass, even in one that fails, and after a
-	// shard was left.
+	// NotReading: this worker knows no lag of the table. It reads no shard of the table, and no
+	// shard that it released is still free. NotReading or Lag is called in every pass, even if the
+	// pass fails, and after this worker stopped reading a shard.
 	NotReading func(table string)
-	// Joined: a table of a pattern was found, and this worker now takes part in it.
+	// Joined: a table that matches a pattern was found, and this worker has begun to replicate it.
 	Joined func(table string)
-	// Discovered: the search for tables of patterns ended. Err is the reason why some or all tables
-	// could not be checked; the search is repeated.
+	// Discovered: a search for tables that match the patterns ended. If err is not nil, some or all
+	// tables could not be checked, and the search is repeated.
 	Discovered func(err error)
-	// Suspended: a table of a pattern cannot be followed. The reason has fixed words. The other
-	// tables continue.
+	// Suspended: a table that matches a pattern cannot be replicated. The reason is one of a few
+	// fixed texts. Other tables are not affected.
 	Suspended func(table, reason string)
-	// Gap: changes are lost; the table needs a load.
+	// Gap: changes of a table are lost, so the table needs a load.
 	Gap func(table, shard, reason string)
-	// Raised: the table's generation rose.
+	// Raised: the table's generation was raised.
 	Raised func(table string, generation uint32, reason string)
-	// Compared: this many rows were compared with their items.
+	// Compared: the given number of rows was compared with their items.
 	Compared func(table string, rows int64)
-	// Retry: a step failed and is repeated after wait.
+	// Retry: a step failed, and is retried after wait.
 	Retry func(table, step string, wait time.Duration, err error)
-	// Refused: so many messages that the ledger never had were published to the dead-letter topic; the
-	// reason, without item data, is that of the first.
+	// Refused: messages with changes that the ledger does not know were published to the
+	// dead-letter topic. The reason is that of the first message; it has no item data.
 	Refused func(table, reason string, messages int)
-	// CopyStarted, Copied and CopyDone frame the first copy. Estimate is DynamoDB's own count,
-	// hours old.
+	// CopyStarted, Copied and CopyDone: the beginning, the progress and the end of a table's first
+	// copy. Estimate is DynamoDB's own count of items, which may be hours old.
 	CopyStarted func(table string, estimate, done int64)
 	Copied      func(table string, items int64)
 	CopyDone    func(table string, items int64)
-	// Exporting: DynamoDB accepted the request to export the table. Failed is the reason why the
-	// export failed, "" while it is in progress.
+	// Exporting: DynamoDB accepted the request to export the table. Failed is the reason for which
+	// the export failed; "" while it is in progress.
 	Exporting func(table, arn, failed string)
-	// CopyLeft: this worker no longer copies, because the copy is done, another coordinator
-	// continues it, or a gap made it useless. It follows each CopyStarted.
+	// CopyLeft: this worker no longer copies the table. The copy is done, another coordinator
+	// continues it, or a gap made it useless. Each CopyStarted is followed by a CopyLeft.
 	CopyLeft func(table string)
-	// Throttled: the table's work waited for a limit of the program or of a service.
+	// Throttled: work on the table had to wait because of a limit of the program or of a service.
 	Throttled func(table, reason string, waited time.Duration)
-	// Tick: a loop of this process made a turn.
+	// Tick: a loop of this process began its next pass.
 	Tick func()
 }
 
-// Leases names a kind of lease.
+// Leases is the name of a kind of lease, in the plural.
 type Leases string
 
 const (

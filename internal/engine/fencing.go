@@ -20,16 +20,18 @@ type Fencing struct {
 	fence.Fence
 	Mapping *transform.Mapping
 	Formers *Formers
-	// prepare creates the missing parts of a target table. It is nil if this process may not.
+	// prepare creates the missing parts of a target table. It is nil if this process may not create
+	// them.
 	prepare func(ctx context.Context, table string) (made bool, err error)
 
-	mu     sync.Mutex
-	marks  map[string]sink.Mark // from the assigner's last read
-	looked time.Duration        // when the families were last checked; 0: not under this coordinator lease
+	mu    sync.Mutex
+	marks map[string]sink.Mark // marks by target table, as the assigner last read them
+	// When the families were last checked under this coordinator lease; 0 if never.
+	looked time.Duration
 }
 
-// Read reads the marks of all targets and keeps them for writers. A writer whose right was proved
-// under older marks proves it again before those are dropped.
+// Read reads the marks of all targets and stores them for writers. If marks have changed, a writer
+// must prove its right again, before the families of the old marks are dropped.
 func (f *Fencing) Read(ctx context.Context) error {
 	marks, read := map[string]sink.Mark{}, fence.Marks(f.Common.Ledger)
 	for _, table := range f.Mapping.Tables() {
@@ -45,19 +47,19 @@ func (f *Fencing) Read(ctx context.Context) error {
 	return nil
 }
 
-// outdated reports whether stamps belong to other marks than the last ones read.
+// outdated reports whether stamps belong to other marks than those that Read stored last.
 func (f *Fencing) outdated(stamps sink.Stamps) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return stamps.Below(f.marks)
 }
 
-// lookEvery is how often a coordinator checks that the families of published numbers exist. They
-// are missing only if the ledger or a target was restored to an earlier state.
+// lookEvery is the time between two checks that the families of published numbers exist. A family
+// is missing only if the ledger or a target was restored to an earlier state.
 const lookEvery = 10 * time.Minute
 
-// OpenFence publishes the first number of each target; until then no worker writes to it. It first
-// recreates a target that does not exist.
+// OpenFence publishes the first fence number of each target. Before that, no worker writes to the
+// target. OpenFence first recreates targets that do not exist.
 func (f *Fencing) OpenFence(ctx context.Context) error {
 	for _, table := range f.Mapping.Tables() {
 		if err := f.Open(ctx, table); err != nil && !f.vanished(ctx, table) {
@@ -67,8 +69,8 @@ func (f *Fencing) OpenFence(ctx context.Context) error {
 	return nil
 }
 
-// Keep publishes the first number of each target, and another number if the family of the published
-// one is gone.
+// Keep publishes the first fence number of each target that has none. If the family of a published
+// number is missing, it publishes another number.
 func (f *Fencing) Keep(ctx context.Context) error {
 	now, last := task.Mono(ctx), f.seen()
 	whole := last == 0 || now-last >= lookEvery
@@ -89,7 +91,8 @@ func (f *Fencing) Keep(ctx context.Context) error {
 	return nil
 }
 
-// seen returns when the families were last checked under this lease; 0: not yet.
+// seen returns the time at which the families were last checked under this lease; 0 if they were
+// not checked yet.
 func (f *Fencing) seen() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,9 +105,9 @@ func (f *Fencing) See(at time.Duration) {
 	f.looked = at
 }
 
-// RaiseAll publishes new numbers before a load of a new generation begins, also in tables that
-// former mappings wrote. After that, writes of an earlier generation that are still in flight can
-// be rejected by dropping their families.
+// RaiseAll publishes new fence numbers before the load of a new generation begins. It includes
+// target tables that only former mappings wrote. When the families of the former numbers are then
+// dropped, in-flight writes of earlier generations are rejected.
 func (f *Fencing) RaiseAll(ctx context.Context, former ...string) error {
 	for _, table := range slices.Concat(f.Mapping.Tables(), former) {
 		if _, err := f.Fence.Raise(ctx, table); err != nil {
@@ -114,7 +117,7 @@ func (f *Fencing) RaiseAll(ctx context.Context, former ...string) error {
 	return nil
 }
 
-// ClearAll drops the families of former numbers from the targets.
+// ClearAll drops the families of former fence numbers from the targets.
 func (f *Fencing) ClearAll(ctx context.Context) error {
 	for _, table := range f.Mapping.Tables() {
 		if err := f.Clear(ctx, table); err != nil {
@@ -124,8 +127,9 @@ func (f *Fencing) ClearAll(ctx context.Context) error {
 	return nil
 }
 
-// renewed makes a target writable that was lost or was written under another ledger. The caller has
-// raised the generation and claims the witness afterwards. Only the coordinator may do this (H108).
+// renewed makes a target writable again after it was lost or was written under another ledger. The
+// caller must have raised the generation, and must claim the witness row afterwards. Only the
+// coordinator may call it (H108).
 func (f *Fencing) renewed(ctx context.Context, table, former string) error {
 	made := false
 	if f.prepare != nil {
@@ -145,8 +149,8 @@ func (f *Fencing) renewed(ctx context.Context, table, former string) error {
 	return err
 }
 
-// Former returns the earlier mappings whose rows may still exist in the generation. The record may
-// be older than the lease that owns the generation.
+// Former returns earlier mappings with rows that may still exist in the generation. If the record
+// is older than the generation, Former reads it again.
 func (f *Fencing) Former(life Lifecycle, state checkpoint.TableState, generation uint32) (all []sink.Former, err error) {
 	err = f.Retry(life, "read the former mappings (ReadRows)", func(ctx context.Context) (err error) {
 		if state.Generation < generation {
@@ -160,7 +164,7 @@ func (f *Fencing) Former(life Lifecycle, state checkpoint.TableState, generation
 	return all, err
 }
 
-// vanished reports whether a target table does not exist and this process may create it.
+// vanished reports whether a target table does not exist and this process is allowed to create it.
 func (f *Fencing) vanished(ctx context.Context, table string) bool {
 	if f.prepare == nil || f.Families == nil {
 		return false
@@ -170,23 +174,24 @@ func (f *Fencing) vanished(ctx context.Context, table string) bool {
 	return errors.As(err, &e) && e.Code == "NotFound"
 }
 
-// Right is the right of a lease to write rows of one generation, with the stamps under which it was
-// last proved.
+// Right is the right of a lease's owner to write rows of one generation. It holds the stamps with
+// which the right was last proved.
 type Right struct {
 	*Fencing
 	Renew      func(ctx context.Context) error // writes the lease's row
 	Generation uint32
-	Former     []sink.Former // whose rows and columns may still exist
-	Tables     []string      // to write to; nil: the mapping's
+	Former     []sink.Former // former mappings with rows or columns that may still exist
+	Tables     []string      // target tables to write to; nil for those of the mapping
 
 	mu     sync.Mutex
 	Stamps sink.Stamps
 	Proved bool
 }
 
-// Write makes one attempt to make a batch durable, or two if the fence was raised since the right
-// was last proved. A writer that has lost the right drops the batch. It may have slept for days,
-// and if it only took new stamps, the fence would be useless (H35).
+// Write makes one attempt to make a batch durable, or two attempts if the fence was raised since
+// the right was last proved. Before the second attempt, the writer must prove its right again. A
+// writer that has lost the right, such as one that slept for days, must drop the batch. If it just
+// took new stamps, the fence would not stop it (H35).
 func (r *Right) Write(ctx context.Context, writer *sink.Writer, batch *transform.Batch) error {
 	for again := false; ; again = true {
 		stamps, err := r.Current(ctx)
@@ -212,7 +217,7 @@ func (r *Right) Write(ctx context.Context, writer *sink.Writer, batch *transform
 	}
 }
 
-// Current returns the stamps. It first proves the right if necessary.
+// Current returns the stamps. If necessary, it first proves the right again.
 func (r *Right) Current(ctx context.Context) (sink.Stamps, error) {
 	r.mu.Lock()
 	stamps, proved := r.Stamps, r.Proved

@@ -4,8 +4,8 @@ import (
 	"sync"
 )
 
-// Floors holds the generations of the source tables, from this process's last read. Floor is for
-// sink.Options: older images need not be sent.
+// Floors holds the generations of the source tables, as this process last read them. The writer
+// calls Floor to skip images of older generations; see sink.Options.
 type Floors struct {
 	mu          sync.Mutex
 	generations map[string]uint32

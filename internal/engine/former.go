@@ -13,33 +13,35 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Formers holds the earlier mappings of a table for as long as rows or columns of them may exist
-// (H102). It rebuilds them from the ledger, without the families that their target tables no longer
-// have.
+// Formers holds the earlier mappings of a table, as long as rows or columns that they wrote may
+// exist (H102). It rebuilds the mappings from the ledger. It leaves out families that the target
+// tables no longer have.
 type Formers struct {
-	Source   string
-	Ledger   *checkpoint.Ledger
-	Mapping  *transform.Mapping // the present one
-	Families sink.Families      // lists the families of target tables; nil: this process cannot
+	Source  string
+	Ledger  *checkpoint.Ledger
+	Mapping *transform.Mapping // the present mapping
+	// Lists the families of target tables; nil if this process cannot list them.
+	Families sink.Families
 	Restore  func(text string) (*transform.Mapping, error)
 
-	mu     sync.Mutex
-	made   map[string]*transform.Mapping // by text; nil: it cannot be rebuilt
-	listed map[string][]string           // by target table
-	whole  bool                          // every table could be listed
-	looked time.Duration                 // when it was last listed; 0: never
-	over   uint32                        // generation in which no former mapping is left
+	mu sync.Mutex
+	// Mappings by their texts; nil for a mapping that cannot be rebuilt.
+	made   map[string]*transform.Mapping
+	listed map[string][]string // families by target table
+	whole  bool                // true if the families of every table could be listed
+	looked time.Duration       // when the families were last listed; 0 if never
+	over   uint32              // a generation in which no former mapping is left
 }
 
-// MappingOf returns the form of a mapping that the ledger keeps.
+// MappingOf returns a mapping in the form in which the ledger stores it.
 func MappingOf(m *transform.Mapping, hash string) checkpoint.Mapping {
 	return checkpoint.Mapping{Hash: hash, Text: m.Describe(), Tables: m.Tables()}
 }
 
-// relist is how long a listing of the families is trusted.
+// relist is the time after which the families are listed again.
 const relist = time.Minute
 
-// See records a record of the table.
+// See stores the facts that Formers needs from a record of the table.
 func (f *Formers) See(state checkpoint.TableState) {
 	if len(state.Former) > 0 {
 		return
@@ -55,8 +57,8 @@ func (f *Formers) isOver(generation uint32) bool {
 	return f.over >= generation
 }
 
-// Of returns the former mappings in a record of the table, the oldest first. If one cannot be
-// rebuilt, the ledger notes it, because its rows cannot be found.
+// Of returns the former mappings in a record of the table, the oldest first. If a mapping cannot be
+// rebuilt, its rows cannot be found. Of then notes that in the ledger.
 func (f *Formers) Of(ctx context.Context, state checkpoint.TableState) ([]sink.Former, error) {
 	var all []sink.Former
 	for _, kept := range state.Former {
@@ -105,7 +107,7 @@ func (f *Formers) note(ctx context.Context, change func(*checkpoint.TableState))
 }
 
 // list returns the families of all target tables, including the present ones. A table that does not
-// exist has none. Nil: they are unknown.
+// exist has no families. The result is nil if the families are unknown.
 func (f *Formers) list(ctx context.Context, all []sink.Former, anew bool) (map[string][]string, error) {
 	if f.Families == nil {
 		return nil, nil
@@ -146,8 +148,8 @@ func (f *Formers) list(ctx context.Context, all []sink.Former, anew bool) (map[s
 	return listed, nil
 }
 
-// Inherit makes a batch of a generation delete the cells that former mappings left in its rows.
-// Cells that must stay are noted in the ledger before the batch is written.
+// Inherit adds deletions to a batch: those of cells that former mappings left in the batch's rows.
+// Cells that cannot be deleted are noted in the ledger before the batch is written.
 func (f *Formers) Inherit(ctx context.Context, all []sink.Former, generation uint32, b *transform.Batch) error {
 	if len(all) == 0 || f.isOver(generation) {
 		return nil
@@ -165,7 +167,7 @@ func (f *Formers) Inherit(ctx context.Context, all []sink.Former, generation uin
 	})
 }
 
-// Lighten removes deletions in missing families from a batch, after the target rejected it.
+// Lighten removes deletions of missing families from a batch that the target has rejected.
 func (f *Formers) Lighten(ctx context.Context, all []sink.Former, b *transform.Batch) {
 	if len(all) == 0 {
 		return
@@ -175,8 +177,8 @@ func (f *Formers) Lighten(ctx context.Context, all []sink.Former, b *transform.B
 	}
 }
 
-// Tables returns, in order, the existing target tables that only former mappings name. Missing ones
-// are noted: they need no cleanup.
+// Tables returns, in order, the existing target tables that only former mappings name. If such a
+// table does not exist, it needs no cleanup, and Tables notes that in the ledger.
 func (f *Formers) Tables(ctx context.Context, all []sink.Former) ([]string, error) {
 	var tables []string
 	for _, former := range all {
@@ -197,7 +199,7 @@ func (f *Formers) Tables(ctx context.Context, all []sink.Former) ([]string, erro
 	return tables, nil
 }
 
-// missing reports whether a target table is known not to exist.
+// missing reports whether a target table certainly does not exist.
 func (f *Formers) missing(ctx context.Context, table string) bool {
 	if f.Families == nil {
 		return false
@@ -206,7 +208,8 @@ func (f *Formers) missing(ctx context.Context, table string) bool {
 	return Coded(err, "NotFound")
 }
 
-// Vanishing is a former target table during its sweep. If it was deleted, it reads as empty.
+// Vanishing reads a former target table for a sweep. A table that was deleted meanwhile reads as
+// empty.
 type Vanishing struct{ sink.MarkReader }
 
 func (v Vanishing) ReadMarks(ctx context.Context, table string, r sink.Range, unmarked bool, limit int, f func(sink.Row) error) error {

@@ -11,18 +11,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// GoneReason is the reason for the suspension of a table that no longer exists.
+// GoneReason is the reason with which a table that no longer exists is suspended.
 const GoneReason = standing.Gone
 
-// LookedAfter is how long workers keep handling a dropped table: its stream can be read for half of
-// that time, and clocks differ.
+// LookedAfter is how long workers keep handling a dropped table. It is twice the stream's
+// retention. The second half is a margin for clocks that differ.
 const LookedAfter = 2 * cdc.Retention
 
-// Suspend records in the ledger that a table cannot be followed, once for each reason.
+// Suspend records in the ledger that a table cannot be replicated. It writes only if the reason is
+// new.
 func Suspend(ctx context.Context, ledger *checkpoint.Ledger, events Events, source, reason string) error {
 	now := ledger.ServiceTime(ctx)
 	if now.IsZero() {
-		now = task.Now(ctx).UTC() // no answer came yet; this time only informs people
+		// The service has not answered yet; people only see this time, and no decision uses it.
+		now = task.Now(ctx).UTC()
 	}
 	told := true
 	_, err := ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
@@ -40,8 +42,8 @@ func Suspend(ctx context.Context, ledger *checkpoint.Ledger, events Events, sour
 
 var ErrGone = errors.New("the table no longer exists")
 
-// Gone reports whether a table was dropped or is about to be, from its description or the lack of
-// one.
+// Gone reports whether a table was dropped or is being dropped. It takes the answer of
+// DescribeTable, or its error.
 func Gone(d backfill.Description, err error) bool {
 	return cdc.Is(err, cdc.NotFound) || err == nil && d.Status == "DELETING"
 }

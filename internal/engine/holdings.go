@@ -7,9 +7,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Holdings holds the leases of this worker, each with a task that works under it.
+// Holdings holds the leases of this worker. For each lease, a task does the work that the lease
+// permits.
 type Holdings struct {
-	Life  Lifecycle // of the tasks
+	Life  Lifecycle // lifecycle of the tasks
 	Tasks *task.Group
 	Names NameSet
 	left  func() // called when a task has ended
@@ -20,8 +21,8 @@ func NewHoldings(life Lifecycle, left func()) *Holdings {
 	return &Holdings{Life: life.Within(tasks.Context()), Tasks: tasks, Names: NameSet{Names: map[string]bool{}}, left: left}
 }
 
-// Begin acquires a lease and starts a task with the function that take returned, unless a task of
-// that name still runs. It fails if take fails.
+// Begin calls take to acquire a lease, and runs the function that take returns in a new task. It
+// does nothing if a task with the same name is still running. It fails if take fails.
 func (h *Holdings) Begin(name string, take func(ctx context.Context) (hold func(life Lifecycle) error, err error)) error {
 	if !h.Names.Add(name) {
 		return nil
@@ -39,8 +40,8 @@ func (h *Holdings) Begin(name string, take func(ctx context.Context) (hold func(
 	return nil
 }
 
-// NameSet is a set of names that several tasks use. It holds the shards of a table that this worker
-// holds or is about to acquire, or the tables that joined.
+// NameSet is a set of names that several tasks use. It is used for the shards of a table that this
+// worker has acquired or is acquiring, and for tables that joined.
 type NameSet struct {
 	mu    sync.Mutex
 	Names map[string]bool

@@ -12,11 +12,11 @@ import (
 type Lifecycle struct {
 	Drain context.Context // ends when no new work should begin
 	Work  context.Context // ends when all work must end
-	// Yield, if not 0, is how long the source may fail to answer a step before the step ends with
-	// ErrYield.
+	// Yield, if not 0, is how long a step waits for the source to answer. After that time the step
+	// ends with ErrYield.
 	Yield time.Duration
-	// Note, if not nil, gets the failure of a step while it is retried, and the zero value when the
-	// step ends.
+	// Note, if not nil, is called with the failure of a step that is retried, and with the zero
+	// value when the step ends.
 	Note func(checkpoint.Trouble)
 }
 
@@ -26,15 +26,15 @@ func Until(ctx context.Context) Lifecycle { return Lifecycle{Drain: ctx, Work: c
 // Draining reports whether no new work should begin.
 func (l Lifecycle) Draining() bool { return l.Drain.Err() != nil }
 
-// Within returns the same lifecycle with another end of work: the end of a lease, or of a group of
-// tasks.
+// Within returns a copy of the lifecycle in which work ends with the given context: that of a
+// lease, or of a group of tasks.
 func (l Lifecycle) Within(work context.Context) Lifecycle {
 	l.Work = work
 	return l
 }
 
-// Finishing returns a lifecycle for steps that a drain must not interrupt: only the end of work
-// ends them.
+// Finishing returns a lifecycle for steps that a drain must not interrupt. Only the end of work
+// ends such a step.
 func (l Lifecycle) Finishing() Lifecycle {
 	l.Drain = l.Work
 	return l
@@ -50,5 +50,5 @@ func (l Lifecycle) Noting(note func(checkpoint.Trouble)) Lifecycle {
 	return l
 }
 
-// Rest waits for d. It fails as soon as either context ends.
+// Rest waits for d. It fails as soon as a drain begins or work ends.
 func (l Lifecycle) Rest(d time.Duration) error { return task.SleepWithin(l.Work, l.Drain, d) }

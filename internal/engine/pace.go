@@ -6,9 +6,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Wait returns how long a shard rests after the given number of empty pages in a row. A change is
-// likely to be followed by another, so the shard is read every Soon until that number proves that
-// it is empty. Then the rest doubles after each empty page, up to Poll.
+// Wait returns the time before the next read of a shard, after the given number of consecutive
+// empty pages. Another change often follows soon after a change. So the shard is first read at
+// intervals of Soon. After cdc.EmptyRun empty pages, the time doubles with each further page, up to
+// Poll.
 func (t Timing) Wait(empty int) time.Duration {
 	rest := min(t.Soon, t.Poll)
 	for range max(0, empty-cdc.EmptyRun) {
@@ -19,14 +20,14 @@ func (t Timing) Wait(empty int) time.Duration {
 	return rest
 }
 
-// ledgerRows is how many shard rows a second the assigners of all workers read together before they
-// read less often.
+// ledgerRows is the number of shard rows per second that the assigners of all workers may read
+// together. At higher rates they read less often.
 const ledgerRows = 2000
 
-// LookAfter returns how long an assigner rests between two passes. One pass over each table reads
-// the given rows, and the given number of workers make passes. The rows that one worker reads a
-// second do not grow with the number of workers. The total is bounded until each worker makes only
-// one pass in a lease.
+// LookAfter returns the time between two passes of an assigner. In one pass over all tables, a
+// worker reads the given number of rows. More workers make fewer passes each, so that all workers
+// together read at most ledgerRows per second. But each worker makes at least one pass per lease
+// duration, even above that rate.
 func (t Timing) LookAfter(rows, workers int, lease time.Duration) time.Duration {
 	all := time.Duration(rows) * time.Duration(workers) * time.Second / ledgerRows
 	return max(t.Pass, min(all, lease))

@@ -17,15 +17,16 @@ import (
 type Publisher struct {
 	*Common
 	topic relay.Topic
-	loads bool // also publish what loads read
+	loads bool // also publish the items that loads read
 }
 
-// Publish makes the messages of a page durable in the topic, however long it takes. It gives up if
-// it makes no progress while other shards wait for the page's slot. Changes are numbered from the
-// count in the shard's progress, so another reader of the page gives them the same numbers. The
-// first dropped changes predate the cut. Written are the changes that the reader also writes: all
-// that were not dropped, or, where appliers write, those that do not fit into a message. In a mode
-// that publishes nothing, Publish does nothing.
+// Publish makes the messages of a page durable in the topic, and retries without a time limit. It
+// gives up only if it makes no progress while other shards wait for the page's slot. Changes are
+// numbered from the count in the shard's progress, so another reader of the page gives them the
+// same numbers. Changes from before the cut are dropped; dropped is their number. The result
+// written holds the changes that the reader must also write to the target. In mode topic these are
+// only the changes that do not fit into a message. In a mode without publication, Publish does
+// nothing.
 func (p Publisher) Publish(life Lifecycle, shard checkpoint.Shard, at checkpoint.Progress, changes []cdc.Change, dropped int, slot *PageSlot) (written []cdc.Change, err error) {
 	if !p.Mode.Publishes() || len(changes) == 0 {
 		return changes[dropped:], nil
@@ -59,9 +60,9 @@ func (p Publisher) Publish(life Lifecycle, shard checkpoint.Shard, at checkpoint
 	return written, nil
 }
 
-// Announce makes sure that the next reader of the shard numbers its changes as this page does, or
-// sees that it cannot. Before a shard's first checkpoint, only its row records the numbers.
-// Announce returns the progress from which the page's numbers continue.
+// Announce ensures that the next reader of the shard gives the same numbers to the changes of this
+// page, or detects that it cannot. Before the first checkpoint, only the shard's row in the ledger
+// records the numbers. Announce returns the progress from which the page's numbers continue.
 func (p Publisher) Announce(life Lifecycle, lease *checkpoint.Lease, at checkpoint.Progress, changes []cdc.Change) (checkpoint.Progress, error) {
 	if !p.Mode.Publishes() || len(changes) == 0 {
 		return at, nil
@@ -73,9 +74,9 @@ func (p Publisher) Announce(life Lifecycle, lease *checkpoint.Lease, at checkpoi
 	return at, err
 }
 
-// PublishLoad publishes the items that a load has read, or the changes of a window, if loads are
-// published. They have no numbers, because a page that is read again may hold other items. No
-// process waits for their application, so nothing counts them.
+// PublishLoad publishes the items that a load has read, or the changes of an incremental export, if
+// loads are published. These messages have no numbers, because a page that is read again may hold
+// other items. No process waits until they are applied, so they are not counted.
 func (p Publisher) PublishLoad(life Lifecycle, state checkpoint.TableState, part checkpoint.Part, m *transform.Mapping, items []attribute.Item, changes []cdc.Change, readAt time.Time) error {
 	if !p.loads || len(items)+len(changes) == 0 {
 		return nil
@@ -112,6 +113,6 @@ func (p Publisher) attempt(ctx context.Context, page *relay.Page) (int, error) {
 	return done.Messages, err
 }
 
-// publishTime bounds one attempt. It is longer than a request takes, because the client itself
-// retries safe requests.
+// publishTime is the timeout of one attempt. It is much longer than one request takes, because the
+// client itself retries requests.
 const publishTime = time.Minute

@@ -14,15 +14,15 @@ import (
 )
 
 // Reads tracks the calls to the source that are in progress. A clean stop finishes writes and
-// commits, but it ends these calls, because their answers would only bring more to write. Calls
-// that begin later are allowed, because a step that the stop finishes may need them.
+// commits, but it cancels these calls, because their answers would only cause more writes. Calls
+// that begin after the cancel are allowed, because a step that must be finished may need them.
 type Reads struct {
 	mu      sync.Mutex
 	last    uint64
 	cancels map[uint64]context.CancelCauseFunc
 }
 
-// begin returns the context for one call; the caller calls end when the call has returned.
+// begin returns the context for one call. The caller must call end when the call has returned.
 func (r *Reads) begin(ctx context.Context) (reading context.Context, end func()) {
 	reading, cancel := context.WithCancelCause(ctx)
 	r.mu.Lock()
@@ -41,7 +41,7 @@ func (r *Reads) begin(ctx context.Context) (reading context.Context, end func())
 	}
 }
 
-// Cancel ends the calls in progress.
+// Cancel cancels all calls that are in progress.
 func (r *Reads) Cancel(cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,13 +50,13 @@ func (r *Reads) Cancel(cause error) {
 	}
 }
 
-// stoppableSource is a stream whose calls a stop ends. It passes the times in its answers to the
-// ledger.
+// stoppableSource is a client of a stream. A clean stop cancels its calls. It passes the times in
+// answers to the ledger.
 type stoppableSource struct {
 	cdc.Source
 	reads    *Reads
 	heard    func(ctx context.Context, at time.Time)
-	canaries *canary.Set // nil: there can be none
+	canaries *canary.Set // nil if there can be no canaries
 }
 
 func (s stoppableSource) ListPage(ctx context.Context, parent, after string) (cdc.ListingPage, error) {
@@ -84,8 +84,8 @@ func (s stoppableSource) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, e
 	return page, err
 }
 
-// StoppableDiscover wraps discover, which may make many calls, so that a stop ends it. It returns
-// nil if discover is nil.
+// StoppableDiscover wraps discover, so that a clean stop cancels it. Discover may make many calls.
+// If discover is nil, the result is nil.
 func StoppableDiscover(discover func(context.Context, func(string) bool) (Discovery, error), calls *Reads) func(context.Context, func(string) bool) (Discovery, error) {
 	if discover == nil {
 		return nil
@@ -97,12 +97,13 @@ func StoppableDiscover(discover func(context.Context, func(string) bool) (Discov
 	}
 }
 
-// stoppableDatabase is a database whose calls a stop ends. It hides the canaries of a cutover.
+// stoppableDatabase is a client of the source. A clean stop cancels its calls. It hides the
+// canaries of a cutover.
 type stoppableDatabase struct {
 	Database
 	reads    *Reads
 	heard    func(ctx context.Context, at time.Time)
-	canaries *canary.Set // nil: there can be none
+	canaries *canary.Set // nil if there can be no canaries
 	key      []string
 }
 
@@ -131,8 +132,8 @@ func (d stoppableDatabase) Get(ctx context.Context, table string, key attribute.
 	return d.Database.Get(ctx, table, key)
 }
 
-// Read returns the next page, and when it was requested. Errors that no retry fixes (trimmed, not
-// found) are returned.
+// Read returns the next page, and the time of the request. It returns errors that a retry cannot
+// fix (trimmed, not found), and retries others.
 func (r *Retrier) Read(life Lifecycle, reader *cdc.Reader, from cdc.Position, slot *PageSlot) (page cdc.Page, sent time.Time, err error) {
 	err = r.Retry(life, "read a shard (GetRecords)", func(ctx context.Context) (err error) {
 		if err = slot.take(ctx); err != nil {
@@ -151,8 +152,9 @@ func (r *Retrier) Read(life Lifecycle, reader *cdc.Reader, from cdc.Position, sl
 	return page, sent, err
 }
 
-// TimeOf converts a moment of the monotonic clock to a time, by the service's clock if an answer
-// has shown it. So a jump of this host's clock does not change the age of a read.
+// TimeOf converts a moment of the monotonic clock to a time. It uses the service's clock, if an
+// answer has shown the service's time. So a jump of this host's clock does not change the age of a
+// read.
 func (r *Retrier) TimeOf(ctx context.Context, moment time.Duration) time.Time {
 	now := task.Now
 	if r.now != nil {

@@ -2,11 +2,11 @@ package engine
 
 import "sync/atomic"
 
-// RecheckNumber is the number of the verify since which a table's changes are rechecked, as the
-// table's record was last read; 0: they are not.
+// RecheckNumber holds the number of the verify that began the rechecks of a table's changes; 0 if
+// changes are not rechecked. It is taken from the last read record of the table.
 type RecheckNumber struct{ number atomic.Uint32 }
 
-// Set notes the number.
+// Set stores the number.
 func (n *RecheckNumber) Set(number uint32) { n.number.Store(number) }
 
 // Get returns the number.

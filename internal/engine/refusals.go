@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// StreamError says that a table has no stream that can keep its rows equal to its items.
+// StreamError is the error for a table without a stream that can keep its rows equal to its items.
 type StreamError struct {
 	Table string
 	// View is the stream's view type; "" if the table has no enabled stream.
@@ -25,9 +25,9 @@ func (e *StreamError) Error() string {
 }
 
 // CheckStream reports whether the table's stream is enabled and carries the images that the mapping
-// needs (H62). New images are enough if every address depends only on the primary key: then old
-// images add nothing about where the item was. Dual writes need the old image too, because it shows
-// what may be deleted.
+// needs (H62). New images are enough if every row key and column depends only on the primary key,
+// because then an item never moves to another row. Dual writes also need the old image, because it
+// shows which columns may be deleted.
 func CheckStream(d backfill.Description, keyOnly bool) error {
 	switch {
 	case !d.StreamEnabled:
@@ -38,16 +38,15 @@ func CheckStream(d backfill.Description, keyOnly bool) error {
 	return &StreamError{Table: d.Name, View: d.ViewType}
 }
 
-// KeyError says that the table was recreated with another primary key than the mapping was made
-// for. The former key would mix up items of the new table.
+// KeyError is the error for a table that was recreated with another primary key than that of the
+// mapping. With the former key, different items of the new table could get the same row.
 type KeyError struct{ Table string }
 
 func (e *KeyError) Error() string {
 	return fmt.Sprintf("the primary key of table %s has changed since this process started", e.Table)
 }
 
-// CheckKey fails with a *KeyError if the described table has another key than the mapping was made
-// for.
+// CheckKey fails with a *KeyError if the described table has another primary key than the mapping.
 func CheckKey(d backfill.Description, m *transform.Mapping) error {
 	if len(d.PrimaryKey) == 0 || slices.Equal(d.PrimaryKey, m.PrimaryKey) {
 		return nil
@@ -55,9 +54,9 @@ func CheckKey(d backfill.Description, m *transform.Mapping) error {
 	return &KeyError{d.Name}
 }
 
-// SourceError says that the table of this name is in another account or region than the followed
-// one. Its stream would be taken for a new stream of the same table, and its items would overwrite
-// the rows of the followed table.
+// SourceError is the error for a table of the right name that is in another account or region than
+// the table that the ledger follows. Without this check, its stream would count as a new stream of
+// the followed table, and its items would overwrite the rows.
 type SourceError struct {
 	Table string
 	// Followed and Found are the ARNs of both streams.
@@ -69,7 +68,7 @@ func (e *SourceError) Error() string {
 }
 
 // CheckSource fails with a *SourceError if the described table is in another partition, region or
-// account than the followed stream. It skips a stream that is unknown and ARNs of another form.
+// account than the followed stream. It does not check an unknown stream, or an ARN of another form.
 func CheckSource(d backfill.Description, followed string) error {
 	was, is := owner(followed), owner(d.StreamARN)
 	if was == "" || is == "" || was == is {
@@ -78,8 +77,8 @@ func CheckSource(d backfill.Description, followed string) error {
 	return &SourceError{Table: d.Name, Followed: followed, Found: d.StreamARN}
 }
 
-// RenewedError says that the table, in the right account and region, was recreated or its stream
-// was enabled again, and no worker has recorded that yet.
+// RenewedError is the error for a table that was recreated, or has a new stream, in the right
+// account and region. No worker has recorded that yet.
 type RenewedError struct {
 	Table           string
 	Followed, Found string // ARNs of streams, or ids of tables
@@ -91,8 +90,8 @@ func (e *RenewedError) Error() string {
 
 // CheckFollowed fails with a *SourceError as CheckSource does, and with a *RenewedError if the
 // described table has another stream or id than the followed one. A worker continues with such a
-// table in a new generation. A command that compares or loads before that would take its items for
-// those of the former table. Unknown values are skipped.
+// table in a new generation. Until then, a command that compares or loads must be refused: it would
+// take the new table's items for those of the former table. Unknown values are not checked.
 func CheckFollowed(d backfill.Description, s checkpoint.TableState) error {
 	differ := func(was, is string) bool { return was != "" && is != "" && was != is }
 	switch load := s.Load; {
@@ -116,16 +115,16 @@ func owner(arn string) string {
 	return strings.Join(fields[1:5], ":")
 }
 
-// RowsError says that the first generation of a source table would be written into a target table
-// with rows of unknown origin.
+// RowsError is the error for a first load that would write into a target table with rows of unknown
+// origin.
 type RowsError struct{ Table, Target string }
 
 func (e *RowsError) Error() string {
 	return fmt.Sprintf("target table %s has rows, and nothing shows that they come from table %s", e.Target, e.Table)
 }
 
-// StrangerError says that another migration also writes a target table that is not declared shared.
-// A sweep would remove rows of the other migration.
+// StrangerError is the error for a target table that another migration also writes, and that is not
+// declared as shared. A sweep would remove rows of the other migration.
 type StrangerError struct {
 	Table string
 	Other checkpoint.Stranger

@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// The waits between attempts. There is no last attempt: after an outage of hours the next attempt
-// succeeds. Lag and headroom show the effect of the outage and alarm long before changes are lost.
+// The waits between attempts. The number of attempts is not limited, so work continues even after
+// an outage of hours. Alarms on lag and headroom are raised long before an outage can lose changes.
 const (
 	firstWait = 100 * time.Millisecond
 	longWait  = 30 * time.Second
@@ -23,17 +23,17 @@ const (
 
 // Retrier retries the steps of a table's work.
 type Retrier struct {
-	Source string // the table
+	Source string // source table
 	Events Events
 	Waits  waits
-	now    func(ctx context.Context) time.Time // the service's clock; nil: this process's
+	now    func(ctx context.Context) time.Time // the service's clock; if nil, this process's clock
 }
 
-// Retry repeats an outer step until it succeeds, its life ends, or it fails in a way that no retry
-// fixes. It is the only place that backs off. The packages below return typed errors and try once,
-// and the AWS SDK makes one attempt, so attempts do not multiply. Once a drain has begun, a failure
-// is final, except for steps that run under life.Finishing. The end of drain or work also ends a
-// wait, because a worker that lost a lease looks for the next one immediately.
+// Retry retries a step until it succeeds, its life ends, or it fails with an error that no retry
+// can fix. No other code retries with backoff: the packages below make one attempt and return typed
+// errors, and the AWS SDK is set to one attempt. So attempts do not multiply. After a drain has
+// begun, a failure is final, except for steps that run under life.Finishing. A wait between
+// attempts ends as soon as a drain begins or work ends.
 func (r *Retrier) Retry(life Lifecycle, step string, f func(ctx context.Context) error) error {
 	ctx := life.Work
 	var policy *backoff.ExponentialBackOff
@@ -51,8 +51,8 @@ func (r *Retrier) Retry(life Lifecycle, step string, f func(ctx context.Context)
 		if policy == nil {
 			policy = newPolicy(ctx)
 		}
-		// Half to one and a half times the policy's wait, so that workers that failed together do
-		// not retry together.
+		// The wait is randomly 0.5 to 1.5 times the policy's wait. So workers that failed at the
+		// same time do not retry at the same time.
 		wait := time.Duration(float64(policy.NextBackOff()) * (0.5 + task.Rand(ctx)))
 		r.Events.Retry(r.Source, step, wait, err)
 		note.write(ctx, err)
@@ -71,7 +71,7 @@ func newPolicy(ctx context.Context) *backoff.ExponentialBackOff {
 		backoff.WithInitialInterval(firstWait),
 		backoff.WithMaxInterval(longWait),
 		backoff.WithRandomizationFactor(0),
-		backoff.WithMaxElapsedTime(0), // never stop: the library's default is 15 minutes
+		backoff.WithMaxElapsedTime(0), // never stop; by default, the library stops after 15 minutes
 		backoff.WithClockProvider(clock{ctx}),
 	)
 }
@@ -87,20 +87,21 @@ func Repeatable(err error) bool {
 	}
 	var read *cdc.Error
 	if errors.As(err, &read) {
-		// Trimmed or missing changes stay so. All other errors may pass, including denied
-		// credentials and a malformed record. An operator fixes the first, a newer version reads
-		// the second, and to skip the record would lose it.
+		// Changes that are trimmed or missing do not come back. All other errors may be temporary.
+		// An operator can fix denied credentials. A newer version may read a malformed record, and
+		// skipping the record would lose it.
 		return read.Reason != cdc.Trimmed && read.Reason != cdc.NotFound
 	}
 	var write *sink.Error
 	if errors.As(err, &write) {
 		// The target accepts a rejected request once an operator has recreated the table or family.
-		// Until then the lease shows why the work makes no progress. A lease that is released and
-		// acquired again would not show it (H50).
+		// Until then the worker keeps its lease, because the lease's row shows why the work makes
+		// no progress. A lease that is repeatedly released and acquired would not show the reason
+		// (H50).
 		return write.Reason != sink.Rejected
 	}
 	return true
 }
 
-// ErrStopped ends a listing when the process is asked to stop.
+// ErrStopped is the error of a listing that ended because the process was asked to stop.
 var ErrStopped = errors.New("asked to stop")

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Tally counts changes by event.
+// Tally holds the number of changes of each kind.
 type Tally struct {
 	Inserts, Modifies, Removes int
 }
@@ -17,7 +17,7 @@ type Tally struct {
 // Changes returns the total.
 func (t Tally) Changes() int { return t.Inserts + t.Modifies + t.Removes }
 
-// Count tallies changes.
+// Count returns the number of changes of each kind.
 func Count(changes []cdc.Change) Tally {
 	var t Tally
 	for _, c := range changes {
@@ -33,35 +33,38 @@ func Count(changes []cdc.Change) Tally {
 	return t
 }
 
-// ShardTracker is this worker's memory of the shards that it reads. Lag and --once are computed
-// from it.
+// ShardTracker holds the state of the shards that this worker reads. The lag, and the end of a run
+// with --once, are computed from it.
 type ShardTracker struct {
-	mu        sync.Mutex
-	shards    map[string]*reading
-	others    map[string]*seen // shards that other workers read, for --once
-	suspended bool             // this worker's coordinator found that the table cannot be followed
-	near      bool             // a cutover is about to freeze the application, or has frozen it
-	over      bool             // it found that the table was dropped and all its shards are known
+	mu     sync.Mutex
+	shards map[string]*reading
+	others map[string]*seen // shards that other workers read; used for --once
+	// This worker, as coordinator, found that the table cannot be replicated.
+	suspended bool
+	near      bool // a cutover is about to freeze writes, or has frozen them
+	// This worker found that the table was dropped and that all its shards are known.
+	over bool
 }
 
-// seen is the ledger's view of a shard that another worker reads, since it caught up and no change
-// was applied.
+// seen holds the ledger's data on a shard that another worker reads, since that worker last applied
+// a change or had backlog.
 type seen struct {
 	epoch    uint64
 	position cdc.SequenceNumber
-	since    time.Time     // time of the first empty read, on its reader's clock
-	readAt   time.Time     // time of the last one
-	at       time.Duration // when this worker last saw readAt move
+	since    time.Time     // time of the first empty read, on the clock of the shard's reader
+	readAt   time.Time     // time of the last empty read
+	at       time.Duration // when this worker last saw a new readAt
 }
 
-// SetNear records whether a cutover is about to freeze the application, or has frozen it.
+// SetNear records whether a cutover is about to freeze the application's writes, or has frozen
+// them.
 func (b *ShardTracker) SetNear(near bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.near = near
 }
 
-// Near reports whether the shards are to be read often, because a cutover waits for them.
+// Near reports whether shards must be read often, because a cutover waits for their changes.
 func (b *ShardTracker) Near() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,8 +83,8 @@ func (b *ShardTracker) IsSuspended() bool {
 	return b.suspended
 }
 
-// SetOver records whether the table was dropped a while ago and all shards listed since then have
-// rows: no more shards will come.
+// SetOver records whether no more shards of the table will appear. That is so if the table was
+// dropped some time ago, and all shards that were listed since then have rows in the ledger.
 func (b *ShardTracker) SetOver(over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,15 +98,15 @@ func (b *ShardTracker) IsOver() bool {
 }
 
 type reading struct {
-	left       bool          // released because the source did not answer
-	event      time.Time     // of the last applied change
+	left       bool          // the shard was released because the source did not answer
+	event      time.Time     // event time of the last applied change
 	reached    time.Time     // checkpoint.Shard.PositionTime; zero if it is not known
 	caughtUp   bool          // the last page was empty
-	emptyPages int           // in a row
+	emptyPages int           // number of consecutive empty pages
 	emptySince time.Duration // when the first of them arrived
 	emptyAt    time.Duration // when the last of them arrived
-	settling   uint64        // changes asserted once that wait for the second assertion
-	ended      bool          // its last page was read: only settling is left
+	settling   uint64        // number of changes that wait for their second application
+	ended      bool          // the shard's last page was read, and only its settling is left
 }
 
 func newShardTracker() ShardTracker {
@@ -111,8 +114,8 @@ func newShardTracker() ShardTracker {
 }
 
 // Take records a shard that is about to be read. Until its first page is durable, which may take
-// hours, its lag is the lag in its ledger row. For a shard that was never read, it is the lag of
-// the position where it starts; for a root it is unknown.
+// hours, its lag is computed from its ledger row. The lag of a shard that was never read is that of
+// the position where it starts. For a root without a parent, the lag is unknown.
 func (b *ShardTracker) Take(s checkpoint.Shard) {
 	upTo := s.EventTime
 	switch {
@@ -141,9 +144,9 @@ func (b *ShardTracker) Reach(shard string, at time.Time) {
 	}
 }
 
-// headroom returns the time that the stream leaves to the shard nearest to losing changes, at the
-// service's time now. It is at most the retention less the lag, because a position may have no time
-// yet.
+// headroom returns the time until the stream drops unread changes of any shard, at the service's
+// time now. The result is at most the retention minus the lag. This bound is needed because the
+// time of a shard's position may be unknown.
 func (b *ShardTracker) headroom(now time.Time, lag time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +159,7 @@ func (b *ShardTracker) headroom(now time.Time, lag time.Duration) time.Duration 
 	return least
 }
 
-// Read records a page, and returns how many pages in a row were empty.
+// Read records a page, and returns the number of consecutive empty pages of the shard.
 func (b *ShardTracker) Read(shard string, at checkpoint.Progress, now time.Duration) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -178,7 +181,7 @@ func (b *ShardTracker) Read(shard string, at checkpoint.Progress, now time.Durat
 	return r.emptyPages
 }
 
-// Settling records how many changes of a shard are still to be settled.
+// Settling records the number of changes of a shard that are not settled yet.
 func (b *ShardTracker) Settling(shard string, changes uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,7 +190,8 @@ func (b *ShardTracker) Settling(shard string, changes uint64) {
 	}
 }
 
-// End is Settling for a shard that was read to its end: it is no longer behind.
+// End records the same as Settling, for a shard that was read to its end. Such a shard has no
+// backlog.
 func (b *ShardTracker) End(shard string, changes uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,8 +204,8 @@ func (b *ShardTracker) Forget(shard string) {
 	delete(b.shards, shard)
 }
 
-// Leave records that a shard was released because the source did not answer. It still counts as
-// before, because this worker acquires it again if no other worker does.
+// Leave records that a shard was released because the source did not answer. The shard still counts
+// towards the lag, because this worker acquires it again if no other worker does.
 func (b *ShardTracker) Leave(shard string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -210,8 +214,8 @@ func (b *ShardTracker) Leave(shard string) {
 	}
 }
 
-// Settle forgets released shards that another worker acquired or that no longer need a reader, by
-// the ledger's rows. It keeps those that still wait.
+// Settle forgets released shards that another worker has acquired, or that no longer need a reader,
+// according to the ledger's rows. It keeps shards that still wait for a reader.
 func (b *ShardTracker) Settle(shards []checkpoint.Shard) {
 	waiting := map[string]bool{}
 	for _, s := range shards {
@@ -224,12 +228,13 @@ func (b *ShardTracker) Settle(shards []checkpoint.Shard) {
 	maps.DeleteFunc(b.shards, func(id string, r *reading) bool { return r.left && !waiting[id] })
 }
 
-// pageTime is how long a page may be in transit before earlier reads no longer count.
+// pageTime is the maximum age of the last empty page. If the last one is older, the shard does not
+// count as idle.
 const pageTime = 5 * time.Second
 
-// Idle reports whether the shard has returned as many empty pages in a row as Once requires, over
-// the required time. The last of them must have come just now. Pages from before a pause, or from
-// before the service stopped answering, prove nothing about later changes.
+// Idle reports whether the shard has returned the required number of consecutive empty pages, over
+// the required time. The last page must be recent. Pages from before a pause, or from before an
+// outage of the service, prove nothing about later changes.
 func (b *ShardTracker) Idle(shard string, t Timing, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,10 +242,11 @@ func (b *ShardTracker) Idle(shard string, t Timing, now time.Duration) bool {
 	return r != nil && !r.left && r.settling == 0 && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
 }
 
-// IdleElsewhere is Idle for a shard that another worker reads, according to the ledger. By its own
-// clock, that worker must have kept reading for the required time, until just now, and found
-// nothing. Its reports from before its first read may predate a gap, after which the shard was
-// reopened. Renew is the longest time between two reports.
+// IdleElsewhere reports the same as Idle, for a shard that another worker reads. It relies on the
+// ledger. By that worker's own clock, the worker must have read only empty pages for the required
+// time, and its last read must be recent. Earlier data in the row does not count: it may be from
+// before a gap, after which the shard was reopened. Renew is the maximum time between two reports
+// of the worker.
 func (b *ShardTracker) IdleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -259,9 +265,9 @@ func (b *ShardTracker) IdleElsewhere(s checkpoint.Shard, t Timing, renew, now ti
 	return o.readAt.Sub(o.since) >= t.Idle && now-o.at <= renew+t.Poll+t.Pass+pageTime
 }
 
-// lag returns the lag of the worst shard read here. It is the age of the last applied change while
-// more changes wait, and otherwise the time since the last empty page. The second is an estimate,
-// because an empty page proves nothing. False if no shard is read here.
+// lag returns the largest lag of the shards that this worker reads; false if it reads none. While
+// changes of a shard wait, its lag is the age of the last applied change. Otherwise it is the time
+// since the last empty page, which is an estimate, because an empty page proves nothing.
 func (b *ShardTracker) lag(now time.Time, mono time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

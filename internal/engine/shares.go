@@ -9,14 +9,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Shares records what each worker of the pipeline holds, over all tables, as this process last saw
-// it. The tasks of all tables use it together.
+// Shares records how many shards each worker of the pipeline holds, over all tables, as this
+// process last read it. The tasks of all tables share it.
 type Shares struct {
 	mu     sync.Mutex
-	Tables map[string]map[string]int // shards by worker, by table
-	rows   map[string]int            // of shards in the ledger, by table
-	uneven time.Duration             // since when this process holds too few, on the monotonic clock; 0: it does not
-	taken  time.Duration             // when it last took over a shard
+	Tables map[string]map[string]int // number of shards by worker, by table
+	rows   map[string]int            // number of shard rows in the ledger, by table
+	// Since when this process has held too few shards, on the monotonic clock; 0 if it does not.
+	uneven time.Duration
+	taken  time.Duration // when this process last took over a shard
 }
 
 // See records how many leases of a table each worker holds.
@@ -26,7 +27,8 @@ func (s *Shares) See(table string, held map[string]int) {
 	if s.Tables == nil {
 		s.Tables = map[string]map[string]int{}
 	}
-	s.Tables[table] = maps.Clone(held) // the caller continues to count, and other tables read this map
+	// The caller may change held later, and tasks of other tables read this map.
+	s.Tables[table] = maps.Clone(held)
 }
 
 // Forget removes a table that this process no longer works on.
@@ -48,8 +50,8 @@ func (s *Shares) workers(table, me string) int {
 	return n
 }
 
-// Looks records how many shard rows a pass over the table reads. It returns how many rows the
-// passes over all tables read, and how many workers make passes.
+// Looks records the number of shard rows that a pass over the table reads. It returns two numbers:
+// the rows that the passes over all tables read, and the workers that make passes.
 func (s *Shares) Looks(table, me string, rows int) (all, workers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,10 +78,10 @@ func (s *Shares) Followed() int {
 	return len(s.Tables)
 }
 
-// Busiest returns the worker from which me should now take over one of the table's shards, "" if
-// from none. The numbers must have been uneven for a lease. The children of an ended shard follow
-// soon, and a dead worker keeps its shards for that long. Then at most one shard is taken over in a
-// pass, so that all workers see the result first.
+// Busiest returns the worker from which me should now take over one of the table's shards, or "" if
+// there is none. The numbers of shards must have been uneven for the duration of a lease. Before
+// that, children of an ended shard or the shards of a dead worker may even them out. In each pass,
+// at most one shard is taken over, so that all workers see the result before the next takeover.
 func (s *Shares) Busiest(table, me string, now, lease, pass time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

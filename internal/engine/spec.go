@@ -10,66 +10,71 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Database is the part of DynamoDB, besides the stream, that the pipeline needs; *backfill.Tables
-// is one.
+// Database holds the requests to DynamoDB that the pipeline needs, except those to the stream.
+// *backfill.Tables implements it.
 type Database interface {
 	backfill.ScanSource
 	backfill.ItemSource
 	Describe(ctx context.Context, table string) (backfill.Description, error)
 }
 
-// Spec is one table to replicate.
+// Spec describes one table to replicate.
 type Spec struct {
 	Mapping     *transform.Mapping
 	MappingHash string
-	// AcceptMapping makes a changed mapping raise the generation. Otherwise it is refused.
+	// With AcceptMapping, a changed mapping raises the generation. Without it, a changed mapping is
+	// refused.
 	AcceptMapping bool
 	// AdoptRows lets the first generation write to targets that already have rows.
 	AdoptRows bool
-	// Shared says that other migrations also write the target tables. The mapping then stores the
+	// Shared is true if other migrations also write the target tables. Then the mapping stores the
 	// origin of every row.
 	Shared bool
-	// FromNow drops changes that predate the first start, unless the table is copied. A table that
-	// is neither copied nor FromNow gets all changes that the stream still holds.
+	// With FromNow, changes from before the first start are dropped, unless the table is copied.
+	// Without FromNow and without a copy, all changes that the stream still holds are applied.
 	FromNow bool
-	// Young says that the table was created after the first start. FromNow then drops none of its
-	// changes, and changes that may have been trimmed before the first read are a gap.
+	// Young is true if the table was created after the first start. Then FromNow drops none of its
+	// changes. If changes may have been trimmed before the first read, that is a gap.
 	Young bool
-	// Copy loads the existing items. LoadAgain also loads them after each gap, without an operator.
+	// With Copy, existing items are loaded. With LoadAgain, they are also loaded automatically
+	// after each gap.
 	Copy, LoadAgain bool
-	// From is what the first load copies instead of scanning; zero: it scans.
+	// From is the export or file that the first load copies. If it is zero, the load scans the
+	// table.
 	From source.Named
-	// Segments is how many parts of a load this worker works on concurrently.
+	// Segments is the number of parts of a load that this worker copies concurrently.
 	Segments int
 	// Limits are the configured bounds of loads. Limits that an operator sets in the ledger
 	// override them.
 	Limits checkpoint.Limits
-	// LiveLimits returns the bounds if they may change while loads run; nil: Limits apply.
+	// LiveLimits returns the bounds if they may change while loads run. If it is nil, Limits apply.
 	LiveLimits func() checkpoint.Limits
-	// Rows, if not nil, bounds the rows a second of several tables together. It replaces the bound
+	// Rows, if not nil, limits the total rows per second of several tables. It replaces the bound
 	// in Limits.
 	Rows *backfill.Throttle
-	// SkipExpired excludes items past their time to live from loads. Owned says that this program
-	// writes every row of the target tables.
+	// SkipExpired excludes items past their time to live from loads. Owned is true if no other
+	// program writes the target tables.
 	SkipExpired, Owned bool
-	// Settle is how long after the application of a change a verify reads its row again.
+	// Settle is the time between the application of a change and the second read of its row by a
+	// verify.
 	Settle time.Duration
-	// Late is how long after its change in the source the application itself may still write the
-	// target; 0: it does not write it. With Late, images are asserted twice.
+	// Late is the maximum time between a change in the source and the application's own write to
+	// the target; 0 if the application does not write the target. With Late, images are applied
+	// twice.
 	Late time.Duration
-	// LagBound is the lag up to which a shard counts as caught up; default 5 s. A gate of a cutover
-	// requires this state for some time.
+	// LagBound is the maximum lag of a shard that counts as caught up; default 5 s. A gate of a
+	// cutover requires that shards have been caught up for some time.
 	LagBound time.Duration
-	// Sample is the share of just applied items whose rows are compared, every SampleEvery; 0:
-	// none.
+	// Sample is the share of recently applied items that are compared with their rows, every
+	// SampleEvery; 0 for none.
 	Sample      float64
 	SampleEvery time.Duration
-	// Joined: the table was found by a pattern. An obstacle suspends only this table, and the
-	// others continue.
+	// Joined is true if a pattern matched the table. If the table cannot be replicated, only this
+	// table is suspended, and others continue.
 	Joined bool
 }
 
-// Throttle bounds the rows that a load writes.
+// Throttle returns the limiter of the rows per second that a load writes.
 func (t Spec) Throttle() *backfill.Throttle {
 	if t.Rows != nil {
 		return t.Rows
@@ -78,7 +83,7 @@ func (t Spec) Throttle() *backfill.Throttle {
 	return backfill.NewThrottle(rows)
 }
 
-// Bounds returns a function that reads the configured bounds.
+// Bounds returns a function that returns the configured bounds of loads.
 func (t Spec) Bounds() func() checkpoint.Limits {
 	if t.LiveLimits != nil {
 		return t.LiveLimits
@@ -88,17 +93,17 @@ func (t Spec) Bounds() func() checkpoint.Limits {
 
 // Discovery is the result of a search for the tables of patterns.
 type Discovery struct {
-	// Tables can be replicated. Tables that are already followed are skipped.
+	// Tables are the tables that can be replicated, without those that are already replicated.
 	Tables []Spec
-	// Refused tables cannot be replicated, for the reasons given.
+	// Refused are the tables that cannot be replicated, with the reasons.
 	Refused []Refusal
 }
 
-// Refusal is a table that was found but cannot be followed, for example because the mapping does
-// not fit.
+// Refusal is a table that was found but cannot be replicated. For example, its mapping is not valid
+// for its primary key.
 type Refusal struct{ Table, Reason string }
 
-// Exporter requests exports of tables from DynamoDB; *backfill.Exporter is one.
+// Exporter requests exports of tables from DynamoDB. *backfill.Exporter implements it.
 type Exporter interface {
 	Request(ctx context.Context, order backfill.ExportOrder) (backfill.ExportReport, error)
 	Report(ctx context.Context, arn string) (backfill.ExportReport, error)
@@ -111,8 +116,8 @@ func keyNames(m *transform.Mapping) (names []string) {
 	return names
 }
 
-// Loading reports whether a load runs, or is about to start without an operator. No load starts
-// without a stream that will bring the later changes.
+// Loading reports whether a load runs, or will start without an operator. A load starts only if
+// there is a stream, from which the later changes come.
 func (t Spec) Loading(state checkpoint.TableState) bool {
 	if state.StreamEnded {
 		return false
@@ -123,7 +128,7 @@ func (t Spec) Loading(state checkpoint.TableState) bool {
 	switch state.Stage() {
 	case checkpoint.StageAsked, checkpoint.StageCopying:
 		if state.Load.Request.Failed != "" {
-			return false // it waits for an operator
+			return false // the load waits for an operator
 		}
 		return state.Load.Paused != checkpoint.PausedByOperator && !state.Load.PausedForStranger()
 	case checkpoint.StageSweeping:

@@ -4,27 +4,32 @@ import (
 	"time"
 )
 
-// Timing holds the periods of the loops. A zero field means its default.
+// Timing holds the periods of the loops. A field that is zero has its default.
 type Timing struct {
-	Poll      time.Duration // wait after an empty page of an idle shard; default 1 s
-	Soon      time.Duration // wait after the first empty pages, from where it grows to Poll; default Poll
-	Active    time.Duration // wait between two reads of a shard while a cutover needs them soon; default 250 ms
-	Pass      time.Duration // between two passes over the ledger; default a third of the lease, at most 2 s
-	List      time.Duration // between two complete listings, witness beats and descriptions; default 1 min
-	Listed    time.Duration // how late a child shard may be listed; default 2 min
-	Commit    time.Duration // at most one checkpoint of a shard in this time; default 1 s
-	Grace     time.Duration // how long a clean stop may take to finish pages that were read; default 20 s
-	Idle      time.Duration // Once: for how long an open shard must return empty pages; default 10 s
-	IdlePages int           // Once: how many empty pages it must return; default 10
-	Heed      time.Duration // between two looks at a cutover that asks processes to stop writing; default 250 ms
-	Yield     time.Duration // how long the source may fail to answer before a lease is released to another worker; default four leases
+	Poll   time.Duration // wait after an empty page of an idle shard; default 1 s
+	Soon   time.Duration // wait after the first empty pages; later waits grow up to Poll; default Poll
+	Active time.Duration // wait between two reads of a shard while a cutover needs them soon; default 250 ms
+	// Time between two passes over the ledger; default a third of the lease, at most 2 s.
+	Pass time.Duration
+	// Time between two complete listings, witness updates and descriptions; default 1 min.
+	List   time.Duration
+	Listed time.Duration // how late a child shard may be listed; default 2 min
+	Commit time.Duration // minimum time between two checkpoints of a shard; default 1 s
+	Grace  time.Duration // how long a clean stop may take to finish pages that were read; default 20 s
+	// With Once: how long an open shard must return only empty pages; default 10 s.
+	Idle time.Duration
+	// With Once: number of consecutive empty pages that an open shard must return; default 10.
+	IdlePages int
+	// Time between two checks whether a cutover asks processes to stop writing; default 250 ms.
+	Heed  time.Duration
+	Yield time.Duration // how long a worker keeps a lease while the source does not answer; default four times the lease
 }
 
 const (
 	// listEvery is the default of Timing.List.
 	listEvery = time.Minute
-	// GlanceTime bounds a call within a pass, because a pass must not wait for a service that does
-	// not answer.
+	// GlanceTime is the timeout of a call within a pass. It is short, because a pass must not be
+	// delayed by a service that does not answer.
 	GlanceTime = 5 * time.Second
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// The limits that work waits for, as metrics, status and events name them.
+// The limits that can make work wait, by the names in metrics, status and events.
 const (
 	LimitRows   = "rows per second"    // backfill.max_rows_per_second
 	LimitUnits  = "read capacity"      // backfill.max_read_capacity
@@ -28,8 +28,8 @@ const (
 	limitTopic  = "Pub/Sub throttles"
 )
 
-// limitOf reports whether a failed step was rejected because capacity was missing, and by which
-// service.
+// limitOf reports whether a step failed because a service lacked capacity. It returns the limit of
+// that service.
 func limitOf(err error) (string, bool) {
 	var read *cdc.Error
 	var topic *relay.Error
@@ -44,8 +44,8 @@ func limitOf(err error) (string, bool) {
 	return "", false
 }
 
-// causeOf returns why a step failed, in words that can be stored and shown. These are fixed words,
-// or a service's words if they contain no item data.
+// causeOf returns why a step failed, in a text that can be stored and shown. The text has fixed
+// words, or a service's words if they contain no item data.
 func causeOf(err error) string {
 	var read *cdc.Error
 	var record *cdc.RecordError
@@ -54,7 +54,7 @@ func causeOf(err error) string {
 	var file *source.Fault
 	var hole *checkpoint.NotAdmissible
 	switch {
-	case errors.As(err, &file): // its text contains no item data
+	case errors.As(err, &file): // the text of this error contains no item data
 		return file.Error() + ": " + file.Fix
 	case errors.As(err, &hole):
 		return hole.Reason
@@ -76,10 +76,12 @@ func causeOf(err error) string {
 	return "failed; see the worker's log"
 }
 
-// mostQuoted bounds the quoted words of a service, in bytes: they are stored with the lease.
+// mostQuoted is the maximum length of quoted words of a service, in bytes. The words are stored in
+// the lease's row.
 const mostQuoted = 300
 
-// quoting adds the words of a service to a cause, in one line. The display escapes them.
+// quoting adds the words of a service to a cause, in one line. They are escaped when they are
+// shown.
 func quoting(cause, words string) string {
 	words = strings.Join(strings.Fields(words), " ")
 	if words == "" {
@@ -91,8 +93,8 @@ func quoting(cause, words string) string {
 	return cause + ": " + words
 }
 
-// Notes lets two loops under one lease report failures. A failure of the first loop takes
-// precedence.
+// Notes collects the failures that two loops under the same lease report. If both fail, the failure
+// of the first loop is reported.
 type Notes struct {
 	Tell func(checkpoint.Trouble)
 
@@ -115,7 +117,7 @@ func (n *Notes) Slot(i int) func(checkpoint.Trouble) {
 
 // diary records the failures of one step while it is retried.
 type diary struct {
-	tell  func(checkpoint.Trouble) // nil: failures are not recorded
+	tell  func(checkpoint.Trouble) // if nil, failures are not recorded
 	step  string
 	since time.Time
 }
@@ -131,27 +133,27 @@ func (d *diary) write(ctx context.Context, err error) {
 	d.tell(checkpoint.Trouble{Step: d.step, Cause: causeOf(err), Since: d.since, Throttled: throttled})
 }
 
-// close ends the record, however the step ended: a step that is no longer retried is not a failure
-// of the lease.
+// close ends the record of a step's failures. It must be called even if the step failed, because a
+// step that is no longer retried must not show as a failure of the lease.
 func (d *diary) close() {
 	if d.tell != nil && !d.since.IsZero() {
 		d.tell(checkpoint.Trouble{})
 	}
 }
 
-// RateMeter measures changes applied per second, as a mean in which changes older than rateWindow
-// have little weight.
+// RateMeter measures the applied changes per second. The rate is a mean in which changes older than
+// rateWindow have little weight.
 type RateMeter struct {
-	At      time.Duration // of the last addition
+	At      time.Duration // time of the last addition
 	rate    float64
-	pending int // added since At in the same instant
+	pending int // changes that were added at the same moment as At
 }
 
 // rateWindow is the time constant of the mean.
 const rateWindow = 30 * time.Second
 
-// Add records n changes applied between the last call and now. It returns the rate, rounded to a
-// thousandth.
+// Add records n changes that were applied between the last call and now. It returns the rate,
+// rounded to a thousandth.
 func (t *RateMeter) Add(n int, now time.Duration) float64 {
 	t.pending += n
 	passed := now - t.At
@@ -166,23 +168,24 @@ func (t *RateMeter) Add(n int, now time.Duration) float64 {
 
 func (t *RateMeter) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
 
-// waits records when a table's work in this process waited for limits, over the last hour. Segments
-// and shards wait in parallel. So it reports for how long at least one of them waited; the sum of
-// all could be days within an hour.
+// waits records the times in the last hour in which a table's work in this process waited for
+// limits. Segments and shards wait concurrently. So the report counts the time in which at least
+// one of them waited. A sum over all of them might be days within one hour.
 type waits struct {
 	mu      sync.Mutex
 	reasons map[string]*waited
 }
 
-// waitTick is the resolution: in a tick some work waited, or none did. A wait is rounded to ticks
-// at both ends, and the errors cancel out.
+// waitTick is the resolution of waits: a tick counts as waited or not. Begin and end of a wait are
+// rounded to ticks, and the rounding errors cancel out on average.
 const (
 	waitTick       = 100 * time.Millisecond
 	ticksPerMinute = int64(time.Minute / waitTick)
 )
 
-// waited records when one limit was waited for, by the minute since the Unix epoch. Minutes are
-// counted modulo somewhat more than an hour, because a wait may be recorded when it begins.
+// waited records the ticks in which work waited for one limit, in a ring of minutes since the Unix
+// epoch. The ring is longer than an hour, because a wait may be recorded at its beginning, for the
+// future.
 type waited struct {
 	first   time.Time
 	last    time.Time
@@ -197,7 +200,7 @@ type waitedMinute struct {
 // tickOf returns the tick that contains a time, within its minute.
 func tickOf(at time.Time) (minute, tick int64) {
 	ticks := at.UnixMilli() / waitTick.Milliseconds()
-	if minute = ticks / ticksPerMinute; ticks < minute*ticksPerMinute { // a clock may be set to a time before 1970
+	if minute = ticks / ticksPerMinute; ticks < minute*ticksPerMinute { // round down even for a time before 1970
 		minute--
 	}
 	return minute, ticks - minute*ticksPerMinute
@@ -208,7 +211,8 @@ func (r *waited) in(minute int64) *waitedMinute {
 	return &r.minutes[(minute%slots+slots)%slots]
 }
 
-// add records a wait of duration spent, at its begin or at its end.
+// add records a wait of duration spent that begins at from. It may be called at the beginning or at
+// the end of the wait.
 func (w *waits) add(reason string, from time.Time, spent time.Duration, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,8 +243,8 @@ func (w *waits) add(reason string, from time.Time, spent time.Duration, now time
 	}
 }
 
-// Report returns for how long each limit was waited for in the hour before now, without limits that
-// were not waited for.
+// Report returns how long work waited for each limit in the hour before now. It leaves out limits
+// for which no work waited.
 func (w *waits) Report(now time.Time) []checkpoint.Throttled {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,7 +258,8 @@ func (w *waits) Report(now time.Time) []checkpoint.Throttled {
 				continue
 			}
 			for i, word := range m.ticks {
-				if left := tick - int64(i)*64; back == 0 && left < 64 { // the rest of this minute is in the future
+				// Later ticks of this minute are in the future.
+				if left := tick - int64(i)*64; back == 0 && left < 64 {
 					word &= 1<<max(left, 0) - 1
 				}
 				ticks += bits.OnesCount64(word)
@@ -274,14 +279,14 @@ func (w *waits) Report(now time.Time) []checkpoint.Throttled {
 	return out
 }
 
-// Throttled records that the table's work waits for a limit from now on.
+// Throttled records that the table's work begins to wait for a limit now, for the time wait.
 func (r *Retrier) Throttled(ctx context.Context, reason string, wait time.Duration) {
 	now := task.Now(ctx)
 	r.Waits.add(reason, now, wait, now)
 	r.Events.Throttled(r.Source, reason, wait)
 }
 
-// Waited records that the table's work has waited for a limit until now.
+// Waited records that the table's work has waited for a limit for the time wait, until now.
 func (r *Retrier) Waited(ctx context.Context, reason string, wait time.Duration) {
 	now := task.Now(ctx)
 	r.Waits.add(reason, now.Add(-wait), wait, now)

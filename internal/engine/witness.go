@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Witnesses are the rows, one in each target table, that prove that the table's targets and the
-// ledger belong together.
+// Witnesses manages the witness rows of a source table. Each target table has one; it proves that
+// the target and the ledger belong together.
 type Witnesses struct {
 	*Common
 	fencing *Fencing
@@ -20,8 +20,8 @@ type Witnesses struct {
 	own     func(source string) bool // whether this process was started for a source table
 }
 
-// Stranger fails with a *StrangerError if another migration writes one of the target tables and
-// they are not declared shared. Then no work that removes rows may begin.
+// Stranger fails with a *StrangerError if another migration writes one of the target tables, and
+// the tables are not declared as shared. After this error, no work that removes rows may begin.
 func (w *Witnesses) Stranger(ctx context.Context, tables ...string) error {
 	if w.shared {
 		return nil
@@ -39,8 +39,8 @@ func (w *Witnesses) Stranger(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-// Beat checks that the target tables and the ledger belong together, and advances the witness of
-// each. If they do not belong together, Beat raises the generation before it returns.
+// Beat checks that the target tables and the ledger belong together, and updates the witness row of
+// each target. If they do not belong together, Beat raises the generation before it returns.
 func (w *Witnesses) Beat(life Lifecycle) error {
 	for _, at := range w.Places() {
 		if err := w.BeatAt(life, at); err != nil {
@@ -50,7 +50,7 @@ func (w *Witnesses) Beat(life Lifecycle) error {
 	return nil
 }
 
-// Places returns the place of each witness, one in each target table.
+// Places returns the places of all witness rows, one for each target table.
 func (w *Witnesses) Places() []checkpoint.Place {
 	var all []checkpoint.Place
 	for i, name := range w.mapping.Tables() {
@@ -63,8 +63,8 @@ func (w *Witnesses) Places() []checkpoint.Place {
 	return all
 }
 
-// Withdraw removes the witnesses from target tables that only former mappings wrote. It does so
-// once no rows of those mappings are left there.
+// Withdraw removes the witnesses from target tables that only former mappings wrote. It removes the
+// witness only when no rows of those mappings are left in the target.
 func (w *Witnesses) Withdraw(ctx context.Context, state checkpoint.TableState) error {
 	for _, name := range state.FormerTables() {
 		err := w.Ledger.Withdraw(ctx, w.Source, checkpoint.Place{Store: w.store(name), Key: w.mapping.WitnessKey(), Further: name})
@@ -94,13 +94,15 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	}
 	verdict, witness, err := w.Ledger.Beat(ctx, w.Source, at)
 	if err != nil && w.fencing.seen() == 0 && w.fencing.vanished(ctx, w.table(at)) {
-		verdict, err = checkpoint.TargetLost, nil // if it was written before, it was recreated after this process began
+		// If this table had a witness before, the table was recreated after this process started.
+		verdict, err = checkpoint.TargetLost, nil
 	}
 	if err != nil || verdict == checkpoint.Fine {
 		return err
 	}
 	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost, Reason: "the target table was recreated or restored, so rows are missing"}
-	if state.Reason == checkpoint.ChangedMapping { // perhaps the new mapping names another, empty table
+	// The new mapping may name another target table, which is empty.
+	if state.Reason == checkpoint.ChangedMapping {
 		gap.Reason = checkpoint.ChangedMapping + "; its target is another table, or was recreated or restored"
 	}
 	if verdict == checkpoint.LedgerBehind {
@@ -114,8 +116,8 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	if err != nil {
 		return err
 	}
-	// Retried here, because another check of the witness would find the same difference and begin
-	// another generation.
+	// This step has its own retries. A retry of the whole check would find the same difference
+	// again, and begin another generation.
 	err = w.Retry(life, "prepare the target", func(ctx context.Context) error { return w.fencing.renewed(ctx, w.table(at), witness.Ledger) })
 	if err == nil {
 		err = w.fence(ctx, &at)
@@ -126,8 +128,8 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	return w.Ledger.Claim(ctx, w.Source, at)
 }
 
-// fence stores the name of the fence's family in the witness. An application that also writes under
-// the guard reads it there.
+// fence stores the name of the fence's family in the witness row. An application that makes guarded
+// writes itself reads the name there.
 func (w *Witnesses) fence(ctx context.Context, at *checkpoint.Place) error {
 	if w.mapping.VersionAttribute() == "" {
 		return nil

@@ -13,17 +13,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Worker holds what the tables of a worker process share.
+// Worker holds the state that all tables of a worker process share.
 type Worker struct {
 	*Options
 	halt       context.CancelCauseFunc
 	Shares     *Shares
-	Completion *Completion // nil: tables are followed without end
+	Completion *Completion // nil if tables are replicated without end
 	Calls      *Reads
-	Slots      *task.Limit // for pages
+	Slots      *task.Limit // slots for pages
 }
 
-// NewWorker returns what the tables of a process share. Halt begins a clean stop of the process.
+// NewWorker returns the state that all tables of a process share. Calling halt must start a clean
+// stop of the process.
 func NewWorker(o *Options, halt context.CancelCauseFunc) *Worker {
 	p := &Worker{Options: o, halt: halt, Shares: &Shares{}, Calls: &Reads{}, Slots: task.NewLimit(int64(cmp.Or(o.Pages, pageSlots)))}
 	if o.Register == nil {
@@ -35,8 +36,8 @@ func NewWorker(o *Options, halt context.CancelCauseFunc) *Worker {
 	return p
 }
 
-// Common returns what the loops of a table share. A nil spec stands for work that belongs to no
-// table.
+// Common returns the state that all loops of a table share. If spec is nil, it is for work that
+// belongs to no table.
 func (p *Worker) Common(spec *Spec) *Common {
 	c := &Common{Retrier: &Retrier{Events: p.Events, now: p.Ledger.Now}, Ledger: p.Ledger, Register: p.Register, Floors: p.Floors, Timing: p.Timing, halt: p.halt, Mode: p.Mode}
 	if spec != nil {
@@ -48,24 +49,27 @@ func (p *Worker) Common(spec *Spec) *Common {
 // Table is one table in this process: the state that its loops share.
 type Table struct {
 	*Common
-	Worker    *Worker
-	Spec      Spec
-	Mapping   *transform.Mapping
-	Database  Database                          // a stop ends its calls; hides the canaries of a cutover
-	Open      func(streamARN string) cdc.Source // like Database
+	Worker  *Worker
+	Spec    Spec
+	Mapping *transform.Mapping
+	// A clean stop cancels its calls; it hides the canaries of a cutover.
+	Database Database
+	// A clean stop cancels the calls; hides the canaries.
+	Open      func(streamARN string) cdc.Source
 	Fencing   *Fencing
 	Witnesses *Witnesses
 	Publisher Publisher
 	Tracker   ShardTracker // the shards that this process reads
-	Outages   Outages      // the leases it released because the source did not answer
-	Recheck   RecheckNumber
-	Wake      wakeups
+	// The leases that this process released because the source did not answer.
+	Outages Outages
+	Recheck RecheckNumber
+	Wake    wakeups
 }
 
-// wakeups make a loop read the ledger before its next regular pass.
+// wakeups wake loops, so that they read the ledger before their next regular pass.
 type wakeups struct {
-	Assigner   task.Wakeup // a shard ended, or one was found
-	Reconciler task.Wakeup // a shard was released
+	Assigner   task.Wakeup // a shard has ended, or a new shard was found
+	Reconciler task.Wakeup // a shard was released by this worker
 	Loader     task.Wakeup // there are parts to acquire
 	Conductor  task.Wakeup // a part was released
 	Verifier   task.Wakeup
@@ -88,14 +92,14 @@ func NewTable(p *Worker, spec Spec) *Table {
 	}
 }
 
-// startedFor reports whether this process was started for a source table. Tables that joined since
-// then have a record in the ledger.
+// startedFor reports whether this process was started for a source table. Tables that joined later
+// have a record in the ledger.
 func (p *Worker) startedFor(source string) bool {
 	return slices.ContainsFunc(p.Tables, func(s Spec) bool { return s.Mapping.Source == source })
 }
 
-// Applier returns an applier that shows each batch to sample before the write, unless sample is
-// nil.
+// Applier returns an applier. If sample is not nil, the applier passes each batch to sample before
+// the write.
 func (s *Table) Applier(sample func(*transform.Batch) (durable func())) Applier {
 	return Applier{Retrier: s.Retrier, writer: s.Worker.Writer, sample: sample}
 }
@@ -103,9 +107,10 @@ func (s *Table) Applier(sample func(*transform.Batch) (durable func())) Applier 
 // Workers returns how many workers hold leases of the table's shards.
 func (s *Table) Workers() int { return s.Worker.Shares.workers(s.Source, s.Ledger.Worker()) }
 
-// SameSource applies CheckSource to the table that this worker finds, before it changes anything.
-// From the wrong region, the followed stream would seem to be gone. A missing table passes the
-// check; the coordinator reports it. SameSource also forgets a refusal of a former configuration.
+// SameSource applies CheckSource to the table that this worker finds. It must be called before the
+// worker changes any record: to a worker in the wrong region, the followed stream would seem to be
+// deleted. A missing table passes the check, because the coordinator reports it. SameSource also
+// clears a refusal that an earlier configuration caused.
 func (s *Table) SameSource(ctx context.Context) error {
 	state, _, err := s.Ledger.Table(ctx, s.Source)
 	if err == nil {
@@ -124,8 +129,8 @@ func (s *Table) SameSource(ctx context.Context) error {
 	return CheckSource(d, state.StreamARN)
 }
 
-// forgetRefusal clears an earlier refusal, so that a new process judges the export that its
-// configuration names.
+// forgetRefusal clears an earlier refusal of an export, so that this process checks the export in
+// its own configuration.
 func (s *Table) forgetRefusal(ctx context.Context, state checkpoint.TableState) error {
 	if !s.Spec.Copy || !state.Load.Request.Refused() {
 		return nil

@@ -14,37 +14,38 @@ import (
 )
 
 // A worker that cannot reach the source (credentials, network) can still renew its leases, because
-// leases are stored in the target. Then no other worker would ever read its shards or coordinate
-// its tables. So it releases a lease without progress for Timing.Yield and avoids it for a while,
-// so that another worker can acquire it first. If there is no other worker, or the source is down
-// for all, it acquires the lease again.
+// leases are stored in the target. If it renewed them for ever, no other worker could read its
+// shards or coordinate its tables. So it releases a lease that has made no progress for
+// Timing.Yield. It does not acquire this lease again for a while, so that another worker can
+// acquire it. If no other worker does, it acquires the lease again.
 
-// ErrYield is the reason why a worker releases a lease that it still holds.
+// ErrYield is the reason for the release of a lease that the worker could still renew.
 var ErrYield = errors.New("released for another worker, because DynamoDB does not answer this one")
 
-// YieldBackoff returns how long a worker avoids a lease that it released. All others look for free
-// leases in each pass.
+// YieldBackoff returns how long a worker must not acquire a lease that it released. Other workers
+// look for free leases in each pass, so they can acquire it in that time.
 func (t Timing) YieldBackoff() time.Duration { return 3 * t.Pass }
 
-// Outages remembers since when the source has not answered this worker, across all leases that it
-// released for that and acquired again. The key is the shard, or "" for the coordinator lease.
+// Outages records since when the source has not answered this worker. An outage continues even if
+// the worker releases a lease and acquires it again. The key of an outage is the shard, or "" for
+// the coordinator lease.
 type Outages struct {
 	mu    sync.Mutex
 	tries map[string]attempts
 }
 
 type attempts struct {
-	trouble checkpoint.Trouble // the last reported
-	given   time.Duration      // when the lease was last released for it
+	trouble checkpoint.Trouble // the last reported failure
+	given   time.Duration      // when the lease was last released because of the outage
 	left    bool               // the lease is released
 }
 
-// sameOutage is how long after the last release a failure of the same step continues the earlier
-// outage.
+// sameOutage is the maximum time after the last release in which a failure of the same step
+// continues the earlier outage.
 const sameOutage = 10 * time.Minute
 
-// Noting returns a function that passes failures to tell, with the time since when they began, even
-// under an earlier lease.
+// Noting returns a function that passes failures to tell. It adds the time at which the outage
+// began, even if that was under an earlier lease.
 func (v *Outages) Noting(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
 	return func(t checkpoint.Trouble) {
 		if t != (checkpoint.Trouble{}) {
@@ -69,18 +70,20 @@ func (v *Outages) Since(id string, t checkpoint.Trouble, now time.Duration) chec
 	return t
 }
 
-// GiveUp records that a lease was released at now, for the last failure reported under it.
+// GiveUp records that a lease was released at now, because of the last failure that was reported
+// under the lease.
 func (v *Outages) GiveUp(id string, now time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > sameOutage }) // others may keep it permanently
+	// Another worker may keep the lease permanently.
+	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > sameOutage })
 	if before, ok := v.tries[id]; ok {
 		before.given, before.left = now, true
 		v.tries[id] = before
 	}
 }
 
-// Answered ends the outage: the next failure begins another one.
+// Answered ends the outage. The next failure begins another outage.
 func (v *Outages) Answered(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -93,8 +96,8 @@ type silence struct {
 	since time.Duration // on the monotonic clock
 }
 
-// lasts records a failure at now, and returns for how long there were only such failures.
-// Throttling between them does not end the silence, because it also occurs while most calls fail.
+// lasts records a failure at now, and returns how long the source has not answered. Throttled calls
+// in between do not end this time, because some calls are also throttled while most calls fail.
 func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	switch {
 	case cdc.Is(failure, cdc.Throttled) && s.began:
@@ -106,8 +109,8 @@ func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	return now - s.since
 }
 
-// yield returns ErrYield with the last failure if a step's failures have lasted longer than its
-// life allows; nil until then.
+// yield returns ErrYield with the last failure, if the step has failed for longer than its life
+// allows. Otherwise it returns nil.
 func (s *silence) yield(life Lifecycle, failure error) error {
 	if life.Yield == 0 {
 		return nil
@@ -118,9 +121,9 @@ func (s *silence) yield(life Lifecycle, failure error) error {
 	return nil
 }
 
-// unanswered reports whether the source failed in a way that may not affect another worker.
-// Throttling affects every worker of the account. A malformed answer may come from a proxy in
-// between, but an unreadable record is the same for all workers.
+// unanswered reports whether another worker might get an answer from the source. Throttling does
+// not count, because it affects all workers of the account. A malformed answer counts, because it
+// may come from a proxy. A malformed record does not, because it is the same for all workers.
 func unanswered(err error) bool {
 	return cdc.Is(err, cdc.Unavailable) || cdc.Is(err, cdc.Denied) || cdc.Is(err, cdc.Malformed)
 }

@@ -13,7 +13,7 @@ type Input struct {
 	Name string // name of the pipeline
 	At   time.Time
 	// Version is the version of the process that writes the evidence. Versions are the known
-	// versions of workers.
+	// versions of the workers.
 	Version  string
 	Versions []string
 	Record   checkpoint.Cutover
@@ -28,25 +28,26 @@ type TableInput struct {
 	Parked  []string // references of parked items (sink.Ref)
 }
 
-// schema names the form of the document.
+// schema identifies the schema of the document.
 const schema = "replicator.evidence/v1"
 
 // Document is the evidence as JSON. Times are on the source's clock; unknown values are null.
 type Document struct {
-	Schema            string    `json:"schema"`
-	Name              string    `json:"name"`
-	At                time.Time `json:"at"`
-	Attempt           uint32    `json:"attempt"`
-	Step              string    `json:"step"`
-	Rehearse          bool      `json:"rehearsal"`            // the application was neither stopped nor switched
-	Reason            string    `json:"reason,omitempty"`     // why the cutover was cancelled
-	ConfigurationHash string    `json:"configuration_hash"`   // hash of the configuration with which the cutover began
-	Version           string    `json:"version"`              // version of the process that began the cutover
-	WrittenBy         string    `json:"written_by"`           // version of the process that wrote the evidence
-	Versions          []string  `json:"versions"`             // known versions of workers
-	StartedBy         string    `json:"started_by,omitempty"` // the process that began the cutover
-	KeepFallback      bool      `json:"keep_fallback"`
-	Lossy             []string  `json:"lossy"` // why a fallback would lose data
+	Schema  string    `json:"schema"`
+	Name    string    `json:"name"`
+	At      time.Time `json:"at"`
+	Attempt uint32    `json:"attempt"`
+	Step    string    `json:"step"`
+	// True for a rehearsal, in which the application was neither stopped nor switched.
+	Rehearse          bool     `json:"rehearsal"`
+	Reason            string   `json:"reason,omitempty"`     // why the cutover was cancelled
+	ConfigurationHash string   `json:"configuration_hash"`   // hash of the configuration with which the cutover began
+	Version           string   `json:"version"`              // version of the process that began the cutover
+	WrittenBy         string   `json:"written_by"`           // version of the process that wrote the evidence
+	Versions          []string `json:"versions"`             // known versions of workers
+	StartedBy         string   `json:"started_by,omitempty"` // the process that began the cutover
+	KeepFallback      bool     `json:"keep_fallback"`
+	Lossy             []string `json:"lossy"` // why a fallback would lose data
 
 	BegunAt       *time.Time `json:"begun_at"`
 	FreezeBegunAt *time.Time `json:"freeze_begun_at"`
@@ -56,16 +57,20 @@ type Document struct {
 	UnfrozenAt    *time.Time `json:"unfrozen_at"`
 	EndedAt       *time.Time `json:"ended_at"`
 	FrozenSeconds float64    `json:"frozen_seconds"` // how long the application was without writes
-	WatchSeconds  float64    `json:"watch_seconds"`  // how long late writers are watched for after the switch
+	// How long the stream is watched for late writers after the switch.
+	WatchSeconds float64 `json:"watch_seconds"`
 
-	Gates      []checkpoint.CutoverGate      `json:"gates"`     // the gates at the end of the checks
-	Overrides  []checkpoint.CutoverOverride  `json:"overrides"` // gates that an operator overrode, with the reason
-	Tables     []Table                       `json:"tables"`
-	Fences     []Fence                       `json:"fences"` // for each target, the first fence number with which no process wrote
-	Timeline   []checkpoint.CutoverEvent     `json:"timeline"`
-	Hooks      []checkpoint.CutoverHook      `json:"hooks"`      // hook calls, with token, times, outcome and the end of the output
-	Strays     int                           `json:"strays"`     // number of changes to the source after the freeze
-	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"` // items that changed after the freeze, by the hash of their keys
+	Gates     []checkpoint.CutoverGate     `json:"gates"`     // the gates at the end of the checks
+	Overrides []checkpoint.CutoverOverride `json:"overrides"` // gates that an operator overrode, with the reason
+	Tables    []Table                      `json:"tables"`
+	// For each target, the first fence number that no process used for writes.
+	Fences   []Fence                   `json:"fences"`
+	Timeline []checkpoint.CutoverEvent `json:"timeline"`
+	// Hook calls, each with token, times, outcome and the end of its output.
+	Hooks  []checkpoint.CutoverHook `json:"hooks"`
+	Strays int                      `json:"strays"` // number of changes to the source after the freeze
+	// Items that changed after the freeze, by the hashes of their keys.
+	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"`
 }
 
 // Table is one source table.
@@ -84,14 +89,14 @@ type Table struct {
 	Shards   []Shard   `json:"shards"`
 }
 
-// Gap is a break of continuity, and its repair.
+// Gap is a loss of changes, and its repair.
 type Gap struct {
 	At         time.Time `json:"at"`
 	Kind       string    `json:"kind"`
 	Shard      string    `json:"shard,omitempty"`
 	Reason     string    `json:"reason"`
 	Generation uint32    `json:"generation"`
-	Mended     string    `json:"mended"` // how the gap was repaired; "" if it was not
+	Mended     string    `json:"mended"` // how the gap was repaired; "" if it was not repaired
 }
 
 // Verified is a comparison of source and target.
@@ -111,7 +116,7 @@ type Verified struct {
 	InFlight  int64     `json:"in_flight"`
 }
 
-// Shard is the last state of a shard, and the proof that no change was left in it.
+// Shard is the last state of a shard, with the proof that all its changes were applied.
 type Shard struct {
 	ID       string     `json:"id"`
 	Parent   string     `json:"parent,omitempty"`
@@ -119,11 +124,12 @@ type Shard struct {
 	Position string     `json:"position,omitempty"` // sequence number of the last applied change
 	Latest   *time.Time `json:"latest_change"`      // event time of the last applied change
 	Applied  uint64     `json:"applied"`
-	Proof    string     `json:"proof"` // proof that no change was left; "" if there is none
-	Proved   string     `json:"proved_position,omitempty"`
+	// Proof that all changes of the shard were applied; "" if there is no proof.
+	Proof  string `json:"proof"`
+	Proved string `json:"proved_position,omitempty"`
 }
 
-// Fence is the first fence number of a target with which no process wrote.
+// Fence is a target with its first fence number that no process used for writes.
 type Fence struct {
 	Target string `json:"target"`
 	Number uint64 `json:"number"`
@@ -179,7 +185,8 @@ func newTable(in TableInput, c checkpoint.Cutover) Table {
 		t.Shards = append(t.Shards, Shard{sh.ID, sh.Parent, string(sh.State), sh.Position.String(), at(sh.EventTime), sh.Applied, p.How, p.Position})
 		delete(proofs, sh.ID)
 	}
-	for _, p := range proofs { // its row no longer exists; sorted below
+	// A shard with a proof, but without a row in the ledger; sorted below.
+	for _, p := range proofs {
 		t.Shards = append(t.Shards, Shard{ID: p.Shard, State: "removed since", Proof: p.How, Proved: p.Position})
 	}
 	slices.SortFunc(t.Shards, func(a, b Shard) int { return cmp.Compare(a.ID, b.ID) })

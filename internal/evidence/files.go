@@ -34,9 +34,9 @@ const (
 	sumsFile = "SHA256SUMS"
 )
 
-// Files renders the folder. More are other files, such as reports of a verify, which are included
-// and hashed, too. Their names must be plain. The last file is sumsFile, in the format of
-// sha256sum(1).
+// Files renders the folder. The folder also includes the files in more, such as reports of a
+// verify. Their names must be plain file names. The last file is sumsFile, with the checksums of
+// all files in the format of sha256sum(1).
 func Files(d *Document, more ...File) ([]File, error) {
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
@@ -67,8 +67,8 @@ func sum(content []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// Write writes the folder. The folder must not exist, because evidence is never overwritten. Write
-// creates either the whole folder or nothing.
+// Write writes the folder. The folder must not exist yet, because evidence is never overwritten.
+// Write creates the whole folder or, after an error, nothing.
 func Write(dir string, files []File) error {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
@@ -127,7 +127,7 @@ type Event struct {
 	Took, Output               string
 }
 
-// Events returns steps and hook calls in order of time.
+// Events returns the steps and the hook calls, in chronological order.
 func (d *Document) Events() (events []Event) {
 	for _, e := range d.Timeline {
 		text := e.Text
@@ -158,12 +158,12 @@ func (d *Document) Verdict() string {
 	return "The cutover is running, at step " + d.Step + "."
 }
 
-// Good reports whether the cutover reached its goal, without late writes.
+// Good reports whether the cutover succeeded, without late writes.
 func (d *Document) Good() bool {
 	return (d.Step == "watching" || d.Step == "done" || d.Step == "rehearsed") && d.Strays == 0
 }
 
-// FrozenFor returns how long the application was without writes.
+// FrozenFor returns how long the application's writes were frozen, as text.
 func (d *Document) FrozenFor() string {
 	return time.Duration(d.FrozenSeconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 }

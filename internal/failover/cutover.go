@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Answer is what an operator says about the application: whether it has switched.
+// Answer is the operator's answer to the question whether the application has switched.
 type Answer string
 
 // The answers.
@@ -18,15 +18,15 @@ const (
 	No       Answer = "no"
 )
 
-// ending is how a cutover continues or ends when its ledger moves to another cluster.
+// ending describes how a cutover continues or ends when its ledger moves to another cluster.
 type ending struct {
 	record checkpoint.Cutover
 	step   checkpoint.CutoverStep            // the step after the change; "" if there is no cutover
-	change func(c *checkpoint.Cutover) error // nil: nothing changes
+	change func(c *checkpoint.Cutover) error // nil if the cutover does not change
 }
 
 // carryOut changes the record of the cutover. After the switch it also writes the halt into each
-// table's record, because an incompletely copied ledger may lack it.
+// table's record, because the halt may be missing in a ledger that was copied incompletely.
 func (e ending) carryOut(ctx context.Context, ledger *checkpoint.Ledger) error {
 	if e.change != nil {
 		_, err := ask(ctx, func(ctx context.Context) (checkpoint.Cutover, error) { return ledger.UpdateCutover(ctx, e.change) })
@@ -54,9 +54,10 @@ func (e ending) carryOut(ctx context.Context, ledger *checkpoint.Ledger) error {
 
 // endingOf decides how a cutover continues or ends. Before the switch it is cancelled, because the
 // checks, the drain and the comparison of the former cluster prove nothing about the new one. After
-// the switch it continues. Between the two, only the operator knows whether the application has
-// switched. A deleted former cluster needs the operator's answer too: the ledger's copy may lack
-// steps, and a cancel after a switch would let replicator overwrite the application's rows.
+// the switch it continues. During the switch, only the operator knows whether the application has
+// switched. The operator's answer is also needed if the former cluster was deleted, because the
+// ledger's copy may lack steps. A cancel after a switch would let replicator overwrite the
+// application's rows.
 func endingOf(c checkpoint.Cutover, r Result, answer Answer, now time.Time) (ending, error) {
 	if answer == NotAsked && c.Step == checkpoint.CutoverSwitching {
 		answer = Answer(c.Answer)
@@ -86,7 +87,7 @@ func endingOf(c checkpoint.Cutover, r Result, answer Answer, now time.Time) (end
 // after returns the step of the cutover after a change.
 func after(c checkpoint.Cutover, change func(c *checkpoint.Cutover) error) checkpoint.CutoverStep {
 	if err := change(&c); err != nil {
-		return c.Step // UpdateCutover refuses it again
+		return c.Step // UpdateCutover makes the same change again and returns its error
 	}
 	return c.Step
 }

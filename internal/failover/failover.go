@@ -1,16 +1,17 @@
 // Package failover moves a migration to another Bigtable cluster.
 //
 // The clusters of an instance replicate row by row, asynchronously and in no order. So a position
-// may arrive in a cluster before the rows that precede it. Clients also change clusters at
-// different times, so for a while two workers may hold one lease, each in its own cluster. The
-// ledger therefore records its cluster, and workers that are routed to another one stop.
+// may arrive in a cluster before rows that were written earlier. Clients also change clusters at
+// different times. So two workers may for some time hold the same lease, each in its own cluster.
+// Therefore the ledger records its cluster, and workers that are routed to another cluster stop.
 //
-// A failover resolves this state. It waits until the ledger was unchanged for so long that every
-// worker must have noticed the new route. It waits until replication from the former cluster is
-// complete, or finds that this cluster was deleted. No older write can arrive after that. Then
-// every table is loaded again, which asserts every row. There is one exception. If every worker had
-// stopped cleanly before the app profile was rerouted, and everything has been copied, no row is
-// missing and no lease was held twice. Then the positions are kept.
+// A failover resolves this state in three steps. First, it waits until the ledger has not changed
+// for so long that every worker must have noticed the new route. Second, it waits until replication
+// from the former cluster is complete, or finds that the former cluster was deleted. After that, no
+// older write can arrive. Third, every table is loaded again, so that every row is written again.
+// There is one exception: positions are kept if every worker stopped cleanly before the app profile
+// was rerouted, and replication is complete. In that case no row is missing, and no lease was held
+// twice.
 package failover
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Outcome is what a failover does to the tables.
+// Outcome is the effect of a failover on the tables.
 type Outcome string
 
 // The outcomes.
@@ -35,32 +36,32 @@ const (
 	CutOver   Outcome = "cut_over"  // the application has switched: nothing is replicated or loaded again
 )
 
-// Clusters are the clusters of the target's instance.
+// Clusters answers questions about the clusters of the target's instance.
 type Clusters interface {
-	// Cluster is the cluster to which the app profile routes now; "" if it is unknown.
+	// Cluster returns the cluster to which the app profile routes now; "" if it is unknown.
 	Cluster(ctx context.Context) (string, error)
-	// Exists reports whether the instance has the cluster. It returns true if that is unknown.
+	// Exists reports whether the instance has the cluster. It returns true if it cannot find out.
 	Exists(ctx context.Context, cluster string) (bool, error)
-	// Replicate returns when every cluster has all that was written to the table before the call.
+	// Replicate returns when every cluster has all writes to the table from before the call.
 	Replicate(ctx context.Context, table string) error
 }
 
-// Plan is what the operator requests.
+// Plan holds the operator's request.
 type Plan struct {
-	// State is the table of the ledger.
+	// State is the name of the state table, which holds the ledger.
 	State string
-	// Still is how long the ledger must be unchanged: one lease, plus the time in which a worker
-	// notices a new route.
+	// Still is how long the ledger must be unchanged. It must be the duration of a lease, plus the
+	// time in which a worker notices a new route.
 	Still time.Duration
 	// StoppedFirst is the operator's statement that every worker had stopped before the app profile
-	// was rerouted. The ledger must confirm it.
+	// was rerouted. The ledger must confirm this statement.
 	StoppedFirst bool
 	// Switched is the operator's statement whether a cutover has switched the application. It is
-	// needed where the ledger cannot show that.
+	// needed if the ledger does not show that.
 	Switched Answer
-	// Rehearsal changes nothing.
+	// With Rehearsal, nothing is changed.
 	Rehearsal bool
-	// Tell reports each wait; may be nil.
+	// Tell is called with a text before each wait. It may be nil.
 	Tell func(string)
 }
 
@@ -68,27 +69,29 @@ type Plan struct {
 type Result struct {
 	From, To string
 	Outcome  Outcome
-	// Loads are the source tables that take a load.
+	// Loads are the source tables that must be loaded again.
 	Loads []string
-	// Cutover is the step at which a running cutover continues, or with which it ended; "" if none
-	// was running.
+	// Cutover is the step at which a running cutover continues or was ended; "" if no cutover was
+	// running.
 	Cutover checkpoint.CutoverStep
 	// Gone is true if the former cluster was deleted, so that its last writes may be missing.
 	Gone bool
 }
 
-// RefusedError says why a failover was refused. Nothing was changed.
+// RefusedError is the error of a failover that was refused. The failover has changed nothing.
 type RefusedError struct{ Cause, Cure string }
 
 func (e *RefusedError) Error() string { return e.Cause }
 
-// answerTime bounds a request. Google's clients retry silently until its context ends.
+// answerTime is the timeout of a request. Without a timeout, Google's clients would silently retry
+// for ever.
 const answerTime = 30 * time.Second
 
-// raiseTime bounds the new generation of a table, which writes the row of every unfinished shard.
+// raiseTime is the timeout for raising the generation of a table. It is long, because the row of
+// every unfinished shard is written.
 const raiseTime = 10 * time.Minute
 
-// ask sends a request that is bounded by answerTime.
+// ask sends a request with the timeout answerTime.
 func ask[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
 	return within(ctx, answerTime, question)
 }
@@ -103,9 +106,9 @@ func within[T any](ctx context.Context, d time.Duration, question func(context.C
 	return answer, err
 }
 
-// Run fails over from the cluster of the ledger to the one to which the app profile routes. It may
-// be repeated, and then skips completed steps. The ledger moves last, so that no worker starts
-// before everything is ready.
+// Run fails over from the cluster of the ledger to the cluster to which the app profile routes.
+// After an error it may be called again, and then skips completed steps. The ledger's cluster is
+// changed last, so that no worker starts before all steps are complete.
 func Run(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters, p Plan) (Result, error) {
 	r, err := where(ctx, ledger, clusters)
 	if err != nil || r.Outcome == Nothing {
@@ -134,7 +137,7 @@ func (m *move) tell(format string, args ...any) {
 	}
 }
 
-// prepare waits until no write of the former cluster can arrive any more, and decides what to do.
+// prepare waits until no write of the former cluster can still arrive, and decides the outcome.
 func (m *move) prepare(ctx context.Context) error {
 	from := m.result.From
 	exists, err := ask(ctx, func(ctx context.Context) (bool, error) { return m.clusters.Exists(ctx, from) })
@@ -185,7 +188,8 @@ func (m *move) carryOut(ctx context.Context) error {
 	return err
 }
 
-// copied waits until a table is copied from the former cluster, if that cluster still exists.
+// copied waits until all writes to a table in the former cluster are replicated, if that cluster
+// still exists.
 func (m *move) copied(ctx context.Context, table string) error {
 	if m.result.Gone {
 		return nil
@@ -194,10 +198,10 @@ func (m *move) copied(ctx context.Context, table string) error {
 	return m.clusters.Replicate(ctx, table)
 }
 
-// still fails if the ledger is being written. Writes in the former cluster show only once the
-// ledger is copied. If the copy brings any, their writer may still be working, and still waits and
-// looks a second time. It copies the ledger first, because the ledger lists the tables and the
-// holders of leases.
+// still fails if a process still writes the ledger. Writes in the former cluster are visible only
+// after they are replicated. If replication brings such writes, their writer may still be running.
+// So still waits and checks a second time. It waits for the ledger's replication first, because the
+// ledger lists the tables and the owners of leases.
 func (m *move) still(ctx context.Context) error {
 	m.tell("waiting %s to check that nothing writes to the ledger", m.Still)
 	before, err := ask(ctx, m.ledger.Activity)
@@ -228,8 +232,9 @@ func (m *move) still(ctx context.Context) error {
 	return err
 }
 
-// unchanged waits, and fails if the ledger was written after the earlier observation, since. With
-// copied, it first waits for the copy from cluster From. It returns what it then observes.
+// unchanged waits, and fails if the ledger was written after the earlier observation, since. If
+// copied is true, it first waits until the ledger is replicated from the former cluster. It returns
+// its own observation of the ledger.
 func (m *move) unchanged(ctx context.Context, since checkpoint.Activity, copied bool) (checkpoint.Activity, error) {
 	if err := task.Sleep(ctx, m.Still); err != nil {
 		return since, err
@@ -249,7 +254,7 @@ func (m *move) unchanged(ctx context.Context, since checkpoint.Activity, copied 
 	return now, nil
 }
 
-// where compares the cluster of the ledger with the one to which the app profile routes.
+// where compares the cluster of the ledger with the cluster to which the app profile routes.
 func where(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters) (Result, error) {
 	from, err := ask(ctx, ledger.Cluster)
 	if err != nil {
@@ -286,7 +291,7 @@ func (m *move) decide(ctx context.Context) error {
 }
 
 // outcome decides the outcome for the tables. It accepts the operator's StoppedFirst only if the
-// former cluster still exists and no worker died with a lease.
+// former cluster still exists, and no worker ended without releasing its leases.
 func (m *move) outcome(ctx context.Context) (Outcome, error) {
 	const cure = "remove --workers-stopped-first; every table is then loaded again"
 	if !m.StoppedFirst {
@@ -305,8 +310,9 @@ func (m *move) outcome(ctx context.Context) (Outcome, error) {
 	return Positions, nil
 }
 
-// raise begins a new generation of every table that had begun, so that each needs a load. The
-// reason names both clusters, so that a repeated run finds what this one did.
+// raise begins a new generation of every table that already had one, so that each needs a load. The
+// reason names both clusters. By this reason, a repeated run recognizes the tables that were
+// already raised.
 func (m *move) raise(ctx context.Context) ([]string, error) {
 	tables, err := ask(ctx, m.ledger.Tables)
 	if err != nil {
@@ -319,11 +325,13 @@ func (m *move) raise(ctx context.Context) ([]string, error) {
 			continue
 		}
 		loads = append(loads, t.Source)
-		done := standing.Lost(t) && len(t.Gaps) > 0 && t.Gaps[len(t.Gaps)-1].Reason == reason // unchanged since
+		// The table is unchanged since an earlier run raised it.
+		done := standing.Lost(t) && len(t.Gaps) > 0 && t.Gaps[len(t.Gaps)-1].Reason == reason
 		if done || m.Rehearsal {
 			continue
 		}
-		// The former cluster may have begun generations that were never copied here.
+		// In the former cluster, generations may have begun that were never replicated to this
+		// cluster.
 		above := checkpoint.NextGeneration(t.Generation, task.Now(ctx).Add(time.Hour))
 		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindTargetLost, Reason: reason}
 		_, err := within(ctx, raiseTime, func(ctx context.Context) (checkpoint.TableState, error) {

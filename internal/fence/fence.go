@@ -1,12 +1,13 @@
 // Package fence raises and drops the fence that rejects late writes. The numbers of the fence are
-// in the ledger, its families in the target tables.
+// in the ledger, and its column families are in the target tables.
 //
-// Only a table's coordinator, or the process that drives a cutover, raises and drops. Writers only
-// prove their right, each with the register of its process (Register).
+// Only a table's coordinator, or the process that drives a cutover, may raise and drop the fence.
+// Writers only prove their right to write, with the register of their process (Register).
 //
-// A number is reserved in the target's record before its family is created. It is published there
-// only after the creation was acknowledged. A number whose creation may still be executed is never
-// used. So no family exists again after it was dropped.
+// A number is reserved in the target's record before its family is created. The number is published
+// in the record only after Bigtable has acknowledged the creation. If the creation is not
+// acknowledged, Bigtable may still execute it later, so the number is never used. So a family that
+// was dropped never appears again.
 package fence
 
 import (
@@ -24,13 +25,15 @@ import (
 // Fence is the fence of all target tables of one ledger.
 type Fence struct {
 	Ledger *checkpoint.Ledger
-	// Families changes schemas. It is nil if this process may not; then the fence is withheld.
+	// Families creates and drops column families. It is nil if this process may not do so. Then the
+	// fence is withheld: writes continue without a fence.
 	Families sink.Families
-	// Rest waits until a drop is in force (sink.Families.DropDelay); nil: task.Sleep.
+	// Rest waits until a drop has taken effect (sink.Families.DropDelay). If it is nil, task.Sleep
+	// is used.
 	Rest func(ctx context.Context, d time.Duration) error
 }
 
-// MarkOf returns the mark of a target from its record.
+// MarkOf returns the fence mark of a target from the target's record.
 func MarkOf(ledger *checkpoint.Ledger, t checkpoint.Target) sink.Mark {
 	m := sink.Mark{Number: t.Fence, Withheld: t.Withheld != ""}
 	if t.Fence > 0 {
@@ -39,7 +42,7 @@ func MarkOf(ledger *checkpoint.Ledger, t checkpoint.Target) sink.Mark {
 	return m
 }
 
-// Marks reads marks in a ledger.
+// Marks returns a reader of the fence marks in a ledger.
 func Marks(ledger *checkpoint.Ledger) sink.Marks {
 	return func(ctx context.Context, table string) (sink.Mark, error) {
 		t, _, err := ledger.Target(ctx, table)
@@ -47,8 +50,8 @@ func Marks(ledger *checkpoint.Ledger) sink.Marks {
 	}
 }
 
-// Open publishes the first number of target tables that have none. No process writes to them
-// before.
+// Open publishes the first number of target tables that have no number. Before that, no process
+// writes to these tables.
 func (f Fence) Open(ctx context.Context, tables ...string) error {
 	for _, table := range tables {
 		t, _, err := f.Ledger.Target(ctx, table)
@@ -62,13 +65,14 @@ func (f Fence) Open(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-// tries bounds how many numbers in a row are tried if they are already in use.
+// tries is the maximum number of consecutive numbers that are tried if they are already in use.
 const tries = 5
 
 // Raise publishes a new number for a target table, or records why that is impossible. It first
 // drops families below the published number, so that at most two are left. If the fence was
-// withheld, it also drops a family first: a service that creates families but does not drop them
-// cannot have a fence. After an error the tried number is never used, and a retry tries another.
+// withheld, Raise first tests that the service drops families. A service that creates families but
+// does not drop them cannot have a fence. After an error, the number that was tried is never used,
+// and a retry takes another number.
 func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, error) {
 	if f.Families == nil {
 		return f.withhold(ctx, table, "this worker creates and drops no families")
@@ -77,7 +81,7 @@ func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, erro
 	if err == nil && t.Withheld != "" {
 		err = f.tryDrop(ctx, table, t)
 	} else if err == nil {
-		// A failed drop is left to the next pass: no raise may wait for it.
+		// After a failed drop, the next pass tries again. A raise must not wait for it.
 		if left, failed := f.dropBelow(ctx, table, t.Fence, nil); !left || protected(failed) {
 			err = failed
 		}
@@ -93,19 +97,19 @@ func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, erro
 		return checkpoint.Target{}, err
 	}
 	return f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
-		t.Fence, t.Withheld = n, "" // a higher number stays (UpdateTarget)
+		t.Fence, t.Withheld = n, "" // UpdateTarget keeps a higher number
 		return nil
 	})
 }
 
-// create creates the family of a number that was never tried before.
+// create creates the family of a number that no process has tried before, and returns the number.
 func (f Fence) create(ctx context.Context, table string) (n uint64, err error) {
 	for range tries {
 		present, err := f.Families.ListFamilies(ctx, table)
 		if err != nil {
 			return 0, err
 		}
-		now := task.Now(ctx) // a number proves nothing
+		now := task.Now(ctx) // the clock only makes the number new; its value proves nothing
 		_, err = f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
 			n = sink.NextFence(t.Last, now, present)
 			t.Last = n
@@ -115,15 +119,18 @@ func (f Fence) create(ctx context.Context, table string) (n uint64, err error) {
 			return 0, err
 		}
 		err = f.Families.CreateFamily(ctx, table, sink.FenceFamily(f.Ledger.ID(), n))
-		if !coded(err, "AlreadyExists") { // perhaps from our own earlier attempt, whose answer was lost and which may be executed again later
+		// The family may be from an earlier attempt without an answer, which Bigtable may still
+		// execute later.
+		if !coded(err, "AlreadyExists") {
 			return n, err
 		}
 	}
 	return 0, fmt.Errorf("%w: every fence number of table %s is in use", checkpoint.ErrConflict, table)
 }
 
-// tryDrop drops every family of this ledger in a table whose fence is withheld, because no request
-// needs one. If there is none, it first creates one, under a number that no process uses.
+// tryDrop tests that the service drops families, for a table with a withheld fence. It drops all
+// families of this ledger in the table, because no request needs them. If there are none, it first
+// creates one with a number that no process uses.
 func (f Fence) tryDrop(ctx context.Context, table string, t checkpoint.Target) error {
 	left, err := f.dropBelow(ctx, table, t.Last+1, nil)
 	if err != nil || left {
@@ -137,8 +144,8 @@ func (f Fence) tryDrop(ctx context.Context, table string, t checkpoint.Target) e
 }
 
 // Mend publishes a new number if the family of the published one is missing, for example after a
-// restore of the ledger or target: otherwise no process could write. If the fence was withheld, it
-// tries again. It drops families of former numbers.
+// restore of the ledger or the target. Otherwise no process could write to the table. If the fence
+// was withheld, it tries again. It drops families of former numbers.
 func (f Fence) Mend(ctx context.Context, table string) error {
 	t, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil {
@@ -155,9 +162,10 @@ func (f Fence) Mend(ctx context.Context, table string) error {
 	return f.Clear(ctx, table)
 }
 
-// Clear drops the families of this ledger's numbers below the published one. No process has the
-// right to write under them, and such a write is rejected as after Drop. But Clear does not wait
-// until that is certain. A service that refuses the drop cannot have a fence.
+// Clear drops the families of this ledger's numbers below the published number. No process has the
+// right to write with these numbers. After the drop, Bigtable rejects such writes, as after Drop,
+// but Clear does not wait until the drop has taken effect. If the service refuses the drop, the
+// fence is withheld.
 func (f Fence) Clear(ctx context.Context, table string) error {
 	t, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil || t.Withheld != "" {
@@ -171,7 +179,8 @@ func (f Fence) Clear(ctx context.Context, table string) error {
 }
 
 // dropBelow drops the families of this ledger's numbers below n, and all families of former
-// ledgers, and reports whether there were any. It tries each, even if others fail.
+// ledgers. It reports whether there were any. It tries to drop each family, even if other drops
+// fail.
 func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []string) (left bool, failed error) {
 	present, err := f.Families.ListFamilies(ctx, table)
 	if err != nil {
@@ -182,7 +191,8 @@ func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []s
 			continue
 		}
 		left = true
-		if err := f.Families.DropFamily(ctx, table, family); err != nil && !coded(err, "NotFound") { // NotFound: already gone
+		// NotFound means that the family is already dropped.
+		if err := f.Families.DropFamily(ctx, table, family); err != nil && !coded(err, "NotFound") {
 			failed = err
 		}
 	}
@@ -190,9 +200,9 @@ func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []s
 }
 
 // Drop drops the families of this ledger's numbers below n in a target table, and those of lost
-// ledgers. It returns once no write stamped with one of them can take effect, and once the records of
-// writers no longer name those numbers. Withheld says why that is impossible, if so. After an error
-// it may be called again.
+// ledgers. It returns when no write with one of these numbers can take effect any longer, and no
+// writer's record names these numbers. If there can be no fence, the result withheld is the reason.
+// After an error, Drop may be called again.
 func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld string, err error) {
 	target, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil {
@@ -236,7 +246,7 @@ func (f Fence) rest(ctx context.Context, d time.Duration) error {
 	return task.Sleep(ctx, d)
 }
 
-// withhold records that no fence can be kept. Writes continue without one.
+// withhold records that the target cannot have a fence. Writes continue without a fence.
 func (f Fence) withhold(ctx context.Context, table, reason string) (checkpoint.Target, error) {
 	return f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
 		t.Withheld = reason
@@ -244,8 +254,8 @@ func (f Fence) withhold(ctx context.Context, table, reason string) (checkpoint.T
 	})
 }
 
-// refused returns why the service will not change families, if an error says so and no retry fixes
-// it.
+// refused returns the reason if a service refuses to change families, and a retry cannot help.
+// Never is true if the refusal is permanent.
 func refused(err error) (reason string, never bool) {
 	var e *sink.Error
 	if !errors.As(err, &e) {

@@ -11,32 +11,34 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// pageReader gives the pages of one shard, one after the other. Of a shard that is behind the next one is
-// read while the one before is written. It is applied and committed after that one all the same, and
-// it is held in a place of its own for which no other shard waits. It is asked for once: what fails
-// is read again when its turn has come, with all that belongs to a read that fails.
+// pageReader returns the pages of one shard in their order. If the shard has a backlog, it reads
+// the next page while the present page is written. The next page is still applied and committed
+// after the present page. It has its own slot, and is read ahead only if a slot is free, so that no
+// other shard waits for it. A read ahead is not retried. If it fails, the page is read again when
+// it is its turn, with the usual retries.
 type pageReader struct {
 	*follower
 	reader *cdc.Reader
-	slot   *engine.PageSlot // of the page that is written
-	behind int              // pages with changes in a row
+	slot   *engine.PageSlot // slot of the page that is being written
+	behind int              // number of consecutive pages with changes
 
-	reading *task.Group // nil: nothing is read ahead
+	reading *task.Group // task that reads ahead; nil if there is none
 	cancel  context.CancelFunc
 	from    cdc.Position
 	ahead   readPage
 	failed  error
 }
 
-// readPage is a page with what is known of when it was read.
+// readPage is a page, with the times at which it was requested and answered.
 type readPage struct {
 	cdc.Page
-	sent      time.Time
-	answered  time.Duration // on the monotonic clock
-	appliedTo time.Time     // what the reader's empty pages prove
+	sent     time.Time
+	answered time.Duration // when the answer arrived, on the monotonic clock
+	// Up to this time all changes are applied, as the reader's empty pages prove.
+	appliedTo time.Time
 }
 
-// next gives the page after a position.
+// next returns the page after a position.
 func (p *pageReader) next(life engine.Lifecycle, at checkpoint.Progress) (readPage, error) {
 	page, ready := p.taken(life.Work, at.Position)
 	if !ready {
@@ -56,7 +58,7 @@ func (p *pageReader) next(life engine.Lifecycle, at checkpoint.Progress) (readPa
 	return page, nil
 }
 
-// begin reads the page after a position, unless its place is needed.
+// begin starts to read the page after a position, if a slot is free.
 func (p *pageReader) begin(ctx context.Context, at checkpoint.Progress) {
 	if p.slots != nil && !p.slots.TryAcquire(1) {
 		return
@@ -72,8 +74,9 @@ func (p *pageReader) begin(ctx context.Context, at checkpoint.Progress) {
 	})
 }
 
-// taken waits for what is read ahead and gives it, with its place, if it is what follows a position.
-// An empty page says nothing of what came since: it must be as young as if it was asked for now.
+// taken waits for the page that is read ahead, and returns it if it follows the given position. The
+// page keeps its slot. An empty page says nothing about changes after its read. So an empty page
+// that is older than Timing.Soon is dropped.
 func (p *pageReader) taken(ctx context.Context, at cdc.Position) (readPage, bool) {
 	if p.reading == nil {
 		return readPage{}, false
@@ -90,7 +93,7 @@ func (p *pageReader) taken(ctx context.Context, at cdc.Position) (readPage, bool
 	return p.ahead, true
 }
 
-// drop lets go of what is read ahead, and of its place.
+// drop cancels a read ahead, drops its page and releases its slot.
 func (p *pageReader) drop() {
 	if p.reading == nil {
 		return

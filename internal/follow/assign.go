@@ -13,21 +13,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Assigner decides which of a table's shards this worker reads. It looks at the ledger alone: there
-// is no coordinator.
+// Assigner decides which shards of a table this worker reads. It decides from the ledger alone,
+// without a central coordinator.
 type Assigner struct {
 	*engine.Common
-	open           func(streamARN string) cdc.Source
-	follower       *follower // works under the leases
-	fencing        *engine.Fencing
-	shares         *engine.Shares
-	tracker        *engine.ShardTracker
-	spec           engine.Spec
-	once           *engine.Completion // nil: it goes on when the table is drained
-	wake           *task.Wakeup
-	wakeReconciler *task.Wakeup // the coordinator's: a shard was left
+	open     func(streamARN string) cdc.Source
+	follower *follower // reads shards under their leases
+	fencing  *engine.Fencing
+	shares   *engine.Shares
+	tracker  *engine.ShardTracker
+	spec     engine.Spec
+	once     *engine.Completion // nil if the worker continues after the table is drained
+	wake     *task.Wakeup
+	// Wakes the coordinator when this worker has stopped reading a shard.
+	wakeReconciler *task.Wakeup
 
-	rested time.Duration // between the last two looks
+	rested time.Duration // time between the last two passes
 }
 
 func NewAssigner(s *engine.Table, follower *follower) *Assigner {
@@ -37,10 +38,10 @@ func NewAssigner(s *engine.Table, follower *follower) *Assigner {
 	}
 }
 
-// Assign looks at the ledger again and again and takes every shard that is free, and now and then
-// one of a worker that holds more, until a drain begins, or nothing is left to do: with Once when
-// all tables are drained, and for a table that was dropped long ago. Then it calls finish. It
-// returns when the last shard is given up.
+// Assign regularly reads the ledger and acquires every free shard. It sometimes takes a shard over
+// from a worker that holds more shards. It ends when a drain begins, with Once when all tables are
+// drained, and for a table that was dropped long ago. Then it calls finish. It returns when this
+// worker has released its last shard.
 func (a *Assigner) Assign(life engine.Lifecycle, finish func()) error {
 	held := engine.NewHoldings(life, func() {
 		a.wake.Signal()
@@ -74,9 +75,9 @@ func (a *Assigner) Assign(life engine.Lifecycle, finish func()) error {
 	return held.Tasks.Wait()
 }
 
-// attempt looks at the ledger once. The loop turns with every attempt, whatever becomes of it: an
-// outage of the target is nothing that a restart of this process would fix. What is read here
-// meanwhile still ages, or is given up as its leases end.
+// attempt reads the ledger once. Even a failed attempt counts as a pass of the loop, because a
+// restart of this process does not fix an outage of the target. During an outage, the lag of the
+// shards is still reported, until their leases end.
 func (a *Assigner) attempt(ctx context.Context) (engine.View, error) {
 	a.Events.Tick()
 	defer a.Events.Tick()
@@ -91,14 +92,16 @@ func (a *Assigner) attempt(ctx context.Context) (engine.View, error) {
 		v.Listed, err = a.listed(ctx, v)
 	}
 	if err != nil {
-		a.tracker.Settle(nil) // whether another worker reads them cannot be known
+		// Nil, because it is unknown whether another worker reads the released shards.
+		a.tracker.Settle(nil)
 		a.ReportLag(ctx, a.tracker)
 	}
 	return v, err
 }
 
-// listed is when the last whole listing was of. It is read only where a shard ended a day ago
-// without known children, which is rare: before that no listing shows that it has none.
+// listed returns the time of the last complete listing. It reads the listings only if a shard ended
+// more than a day ago without known children, which is rare. Before that time, no listing can prove
+// that the shard has no children.
 func (a *Assigner) listed(ctx context.Context, v engine.View) (time.Time, error) {
 	now := a.Ledger.ServiceTime(ctx)
 	ended := func(s checkpoint.Shard) bool { return !s.AwaitsChildren(now) }
@@ -109,10 +112,10 @@ func (a *Assigner) listed(ctx context.Context, v engine.View) (time.Time, error)
 	return listings.At, err
 }
 
-// take leases what is free and starts a task for each lease.
+// take acquires free shards, and starts a task for each lease.
 func (a *Assigner) take(held *engine.Holdings, watch *checkpoint.Watch, v engine.View, waits waiter) error {
 	if v.State.Listed == 0 {
-		return nil // until the stream was listed as a whole, the hops are not settled
+		return nil // hops of shards are known only after the first complete listing
 	}
 	free, others := watch.Look(v.Shards, v.State, task.Mono(held.Life.Work))
 	waits(a.Source, engine.OfShards, len(others), a.Ledger.Lease())
@@ -124,10 +127,11 @@ func (a *Assigner) take(held *engine.Holdings, watch *checkpoint.Watch, v engine
 	return a.even(held, others, v)
 }
 
-// waiter is told of leases that others hold.
+// waiter is called with the number of leases that other workers hold.
 type waiter func(table string, of engine.Leases, leases int, wait time.Duration)
 
-// FirstLook reports the leases of the first look alone: later ones were taken by workers that run.
+// FirstLook reports only the leases that the first pass finds. Leases that appear later belong to
+// workers that are running.
 func FirstLook(tell waiter) waiter {
 	looked := false
 	return func(table string, of engine.Leases, leases int, wait time.Duration) {
@@ -138,8 +142,8 @@ func FirstLook(tell waiter) waiter {
 	}
 }
 
-// lease takes one shard and starts to follow it, unless this worker is still at it. The error is
-// only what ends the process.
+// lease acquires one shard and starts to replicate it, unless an earlier task of this worker still
+// handles the shard. It returns only errors that must end the process.
 func (a *Assigner) lease(held *engine.Holdings, shard checkpoint.Available, v engine.View) error {
 	err := held.Begin(shard.Shard.ID, func(ctx context.Context) (func(life engine.Lifecycle) error, error) {
 		var lease *checkpoint.Lease
@@ -147,19 +151,20 @@ func (a *Assigner) lease(held *engine.Holdings, shard checkpoint.Available, v en
 			lease, err = a.Ledger.Take(ctx, shard.Shard, shard.Parent)
 			return err
 		})
-		a.Events.Tick() // there may be many to take, and each may have to wait for an answer that does not come
+		a.Events.Tick() // with many shards to acquire, and a slow target, one pass may take long
 		return func(life engine.Lifecycle) error { return a.follower.hold(life, lease, stamps, v.State) }, err
 	})
 	switch {
 	case engine.Fatal(err):
 		return err
-	case err != nil && !engine.IsAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence): // which the coordinator is about to raise
+	// No fence yet: the coordinator will raise it soon.
+	case err != nil && !engine.IsAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence):
 		a.Events.Retry(a.Source, "acquire a lease", a.Timing.Pass, err)
 	}
 	return nil
 }
 
-// report tells the events how the table stands.
+// report reports the state of the table and of its shards as events.
 func (a *Assigner) report(ctx context.Context, v engine.View) {
 	states := map[checkpoint.State]int{checkpoint.Waiting: 0, checkpoint.Reading: 0, checkpoint.Done: 0, checkpoint.Gap: 0}
 	for _, s := range v.Shards {
@@ -170,14 +175,14 @@ func (a *Assigner) report(ctx context.Context, v engine.View) {
 	a.ReportLag(ctx, a.tracker)
 }
 
-// drained reports whether nothing is left to do for now: the table is loaded, or cannot be; every
-// open shard is read, here or by another worker, and has been giving empty pages for a while; and
-// of none that ended is it unknown what follows. It is a heuristic: DynamoDB tells no end of an
-// open shard. Of a table that was dropped meanwhile there is nothing to copy, and nothing follows
-// its last shards.
+// drained reports whether there is nothing left to do at present. The table must be loaded, or a
+// load must be impossible. A worker must be reading each open shard, and must have received only
+// empty pages for some time. The children of each ended shard must be known. This is a heuristic,
+// because DynamoDB does not show the end of an open shard. A table that was dropped needs no load,
+// and its last shards have no children.
 func (a *Assigner) drained(v engine.View, mono time.Duration) bool {
 	if a.tracker.IsSuspended() {
-		return true // what the ledger says may be of before, and over
+		return true // the ledger may show an old state, from before the suspension
 	}
 	if v.State.Listed == 0 || !v.Over && a.spec.Loading(v.State) {
 		return false
@@ -198,31 +203,33 @@ func (a *Assigner) drained(v engine.View, mono time.Duration) bool {
 		case s.Owner == a.Ledger.Worker() && a.tracker.Idle(s.ID, a.Timing, mono):
 		case s.Owner != a.Ledger.Worker() && a.tracker.IdleElsewhere(s, a.Timing, a.Ledger.Lease()/3, mono):
 		default:
-			// The others are looked at all the same, so that all are waited for at the same time:
-			// of a shard that another worker reads, the time for which nothing was found counts
-			// from the first look at it.
+			// Check the other shards too, so that all shards are waited for at the same time. For a
+			// shard that another worker reads, the idle time begins with the first check.
 			drained = false
 		}
 	}
 	return drained
 }
 
-// reportDrained reports how the table stands, and reports whether the run is over.
+// reportDrained tells the completion whether the table is drained, and returns whether the run is
+// over.
 func (a *Assigner) reportDrained(ctx context.Context, v engine.View) bool {
 	drained := func() bool { return a.drained(v, task.Mono(ctx)) }
 	return a.once.Report(a.Source, drained(), drained)
 }
 
-// longGone tells whether nothing is left to do for a table of a pattern, which was dropped and has
-// no stream any more. One of its name that is created later joins anew. What the ledger says may be
-// of before that: the coordinator here must have found the same.
+// longGone reports whether nothing is left to do for a table that matched a pattern. It must have
+// been dropped so long ago that its stream no longer exists. If a table of this name is created
+// later, it joins again. The ledger's state may be outdated, so this worker's own coordinator must
+// also have found that the table is dropped.
 func (a *Assigner) longGone(v engine.View, now time.Time) bool {
 	aside := v.State.Suspended
 	return a.once == nil && a.tracker.IsSuspended() && aside.Reason == engine.GoneReason && now.Sub(aside.Since) > engine.LookedAfter
 }
 
-// leaving is the time that longGone is judged by. A worker that never held a shard or the coordinator
-// lease has heard no answer of the source; nothing is claimed by leaving, so its own clock will do.
+// leaving returns the present time for longGone. A worker that has held no lease has received no
+// time from the source. It may use its own clock here, because the time only decides when the
+// worker stops its work on the table.
 func (a *Assigner) leaving(ctx context.Context) time.Time {
 	if now := a.Ledger.ServiceTime(ctx); !now.IsZero() {
 		return now
@@ -230,19 +237,19 @@ func (a *Assigner) leaving(ctx context.Context) time.Time {
 	return task.Now(ctx)
 }
 
-// rest is lookAfter for what was seen last. Workers look at different moments, so that together they
-// find a lease that has ended about as soon as each would by itself: whoever looked just after its
-// last renewal is the first to see that it stood still.
+// rest returns the time until the next pass, from the last state of the ledger. It is random, so
+// that workers make their passes at different times. So an expired lease is found soon even if each
+// worker makes few passes.
 func (a *Assigner) rest(ctx context.Context, v engine.View) time.Duration {
 	rows, workers := a.shares.Looks(a.Source, a.Ledger.Worker(), len(v.Shards))
 	rest := a.Timing.LookAfter(rows, workers, a.Ledger.Lease())
 	if rest == a.Timing.Pass || a.once != nil {
-		a.rested = a.Timing.Pass // with Once the looks are what shows that all is drained
+		a.rested = a.Timing.Pass // with Once, regular passes must show that all is drained
 	} else {
 		a.rested = max(a.Timing.Pass, rest/2+time.Duration(task.Rand(ctx)*float64(rest/2)))
 	}
 	return a.rested
 }
 
-// passes is for how many looks the next one stands.
+// passes returns the number of regular passes that the next pass replaces.
 func (a *Assigner) passes() int { return max(1, int(a.rested/a.Timing.Pass)) }

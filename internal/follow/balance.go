@@ -11,11 +11,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// even takes one shard over from a worker that holds at least two more than this one. The worker
-// notices with its next write to the shard's row; what it still writes to the target is what this
-// one writes as well, under the same versions. Which shard it is is left to chance, so that busy
-// ones spread. Who looks less often takes as many as it would have in the looks between. With Once
-// nothing is taken over: a shard that goes from one to the other is empty for no time again.
+// even takes one shard over from a worker that holds at least two more shards than this worker. The
+// other worker notices that with its next write to the shard's row. Until then both may write the
+// same changes to the target, with the same versions. The shard is chosen at random, so that busy
+// shards are spread. If this worker makes fewer passes than usual, it takes over as many shards as
+// in the passes that it left out. With Once no shard is taken over, because a new owner would have
+// to wait again until the shard counts as idle.
 func (a *Assigner) even(mine *engine.Holdings, held []checkpoint.Available, v engine.View) error {
 	counts := map[string]int{}
 	for _, h := range held {
@@ -32,12 +33,13 @@ func (a *Assigner) even(mine *engine.Holdings, held []checkpoint.Available, v en
 			return err
 		}
 		a.shares.See(a.Source, counts)
-		pass = 0 // the looks between were left out
+		pass = 0 // later iterations stand for passes that were left out
 	}
 	return nil
 }
 
-// takeOver takes one shard over, notes it in counts, and reports whether another one may follow.
+// takeOver takes one shard over, updates counts, and reports whether another shard may be taken
+// over.
 func (a *Assigner) takeOver(mine *engine.Holdings, held []checkpoint.Available, v engine.View, counts map[string]int, pass time.Duration) (more bool, err error) {
 	ctx := mine.Life.Work
 	now := task.Mono(ctx)
@@ -50,7 +52,7 @@ func (a *Assigner) takeOver(mine *engine.Holdings, held []checkpoint.Available, 
 	}
 	a.shares.Tried(now)
 	chosen := theirs[min(int(task.Rand(ctx)*float64(len(theirs))), len(theirs)-1)]
-	// Who cannot reach the source, or may not read it, must not take shards from one that can.
+	// A worker that cannot reach or read the source must not take shards from other workers.
 	at := cdc.Position{After: chosen.Shard.Position}
 	if _, err := a.open(chosen.Shard.StreamARN).Seek(ctx, chosen.Shard.ID, at); err != nil {
 		a.Events.Retry(a.Source, "take over a shard", a.Timing.Pass, err)

@@ -1,5 +1,5 @@
-// Package follow replicates shards: one loop for each leased shard. The Assigner acquires leases. A
-// Follower works under each and is the path of a change, one loop without a queue:
+// Package follow replicates shards: one loop for each leased shard. The Assigner acquires leases.
+// Under each lease, a follower replicates the changes of its shard, in one loop without queues:
 //
 //	GetRecords ─► cdc.Reader.Read ─► transform.Fold ─► sink.Writer.Write ─► checkpoint.Lease.Commit
 package follow

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// follower works under the leases of a table's shards: one loop for each.
+// follower replicates the shards of a table, with one loop for each lease.
 type follower struct {
 	*engine.Common
 	applier   engine.Applier
@@ -25,19 +25,21 @@ type follower struct {
 	mapping   *transform.Mapping
 	open      func(streamARN string) cdc.Source
 	database  engine.Database
-	slots     *task.Limit // for pages
+	slots     *task.Limit // slots for pages
 	calls     *engine.Reads
 	tracker   *engine.ShardTracker
 	outages   *engine.Outages
-	late      time.Duration // how long after its change the application may write the target; 0: it does not
-	room      *SettleRoom
-	lagBound  time.Duration
-	rechecks  func() Recheck // nil: this process does not compare rows
-	number    *engine.RecheckNumber
+	// Maximum time between a change and the application's own write to the target; 0 if it makes
+	// none.
+	late     time.Duration
+	room     *SettleRoom
+	lagBound time.Duration
+	rechecks func() Recheck // nil if this process does not compare rows
+	number   *engine.RecheckNumber
 }
 
-// NewFollower makes what works under leases. Sample, if not nil, is shown what is applied; pages that
-// are to be settled take room.
+// NewFollower returns a follower. Sample, if not nil, is called with each batch before it is
+// applied. Pages that wait to be settled take their memory from room.
 func NewFollower(s *engine.Table, sample func(*transform.Batch) (durable func()), room *SettleRoom, rechecks func() Recheck) *follower {
 	return &follower{
 		Common: s.Common, applier: s.Applier(sample), publisher: s.Publisher, fencing: s.Fencing, mapping: s.Mapping, open: s.Open, database: s.Database,
@@ -47,16 +49,16 @@ func NewFollower(s *engine.Table, sample func(*transform.Batch) (durable func())
 	}
 }
 
-// follow reads one shard for as long as the lease is held and no drain has begun: read, fold,
-// publish where the mode says so, write, commit. The checkpoint moves only over what Write has
-// reported durable (I3), so that a crash anywhere repeats work and loses none. Under dual writes the
-// settler is given each page, and commits (settle.go).
+// follow replicates one shard while the lease is held and no drain has begun. The steps are: read,
+// publish (if the mode publishes), fold, write, commit. The checkpoint moves only over changes that
+// Write has reported as durable (I3). So a crash at any point repeats work, but loses no change.
+// With dual writes, each page is passed to the settler, and the settler commits (settle.go).
 func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state checkpoint.TableState, settling *settler, recheck *rechecking) error {
 	slot := engine.NewPageSlot(f.slots, f.calls)
 	defer slot.Drop(true)
 	pages := &pageReader{follower: f, reader: reader, slot: slot}
 	err := f.loop(life, lease, right, pages, state, settling, recheck)
-	pages.drop() // waits, so that it is not deferred: a process that ends at once waits for nothing
+	pages.drop() // drop waits for a read, so it is not deferred: a panicking process must not wait
 	return err
 }
 
@@ -64,7 +66,7 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 	ctx, shard, slot := life.Work, lease.Shard(), pages.slot
 	older := inherits(state, shard)
 	at, committed := shard.Progress(), task.Mono(ctx)
-	saved := at.Applied // which appliers are measured by, of a topic
+	saved := at.Applied // in mode topic, the appliers' progress is compared with this number
 	rate := engine.RateMeter{At: committed}
 	for !life.Draining() {
 		if settling == nil {
@@ -91,7 +93,7 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 			return err
 		}
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime, DualWrites: settling != nil})
-		batch.Latest = latestOf(batch.Latest, kept) // of what appliers write, too
+		batch.Latest = latestOf(batch.Latest, kept) // includes the changes that appliers write
 		batch.Read = transform.Reading{At: page.At, Mono: page.answered}
 		f.own(&batch, older)
 		asserted := recheck.take(&batch)
@@ -133,12 +135,12 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 			committed, saved = now, at.Applied
 		}
 		if at.CaughtUp {
-			if !settles { // what a renewal may commit
+			if !settles { // the next renewal of the lease may commit this progress
 				lease.Offer(at)
 			}
-			_ = task.Sleep(life.Drain, f.rest(empty)) // a stop ends the wait, and then the loop
+			_ = task.Sleep(life.Drain, f.rest(empty)) // a stop ends the wait and then the loop
 			if err := context.Cause(ctx); err != nil {
-				return err // the lease is lost, and no commit says so
+				return err // the lease is lost; no commit would detect that here
 			}
 		}
 	}
@@ -148,13 +150,14 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 	return f.Retry(life.Finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
 }
 
-// inherits reports whether rows may be older than the generation that a lease gave the shard. It may
-// have been raised since the table's record was read.
+// inherits reports whether the target may have rows that are older than the shard's generation. The
+// generation may have been raised after the table's record was read.
 func inherits(state checkpoint.TableState, shard checkpoint.Shard) bool {
 	return state.MayHoldOlderRows() || state.Generation != shard.Generation
 }
 
-// own makes a batch remove what its items may have in its rows beside what its images say.
+// own adds deletions to a batch: those of cells that the batch's items may have in the rows, but
+// that their images do not contain.
 func (f *follower) own(batch *transform.Batch, older bool) {
 	if older {
 		sink.OwnAll(f.mapping, batch)
@@ -163,7 +166,8 @@ func (f *follower) own(batch *transform.Batch, older bool) {
 	}
 }
 
-// latestOf is the time by which cells of the last of changes are dated: they never go back.
+// latestOf returns the timestamp for cells of the last change. Timestamps must not go back, so it
+// is the latest time of all changes.
 func latestOf(at time.Time, changes []cdc.Change) time.Time {
 	for _, c := range changes {
 		if c.Time.After(at) {
@@ -173,7 +177,7 @@ func latestOf(at time.Time, changes []cdc.Change) time.Time {
 	return at
 }
 
-// finish marks the shard done, its last page being durable.
+// finish marks the shard as done. Its last page must be durable.
 func (f *follower) finish(life engine.Lifecycle, lease *checkpoint.Lease, at checkpoint.Progress) error {
 	err := f.Retry(life.Finishing(), "finish a shard", func(ctx context.Context) error { return lease.Finish(ctx, at) })
 	if err == nil {
@@ -182,12 +186,12 @@ func (f *follower) finish(life engine.Lifecycle, lease *checkpoint.Lease, at che
 	return err
 }
 
-// Advance moves the progress over a page that is durable as a whole.
+// Advance returns the progress after a page. All changes of the page must be durable.
 func Advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) checkpoint.Progress {
 	at.ReadAt, at.CaughtUp = sent, len(page.Changes) == 0
 	at.Applied += uint64(len(page.Changes))
 	if at.FirstRead.IsZero() {
-		at.FirstRead = page.At // on the service's clock, as every time that coverage is judged by (H64)
+		at.FirstRead = page.At // on the service's clock, as all times that decide about coverage (H64)
 	}
 	for _, c := range page.Changes {
 		at.Position.After = c.Sequence
@@ -201,24 +205,24 @@ func Advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 	return at
 }
 
-// due tells whether the progress is worth a checkpoint: at once after a shard's first read, because
-// a load waits for it; while changes come, once in Timing.Commit; and otherwise with the renewals of
-// the lease, to which it is offered. So the last changes before a shard is quiet may be read again by
-// the worker that takes over within that time.
+// due reports whether a checkpoint must be written now. The first read of a shard is committed
+// immediately, because a load waits for it. While changes arrive, a checkpoint is written once per
+// Timing.Commit. Other progress is committed with the next renewal of the lease. So if another
+// worker acquires the shard before that renewal, it may read the last changes again.
 func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool {
 	if before.FirstRead.IsZero() && !at.FirstRead.IsZero() {
 		return true
 	}
 	if f.Mode.Publishes() && before.Position.AtHorizon() && !at.Position.AtHorizon() {
-		return true // what follows needs no announcement
+		return true // after this checkpoint, the next pages need no announcement
 	}
 	if at.Cutover.Since(before.Cutover) {
-		return true // a cutover waits for it
+		return true // a cutover waits for this progress
 	}
 	return since >= min(f.Timing.Commit, f.Ledger.Lease()/3) && !at.CaughtUp
 }
 
-// rest is how long to wait after so many empty pages.
+// rest returns how long to wait after the given number of consecutive empty pages.
 func (f *follower) rest(empty int) time.Duration {
 	rest := f.Timing.Wait(empty)
 	if f.tracker.Near() {
@@ -227,8 +231,8 @@ func (f *follower) rest(empty int) time.Duration {
 	return rest
 }
 
-// hold works under a lease until the shard is done, lost, or no longer held. It returns only
-// what ends the process.
+// hold replicates a shard under its lease until the shard is done or a gap, or the lease ends. It
+// returns only errors that must end the process.
 func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps sink.Stamps, state checkpoint.TableState) error {
 	shard := lease.Shard()
 	f.Events.ShardTaken(f.Source, shard.ID, shard.Epoch)
@@ -246,7 +250,7 @@ func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps s
 		}
 		switch {
 		case life.Draining() || releases(err):
-			// If the release fails, the successor waits until the lease is over.
+			// If the release fails, the next owner must wait until the lease expires.
 			if released := lease.Release(ctx); err == nil && !errors.Is(released, checkpoint.ErrLeaseLost) {
 				err = released
 			}
@@ -260,7 +264,7 @@ func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps s
 	})
 	err := g.Wait()
 	if errors.Is(err, engine.ErrYield) {
-		f.tracker.Leave(shard.ID) // until it is known that somebody else reads it
+		f.tracker.Leave(shard.ID) // it counts until another worker reads the shard
 		f.outages.GiveUp(shard.ID, task.Mono(life.Work))
 	} else {
 		f.tracker.Forget(shard.ID)
@@ -271,22 +275,23 @@ func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps s
 	switch {
 	case errors.Is(err, engine.ErrYield):
 		_ = task.Sleep(life.Drain, f.Timing.YieldBackoff())
-	case errors.Is(err, sink.ErrFenced): // until whoever raised the generation gives it to the shard
+	// The generation was raised; wait until the shard's row has it.
+	case errors.Is(err, sink.ErrFenced):
 		_ = task.Sleep(life.Drain, f.Timing.Pass)
 	}
 	return f.End(err)
 }
 
-// releases reports whether the lease's row is given up at once when reading ended with err. A
-// refused write (sink.ErrFenced) is no reason to keep it: the table was paused, cut over or begun
-// anew, and while a row names a worker that has ended, that worker counts as alive.
+// releases reports whether the lease is released immediately after the replication ended with err.
+// It is released even after a rejected write (sink.ErrFenced), because the table was paused, cut
+// over or loaded again. As long as a shard's row names a worker, that worker counts as alive.
 func releases(err error) bool {
 	return err == nil || engine.Orderly(err) || engine.IsAny(err, engine.ErrYield, sink.ErrFenced)
 }
 
-// declare makes the shard a gap and raises the generation, unless more gaps may come first. A worker
-// that is gone between the two leaves a row from which the coordinator raises
-// (checkpoint.Shard.Undeclared).
+// declare marks the shard as a gap and raises the generation. It does not raise if more gaps are
+// expected: the coordinator raises once for all. If a worker ends between the mark and the raise,
+// the coordinator finds the mark and raises (checkpoint.Shard.Undeclared).
 func (f *follower) declare(held, after engine.Lifecycle, lease *checkpoint.Lease, loss checkpoint.Loss, cause error) error {
 	shard := lease.Shard()
 	err := f.Retry(held.Finishing(), "declare a gap", func(ctx context.Context) error {
@@ -298,14 +303,15 @@ func (f *follower) declare(held, after engine.Lifecycle, lease *checkpoint.Lease
 	}
 	v, err := f.Look(after.Work)
 	if err == nil && checkpoint.GapsCome(v.State, v.Shards, f.Ledger.ServiceTime(after.Work)) {
-		return nil // the coordinator raises once for all
+		return nil // the coordinator raises once for all gaps
 	}
-	// Not under the lease, which has just ended.
+	// The raise cannot use the lease, which has just ended.
 	return f.Raise(after, shard.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: shard.ID, Reason: cause.Error()}, nil)
 }
 
-// hear asks for the source's time if no answer has shown it yet: a worker's first one may be that a
-// shard is lost. A gap without its time is better than a gap that waits.
+// hear asks for the source's time, if no answer has shown it yet. Even the first answer that a
+// worker receives may be that a shard is lost. If hear fails, the gap is declared without a time,
+// because a gap must not wait.
 func (f *follower) hear(ctx context.Context) {
 	if !f.Ledger.ServiceTime(ctx).IsZero() {
 		return
@@ -315,11 +321,11 @@ func (f *follower) hear(ctx context.Context) {
 	_, _ = f.database.Describe(limited, f.Source)
 }
 
-// covered is the event time up to which the shard's lineage is known to be applied: what a seek at
-// the horizon is judged by. A root inherits nothing; what must not be missing of it is what the
-// load rests on, or what its own first read saw, or, where nothing is loaded and nothing was read
-// yet, what came since the start: the stream may be read for the first time long after it was first
-// looked at.
+// covered returns the event time up to which all changes of the shard's lineage are applied. A read
+// from the horizon is a gap if changes after this time may be trimmed. A root has no parent from
+// which it inherits a time. For a root it is the time on which the load relies, or else the time of
+// the root's first read. If there was neither, it is the time of the first start, because the
+// stream may be read for the first time long after it was first listed.
 func covered(s checkpoint.Shard, table checkpoint.TableState) time.Time {
 	if !s.CoveredTo.IsZero() {
 		return s.CoveredTo

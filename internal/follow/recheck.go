@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Recheck compares the rows of one shard's changes again, while a cutover asks for it.
-// *verify.Recheck is one, and describes the methods.
+// Recheck compares the rows of a shard's changes again, while a cutover requests that.
+// *verify.Recheck implements it and describes the methods.
 type Recheck interface {
 	Turn(number uint32, at cdc.SequenceNumber, since time.Time)
 	Resume(state checkpoint.Rechecked, at cdc.SequenceNumber) (complete func())
@@ -29,13 +29,13 @@ type Recheck interface {
 	End()
 }
 
-// rechecking is the recheck of one held shard. A nil one rechecks nothing.
+// rechecking runs the recheck of one shard that this worker reads. A nil rechecking does nothing.
 type rechecking struct {
 	*follower
 	Recheck
-	group *task.Group // of the shard's tasks
+	group *task.Group // group of the shard's tasks
 	life  engine.Lifecycle
-	asked uint32 // the number that was last turned to
+	asked uint32 // the recheck number that was last passed to Turn
 	runs  bool
 }
 
@@ -62,7 +62,8 @@ func (f *follower) startRecheck(g *task.Group, life engine.Lifecycle, lease *che
 	return r
 }
 
-// again reads the changes whose rows the former worker had not rechecked.
+// again reads the changes that the former worker had applied but not rechecked, and rechecks their
+// rows.
 func (r *rechecking) again(life engine.Lifecycle, shard checkpoint.Shard, state checkpoint.TableState, complete func()) error {
 	from := shard.Progress()
 	from.Position = cdc.Position{After: shard.Rechecked.To}
@@ -82,7 +83,8 @@ func (r *rechecking) again(life engine.Lifecycle, shard checkpoint.Shard, state 
 	return nil
 }
 
-// turn begins or ends a recheck when the table's record says so. Everything up to at is asserted.
+// turn begins or ends a recheck when the table's record says so. All changes up to at must be
+// applied.
 func (r *rechecking) turn(ctx context.Context, at cdc.Position) {
 	if r == nil {
 		return
@@ -94,7 +96,7 @@ func (r *rechecking) turn(ctx context.Context, at cdc.Position) {
 	var since time.Time
 	if !at.AtHorizon() {
 		if since = r.Ledger.ServiceTime(ctx); since.IsZero() {
-			return // it is not known yet when it begins
+			return // the time at which the recheck begins is not known yet
 		}
 	}
 	r.asked = n
@@ -102,7 +104,7 @@ func (r *rechecking) turn(ctx context.Context, at cdc.Position) {
 	r.run()
 }
 
-// run compares rows until the shard is left.
+// run starts the task that compares rows until this worker stops reading the shard.
 func (r *rechecking) run() {
 	if r.runs {
 		return
@@ -111,7 +113,7 @@ func (r *rechecking) run() {
 	r.group.Go("recheck", func(ctx context.Context) error { return r.Recheck.Run(r.life.Within(ctx)) })
 }
 
-// take is Recheck.Take.
+// take calls Recheck.Take, or does nothing if r is nil.
 func (r *rechecking) take(b *transform.Batch) (asserted func(ctx context.Context, to cdc.SequenceNumber)) {
 	if r == nil {
 		return func(context.Context, cdc.SequenceNumber) {}
@@ -119,7 +121,7 @@ func (r *rechecking) take(b *transform.Batch) (asserted func(ctx context.Context
 	return r.Take(b)
 }
 
-// state is what is committed.
+// state returns the state of the recheck, which is committed with the progress.
 func (r *rechecking) state() checkpoint.Rechecked {
 	if r == nil {
 		return checkpoint.Rechecked{}

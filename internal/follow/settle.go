@@ -13,27 +13,28 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// While the application writes the target too, a write of its own may land after the last record of
-// an item was applied, and no guard refuses it (H39). So every page is applied twice: timestamped
-// when it is read, and exactly when a write of the application's that belongs to it can no longer
-// be under way. Between the two it waits in a queue, one for each shard:
+// If the application writes the target too, one of its writes may arrive after the last change of
+// an item was applied, and no guard rejects that write (H39). So every page is applied twice. The
+// first application has timestamps, and happens when the page is read. The second application is
+// exact. It happens when the application's own writes for these changes can no longer be in flight.
+// Between the two applications, the page waits in a queue. Each shard has its own queue:
 //
-//   - Pages are settled in their order, each as it was folded. None takes the place of another: an
-//     item that moves from a to b to c must be removed from a and from b (H111).
-//   - A page is due a delay after its first application was acknowledged, on the monotonic clock: an
-//     application write may have overtaken none that was made before.
-//   - The checkpoint is the queue's front. Whoever takes the shard over reads from there, applies
-//     what is found stale by then, and counts the delay anew.
-//   - The queue is bounded by bytes, over all shards of the process. A page beyond that is dropped,
-//     and read again when it is due.
+//   - Pages are settled in their order, each as it was folded. Pages of one item are not merged: an
+//     item that moves from row a to b to c must be removed from a and from b (H111).
+//   - The second application is due a delay after the first application was acknowledged, on the
+//     monotonic clock. So it comes after all writes that the application made for these changes.
+//   - The checkpoint is the queue's front. If another worker acquires the shard, it reads from there,
+//     finds some changes stale, and waits for the whole delay again.
+//   - The queue is bounded by bytes, over all shards of the process. A page beyond that bound is
+//     dropped, and read again when it is due.
 
 const (
-	// stretches is how many times within a delay a stretch that was dropped begins at the most,
-	// however small its pages are: they take no room.
+	// stretches is the maximum number of stretches of dropped pages that begin within one delay.
+	// Dropped pages use no room, so their number must be limited in another way.
 	stretches = 16
 )
 
-// SettleRoom is what is left of that.
+// SettleRoom is the memory that queued pages may still use, over all shards of the process.
 type SettleRoom struct {
 	mu   sync.Mutex
 	left int64
@@ -57,9 +58,9 @@ func (r *SettleRoom) give(n int64) {
 	r.left += n
 }
 
-// settler asserts the pages of one shard exactly, a delay after they were first applied, and moves
-// the shard's checkpoint. A nil settler is that of a table which nobody else writes: there is one
-// application, which is exact.
+// settler makes the second application of the pages of one shard, a delay after the first
+// application, and moves the shard's checkpoint. For a table that no other program writes, the
+// settler is nil: pages are applied once, and exactly.
 type settler struct {
 	*follower
 	lease  *checkpoint.Lease
@@ -73,27 +74,28 @@ type settler struct {
 
 	mu      sync.Mutex
 	queue   []appliedPage
-	pending uint64              // changes in the queue
-	settled checkpoint.Progress // up to the queue's front
-	read    checkpoint.Progress // up to its end
-	reading bool                // the first loop goes on
-	ended   bool                // it has read the shard to its end
-	dirty   bool                // something is to be committed
-	urgent  bool                // and at once
+	pending uint64              // number of changes in the queue
+	settled checkpoint.Progress // progress up to the front of the queue
+	read    checkpoint.Progress // progress up to the end of the queue
+	reading bool                // the loop that reads the shard is running
+	ended   bool                // the shard was read to its end
+	dirty   bool                // there is progress to commit
+	urgent  bool                // the progress must be committed immediately
 }
 
 // appliedPage is a page that was applied for the first time.
 type appliedPage struct {
-	batch    *transform.Batch // nil: it was dropped, and is read again
+	batch    *transform.Batch // nil if the page was dropped and must be read again
 	bytes    int64
 	changes  uint64
 	from, to checkpoint.Progress
-	begun    time.Duration // when the first of a dropped stretch was due
+	begun    time.Duration // when the first page of a dropped stretch was due
 	due      time.Duration
 }
 
-// extend takes a page that is dropped into the stretch before it, which was dropped too: both are
-// read again at once, when the later is due. False if that would be too long after the earlier was.
+// extend adds a dropped page to the stretch of dropped pages before it. The whole stretch is read
+// again when its last page is due. It returns false if the first page would then be too late, or if
+// either page was not dropped.
 func (p *appliedPage) extend(next appliedPage, most time.Duration) bool {
 	if p.batch != nil || next.batch != nil || next.due-p.begun > most {
 		return false
@@ -102,8 +104,8 @@ func (p *appliedPage) extend(next appliedPage, most time.Duration) bool {
 	return true
 }
 
-// work reads a shard and, if the application writes the target too, settles it beside that. A recheck
-// of its changes is a task of g.
+// work reads a shard. If the application writes the target too, work also settles the shard's pages
+// concurrently. A recheck of the shard's changes runs as a task of g.
 func (f *follower) work(g *task.Group, life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state checkpoint.TableState) error {
 	recheck := f.startRecheck(g, life, lease, state)
 	defer recheck.end()
@@ -128,7 +130,7 @@ func (f *follower) work(g *task.Group, life engine.Lifecycle, lease *checkpoint.
 	return both.Wait()
 }
 
-// timestampedBatch is the batch that a page is applied with when it is read.
+// timestampedBatch returns the batch for the first application of a page.
 func (s *settler) timestampedBatch(b *transform.Batch) *transform.Batch {
 	if s == nil {
 		return b
@@ -137,8 +139,8 @@ func (s *settler) timestampedBatch(b *transform.Batch) *transform.Batch {
 	return &first
 }
 
-// add takes a page whose first application was acknowledged just now. False: nothing is settled,
-// and the caller commits.
+// add queues a page after its first application was acknowledged. It returns false if pages are not
+// settled. Then the caller must commit.
 func (s *settler) add(ctx context.Context, b *transform.Batch, changes int, from, to checkpoint.Progress, end bool) bool {
 	if s == nil {
 		return false
@@ -147,7 +149,7 @@ func (s *settler) add(ctx context.Context, b *transform.Batch, changes int, from
 	defer s.mu.Unlock()
 	begins := len(s.queue) == 0
 	if begins {
-		s.settled = from // nothing waits, so all that was read before is settled
+		s.settled = from // no page waits, so all pages before this one are settled
 	}
 	s.urgent = s.urgent || end || s.read.FirstRead.IsZero() && !to.FirstRead.IsZero() || to.Cutover.Since(s.read.Cutover)
 	s.read, s.ended = to, end
@@ -161,13 +163,14 @@ func (s *settler) add(ctx context.Context, b *transform.Batch, changes int, from
 	return true
 }
 
-// hold puts a page at the queue's end, whole or, where there is no room, as a stretch to read again.
+// hold appends a page to the queue. If there is no room for its batch, the batch is dropped, and
+// the page is read again later.
 func (s *settler) hold(b *transform.Batch, changes int, from, to checkpoint.Progress, due time.Duration) {
 	page := appliedPage{batch: b, bytes: engine.PageBytes + b.Size(), changes: uint64(changes), from: from, to: to, begun: due, due: due}
 	if !s.room.take(page.bytes) {
 		page.batch, page.bytes = nil, 0
 	}
-	// The front may be at work.
+	// The front page must not change, because run may be settling it.
 	if n := len(s.queue); n < 2 || !s.queue[n-1].extend(page, s.late/stretches) {
 		s.queue = append(s.queue, page)
 	}
@@ -175,7 +178,7 @@ func (s *settler) hold(b *transform.Batch, changes int, from, to checkpoint.Prog
 	s.dirty = true
 }
 
-// report tells the tracker how much waits.
+// report passes the number of changes that wait to the tracker.
 func (s *settler) report() {
 	if id := s.lease.Shard().ID; s.ended {
 		s.tracker.End(id, s.pending)
@@ -191,7 +194,7 @@ func (s *settler) stopReading() {
 	s.wake.Signal()
 }
 
-// abandon gives the room of what is left back.
+// abandon drops all queued pages and releases their room.
 func (s *settler) abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,8 +204,9 @@ func (s *settler) abandon() {
 	s.queue, s.pending = nil, 0
 }
 
-// progress is how far the shard may be committed. Coverage by a first read, what people look at, and
-// whether somebody writes, are of what was read.
+// progress returns the progress that may be committed. Its position is that of the settled pages.
+// Other members, such as the time of the first read and figures for people, describe the pages that
+// were read.
 func (s *settler) progress() checkpoint.Progress {
 	p := s.settled
 	p.Rechecked = s.recheck.state()
@@ -218,11 +222,11 @@ func (s *settler) progress() checkpoint.Progress {
 	return p
 }
 
-// step says what is to be done next: settle the front, finish, or leave; else to wait until then.
+// settleStep is the next step of a settler: settle the front page, finish the shard, stop, or wait.
 type settleStep struct {
-	front    *appliedPage // is due
-	finished bool         // the shard was read to its end, and is settled
-	stopped  bool         // nothing is read any more
+	front    *appliedPage // a page that is due, or nil
+	finished bool         // the shard was read to its end, and all its pages are settled
+	stopped  bool         // the loop that reads the shard has ended
 	commit   bool
 	wait     time.Duration
 	progress checkpoint.Progress
@@ -251,8 +255,9 @@ func (s *settler) next(now, committed time.Duration) settleStep {
 	return step
 }
 
-// run settles what is due and commits, until the shard is done or a drain has ended the reading.
-// Then what is left is not waited for: the next worker reads it again.
+// run settles due pages and commits, until the shard is done, or until a drain has ended the
+// reading. It does not wait for pages that are not due yet. The next worker reads their changes
+// again.
 func (s *settler) run(life engine.Lifecycle) error {
 	committed := task.Mono(life.Work)
 	for {
@@ -283,7 +288,7 @@ func (s *settler) run(life engine.Lifecycle) error {
 		}
 		waiting := life.Drain
 		if life.Draining() {
-			waiting = life.Work // for the page that is still on its way
+			waiting = life.Work // wait for the page that is still being applied
 		}
 		if err := s.wake.Wait(waiting, step.wait); err != nil && life.Work.Err() != nil {
 			return context.Cause(life.Work)
@@ -295,7 +300,7 @@ func (s *settler) commit(life engine.Lifecycle, p checkpoint.Progress) error {
 	return s.Retry(life.Finishing(), "commit", func(ctx context.Context) error { return s.lease.Commit(ctx, p) })
 }
 
-// settledTo is the position up to which every change is asserted.
+// settledTo returns the position up to which all changes are settled.
 func (s *settler) settledTo() cdc.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,7 +310,7 @@ func (s *settler) settledTo() cdc.Position {
 	return s.settled.Position
 }
 
-// hurry commits at once.
+// hurry makes run commit immediately.
 func (s *settler) hurry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,19 +318,19 @@ func (s *settler) hurry() {
 	s.wake.Signal()
 }
 
-// pop takes the front off the queue: it is settled.
+// pop removes the front page, which is settled, from the queue.
 func (s *settler) pop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.room.give(s.queue[0].bytes)
 	s.settled, s.dirty = s.queue[0].to, true
 	s.pending -= s.queue[0].changes
-	s.queue[0] = appliedPage{} // let go of the batch
+	s.queue[0] = appliedPage{} // release the batch for garbage collection
 	s.queue = s.queue[1:]
 	s.report()
 }
 
-// settle asserts a page exactly. Nobody but run takes it off the queue.
+// settle makes the second application of a page. Only run removes the page from the queue.
 func (s *settler) settle(life engine.Lifecycle, page *appliedPage) error {
 	if page.batch == nil {
 		return s.rereadStretch(life, *page)
@@ -338,8 +343,8 @@ func (s *settler) settle(life engine.Lifecycle, page *appliedPage) error {
 	return err
 }
 
-// rereadStretch reads the stretch of a page that was dropped, and asserts it exactly. What was parked
-// of it is parked.
+// rereadStretch reads the changes of dropped pages again, and makes their second application. Items
+// that were parked by the first application stay parked.
 func (s *settler) rereadStretch(life engine.Lifecycle, page appliedPage) error {
 	end := page.to.Position.After
 	return s.stretch(life, s.source, s.lease.Shard(), s.state, page.from, end, func(batch *transform.Batch, to cdc.SequenceNumber) error {
@@ -353,8 +358,8 @@ func (s *settler) rereadStretch(life engine.Lifecycle, page appliedPage) error {
 	})
 }
 
-// stretch reads the changes of a shard after one position, up to another, and folds them page by page
-// for each.
+// stretch reads the changes of a shard from one position to another. It folds each page into a
+// batch and passes the batch to each.
 func (f *follower) stretch(life engine.Lifecycle, source cdc.Source, shard checkpoint.Shard, state checkpoint.TableState, at checkpoint.Progress, end cdc.SequenceNumber, each func(b *transform.Batch, to cdc.SequenceNumber) error) error {
 	reader := &cdc.Reader{Source: source, Shard: shard.ID, Covered: covered(shard, state), AppliedTo: at.AppliedTo}
 	slot := engine.NewPageSlot(f.slots, f.calls)

@@ -12,7 +12,7 @@ import (
 
 const defaultLagBound = 5 * time.Second
 
-// sight notes what a cutover looks for in a page that is durable.
+// sight records in the progress the facts about a durable page that a cutover needs.
 func sight(at *checkpoint.Progress, m *transform.Mapping, page cdc.Page, bound time.Duration) {
 	known := at.Cutover.Canary
 	for _, c := range page.Canaries {
@@ -32,7 +32,8 @@ func sight(at *checkpoint.Progress, m *transform.Mapping, page cdc.Page, bound t
 			at.Cutover.WrittenAt, at.Cutover.Written = c.Time, sink.HashOf(m.ItemKey(c.Keys))
 		}
 	}
-	if !last.IsZero() && !page.At.IsZero() && page.At.Sub(last) > bound+time.Second { // times are floored
+	// Change times are rounded down to seconds.
+	if !last.IsZero() && !page.At.IsZero() && page.At.Sub(last) > bound+time.Second {
 		at.Cutover.BehindAt = page.At
 	}
 	if len(page.Canaries) > 0 {

@@ -40,7 +40,7 @@ type sourceItem struct {
 type explainedRow struct {
 	Table     string        `json:"table"`
 	Row       Octets        `json:"row"`
-	Wanted    bool          `json:"wanted"` // the item maps to it now
+	Wanted    bool          `json:"wanted"` // the item now maps to this row
 	Live      *heldVersion  `json:"live"`
 	Tombstone *heldVersion  `json:"tombstone"`
 	Cells     int           `json:"cells"` // number of the item's cells in the target
@@ -52,13 +52,14 @@ type explainedRow struct {
 
 // heldVersion is a version, split into its parts.
 type heldVersion struct {
-	Version    string     `json:"version"`
-	Generation uint32     `json:"generation"`
-	Hop        uint32     `json:"hop"`
-	Sequence   string     `json:"sequence"`
-	Count      uint16     `json:"count"`
-	LoadedAt   *time.Time `json:"loaded_at"`  // when a load read it; null for a change of the stream
-	WrittenAt  *time.Time `json:"written_at"` // when a tombstone was written, by the server's clock
+	Version    string `json:"version"`
+	Generation uint32 `json:"generation"`
+	Hop        uint32 `json:"hop"`
+	Sequence   string `json:"sequence"`
+	Count      uint16 `json:"count"`
+	// When a load read the item; null for a change from the stream.
+	LoadedAt  *time.Time `json:"loaded_at"`
+	WrittenAt *time.Time `json:"written_at"` // when a tombstone was written, by the server's clock
 }
 
 // differingAt is a column that differs. Sizes are in bytes; null means that there is no such cell.
@@ -70,16 +71,18 @@ type differingAt struct {
 	Have      Octets `json:"have,omitempty"`
 }
 
-// explainedShard is the shard from which the row's version came, and the shard of the next change,
-// if they can be determined.
+// explainedShard names two shards, if they are known: the shard that the row's version came from,
+// and the shard that the item's next change will come from.
 type explainedShard struct {
-	Carried *string `json:"carried"` // the shard from which the live version or the tombstone came
-	AtHop   int     `json:"at_hop"`  // how many shards of the ledger may have carried it
-	Next    *string `json:"next"`    // the shard of the next change, if only one is open
-	Open    int     `json:"open"`    // number of open shards
+	Carried *string `json:"carried"` // the shard that the row's version or tombstone came from
+	// Number of the ledger's shards that the version may have come from.
+	AtHop int `json:"at_hop"`
+	// The shard that the next change will come from; null unless exactly one shard is open.
+	Next *string `json:"next"`
+	Open int     `json:"open"` // number of open shards
 }
 
-// explain splits a row for the document.
+// explain returns a row in the form of the document.
 func (r *itemRow) explain(values bool) explainedRow {
 	live, gone, goneAt := r.seen.Versions(r.want.Owner)
 	e := explainedRow{Table: r.want.Table, Row: Octets(r.want.Row), Wanted: !r.want.Remove, Cells: len(sink.Owned(r.seen, r.want)), Differs: []differingAt{},
@@ -120,9 +123,9 @@ func decoded(v transform.Version) *heldVersion {
 	return h
 }
 
-// shardOf returns the shard from which a version came, if only one of the ledger's shards has that
-// hop. It also returns the shard of the next change, if only one shard is open. DynamoDB does not
-// reveal to which shard an item's changes go.
+// shardOf returns the shard that a version came from, if only one shard in the ledger has the
+// version's hop. It also returns the shard that the next change will come from, if only one shard
+// is open. DynamoDB does not show in which shard an item's changes are.
 func shardOf(held transform.Version, shards []status.Shard) explainedShard {
 	var e explainedShard
 	for i := range shards {

@@ -17,15 +17,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Choice selects the items of a table to preview: one by its key in JSON, the first ones of a scan,
-// or those of a file.
+// Choice selects the items of a table to preview: one item by its key in JSON, the first items of a
+// scan, or the items of a file.
 type Choice struct {
-	Key, File  string
-	Sample     int    // number of items of the scan or the file
-	PrimaryKey string // names of a file's key attributes; if empty, the source is read
+	Key, File string
+	Sample    int // number of items to take from the scan or the file
+	// Names of the key attributes of the file's items; if empty, they are read from the source.
+	PrimaryKey string
 }
 
-// Previews maps the chosen items as if they were written now.
+// Previews returns the rows to which the chosen items map, as if they were written now.
 func Previews(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table, chosen Choice) ([]Preview, error) {
 	read := itemsOfSource
 	if chosen.File != "" {
@@ -38,7 +39,7 @@ func Previews(ctx context.Context, env config.Lookup, cfg *config.Config, t conf
 	return previewsOf(m, cfg, t, items, task.Now(ctx)), nil
 }
 
-// itemsOfSource reads one item by its key, or the first ones of a scan.
+// itemsOfSource reads one item by its key, or the first items of a scan.
 func itemsOfSource(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table, f Choice) (*transform.Mapping, []attribute.Item, error) {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -67,7 +68,7 @@ func itemsOfSource(ctx context.Context, env config.Lookup, cfg *config.Config, t
 	return found.Mapping, []attribute.Item{item}, nil
 }
 
-// openTable connects to the source, which may be an emulator, and describes one table.
+// openTable connects to the source and describes one table. The source may be an emulator.
 func openTable(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table) (*preflight.Source, preflight.Table, error) {
 	if err := config.CheckEnvironment(env, config.Anything).Err(); err != nil {
 		return nil, preflight.Table{}, err
@@ -111,7 +112,7 @@ func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t c
 	m, err := preflight.MapTable(t, schema)
 	var found diag.List
 	if errors.As(err, &found) {
-		return nil, nil, err // each has its own position and fix
+		return nil, nil, err // err holds several findings, each with its position and fix
 	}
 	if err != nil {
 		return nil, nil, &diag.Error{Code: diag.Usage, What: "--primary-key does not match the item", Err: err, Fix: "name one or two attributes of type S, N or B"}
@@ -119,7 +120,7 @@ func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t c
 	return m, items, nil
 }
 
-// readItems reads the first items of a file, or all if limit is 0. The path - is stdin.
+// readItems reads the first items of a file, or all if limit is 0. The path "-" means stdin.
 func readItems(path string, limit int) ([]attribute.Item, error) {
 	in := io.Reader(os.Stdin)
 	fail := func(err error) ([]attribute.Item, error) {

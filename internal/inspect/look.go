@@ -19,8 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Explain compares one item of a table in both databases. Key is its primary key in JSON. With
-// values, the explanation includes the values of differing cells.
+// Explain compares one item of a table in both databases. Key is the item's primary key in JSON. If
+// values is true, the explanation includes the values of differing cells.
 func Explain(ctx context.Context, p *terminal.Console, cfg *config.Config, ends desk.Ends, with string, t config.Table, key string, values bool) (*Explanation, error) {
 	m, err := ends.Open(ctx, p, cfg, desk.Request{Command: "explain", Table: t.From, With: with})
 	if err != nil {
@@ -48,11 +48,11 @@ type look struct {
 	values    bool
 }
 
-// longestWait bounds the wait before a second read.
+// longestWait is the maximum wait before a second read.
 const longestWait = 10 * time.Second
 
-// twice reads a second time if source and target differ and a worker may be about to remove the
-// difference.
+// twice reads the item and its rows. If they differ, and a worker may soon apply the missing
+// change, it reads them a second time.
 func (l *look) twice(ctx context.Context) (*Explanation, error) {
 	e, again, err := l.once(ctx)
 	if err != nil || again <= 0 {
@@ -68,8 +68,8 @@ func (l *look) twice(ctx context.Context) (*Explanation, error) {
 	return e, err
 }
 
-// once reads the item and judges it. The duration is the time after which a second read could find
-// more; 0 if it could not.
+// once reads the item and judges it. The duration is the time after which a second read may have
+// another result; 0 if it cannot.
 func (l *look) once(ctx context.Context) (*Explanation, time.Duration, error) {
 	f, err := l.read(ctx)
 	if err != nil {
@@ -79,8 +79,8 @@ func (l *look) once(ctx context.Context) (*Explanation, time.Duration, error) {
 	return l.explanation(&f, verdict), again, nil
 }
 
-// read reads the ledger, the rows, the item and the rows to which it maps, in this order. The order
-// ensures that a change between the reads cannot look like a difference.
+// read reads the ledger, the rows, the item and the rows to which it maps, in this order. In this
+// order, a change between two reads cannot appear as a difference.
 func (l *look) read(ctx context.Context) (itemFindings, error) {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -104,7 +104,8 @@ func (l *look) read(ctx context.Context) (itemFindings, error) {
 	}
 	f.placed = transform.Placement{Rule: -1}
 	if f.present {
-		f.placed, _ = m.Map(f.image, f.readAt) // looks has recorded why it cannot be mapped
+		// If the item cannot be mapped, looks has recorded the reason.
+		f.placed, _ = m.Map(f.image, f.readAt)
 	}
 	f.ignored, f.moves = f.placed.Ignored, !m.DependsOnKeyOnly()
 	return f, nil

@@ -8,7 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Octets are bytes in documents for programs: text if they are UTF-8, otherwise {"base64": "…"}.
+// Octets are bytes that JSON documents show as text if they are UTF-8, and otherwise as {"base64":
+// "…"}.
 type Octets []byte
 
 // MarshalJSON implements json.Marshaler.
@@ -19,5 +20,5 @@ func (o Octets) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString(o)})
 }
 
-// String returns the text for people.
+// String returns the bytes as printable text.
 func (o Octets) String() string { return diag.Quoted(string(o)) }

@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Preview shows the rows of one item.
+// Preview shows the rows to which one item maps.
 type Preview struct {
 	Source     string       `json:"source"`
 	Rule       rule         `json:"rule"`
@@ -40,7 +40,7 @@ type previewCell struct {
 	Counter   *int64    `json:"counter,omitempty"` // the value of an aggregate, such as a counter
 }
 
-// previewsOf maps items as if they were written at the given time.
+// previewsOf returns the previews of items, as if they were written at the given time.
 func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items []attribute.Item, at time.Time) []Preview {
 	previews := make([]Preview, 0, len(items))
 	for _, item := range items {
@@ -71,10 +71,10 @@ func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items 
 	return previews
 }
 
-// onDelete returns what a delete of the item removes from the target; families is the number of
-// families of the target table.
+// onDelete describes, in words, the cells that a delete of the item removes from the target.
+// Families is the number of families of the target table.
 func onDelete(p transform.Placement, families int) string {
-	if len(p.Rows) == 0 { // ignored, or without a row
+	if len(p.Rows) == 0 { // the item is ignored, or has no row
 		return "nothing, because there is no row"
 	}
 	var parts []string
@@ -93,7 +93,7 @@ func onDelete(p transform.Placement, families int) string {
 	return "removes " + strings.Join(parts, "; ")
 }
 
-// ownedText names the parts of a row that belong to an item.
+// ownedText describes the parts of a row that belong to an item.
 func ownedText(row transform.RowMutation, families int) string {
 	switch n := len(row.Columns); {
 	case n == 0 && len(row.Families) >= families && row.Owner == "":

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// likelyReason is the likely reason why an item's rows differ.
+// likelyReason is the likely reason for a difference between an item and its rows.
 type likelyReason struct {
 	Reason string `json:"reason"` // one of the constants below
 	Text   string `json:"text"`   // one sentence
@@ -19,14 +19,14 @@ type likelyReason struct {
 const (
 	reasonInFlight  = "in_flight"          // a change is in flight
 	reasonParked    = "parked"             // the item could not be stored
-	reasonPhantom   = "phantom_write"      // the target was written, and the source was not
+	reasonPhantom   = "phantom_write"      // the target was written, but the source was not
 	reasonForeign   = "foreign_writer"     // another program changed the row
 	reasonCollected = "garbage_collection" // a rule of the family removed cells
 	reasonGap       = "gap"                // changes were lost
 )
 
-// reasonOf returns the likely reason for a verdict; nil if nothing differs, or if nothing suggests
-// a reason. It is pure.
+// reasonOf returns the likely reason for a verdict; nil if nothing differs, or if no reason is
+// likely. It depends only on its arguments.
 func reasonOf(f itemFindings, v itemVerdict) *likelyReason {
 	switch v.State {
 	case itemParked, itemUnmappable:
@@ -49,8 +49,8 @@ func reasonOf(f itemFindings, v itemVerdict) *likelyReason {
 	return nil
 }
 
-// reason returns why one row differs although every change is applied. Ageing are the families
-// whose rule removes cells by age.
+// reason returns why one row differs, if all changes are applied. Ageing holds the families with a
+// garbage collection rule that removes cells by age.
 func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	live, gone, _ := r.seen.Versions(r.want.Owner)
 	held := max(live, gone)
@@ -83,7 +83,8 @@ func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	return &likelyReason{reasonForeign, "another program changed cells of the item; the cells' times show when"}
 }
 
-// ageingFamilies returns the families of a table whose rule removes cells by age.
+// ageingFamilies returns the families of a table with a garbage collection rule that removes cells
+// by age.
 func ageingFamilies(t config.Table) []string {
 	var names []string
 	for _, f := range t.Families {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Render writes the explanation for people.
+// Render writes the explanation as text.
 func (e *Explanation) Render(w io.Writer) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(label, format string, args ...any) { _, _ = fmt.Fprintf(tab, label+"\t"+format+"\n", args...) }
@@ -148,7 +148,7 @@ func (r *previewRow) writeCBT(b *strings.Builder) {
 	}
 }
 
-// shown returns the value for people.
+// shown returns the value as printable text.
 func (c *previewCell) shown() string {
 	if c.Counter != nil {
 		return strconv.FormatInt(*c.Counter, 10)
@@ -156,7 +156,7 @@ func (c *previewCell) shown() string {
 	return c.Value.String()
 }
 
-// column returns the cell's column for people; an empty qualifier is shown as such.
+// column returns the name of the cell's column as text. An empty qualifier is shown as "".
 func (c *previewCell) column() string {
 	if len(c.Qualifier) == 0 {
 		return c.Family + ":"

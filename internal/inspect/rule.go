@@ -15,8 +15,8 @@ type rule struct {
 	Line int    `json:"line"`
 }
 
-// ruleOf returns the rule that mapped an item. Without rules, the table's entry maps every item in
-// the default way.
+// ruleOf returns the rule that mapped an item. If the table has no rules, it returns the table's
+// entry, by which every item has the default mapping.
 func ruleOf(cfg *config.Config, t config.Table, placed transform.Placement) rule {
 	table := cfg.Where(t.Path() + ".from")
 	at := cfg.Where(fmt.Sprintf("%s.rules[%d]", t.Path(), placed.Rule))

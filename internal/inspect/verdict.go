@@ -15,10 +15,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// itemFindings holds the findings about an item.
+// itemFindings holds the data that was read about an item.
 type itemFindings struct {
 	status     *status.Table
-	leases     int // leases held by workers
+	leases     int // number of leases that workers hold
 	shards     []status.Shard
 	parked     []parked.Record
 	readAt     time.Time
@@ -26,24 +26,24 @@ type itemFindings struct {
 	image      attribute.Item
 	unmappable string
 	placed     transform.Placement
-	// expired: garbage collection already removes the item's cells. outlives: expired items stay in
-	// the target (expire: keep).
+	// If expired, garbage collection already removes the item's cells. If outlives, expired items
+	// stay in the target (expire: keep).
 	expired, outlives bool
-	// ignored: the image's rule excludes it from the copy. moves: the keys of items do not
-	// determine their rows. The rows of a removed item are then known only from parked images, if
-	// at all.
+	// If ignored, a rule excludes the item from the copy. If moves, an item's key does not
+	// determine its rows. Then the rows of a removed item are known only if a parked image of the
+	// item exists.
 	ignored, moves bool
 	rows           []itemRow
-	ageing         []string // families whose rule removes cells by age
+	ageing         []string // families with a rule that removes cells by age
 }
 
-// itemRow is a row as it should be, and as it was read.
+// itemRow is one row of an item: the expected row, and the row that was read.
 type itemRow struct {
 	want transform.RowMutation
 	seen sink.Row
 }
 
-// held returns the highest version of the item's rows, "" if they have none.
+// held returns the highest version in the item's rows; "" if they have no version.
 func (f *itemFindings) held() transform.Version {
 	var v transform.Version
 	for _, row := range f.rows {
@@ -80,7 +80,7 @@ func (f *itemFindings) collected() bool {
 	return true
 }
 
-// kept reports whether the item's rows may remain after the item expired.
+// kept reports whether the item's rows may stay although the item is absent, because it expired.
 func (f *itemFindings) kept() bool {
 	if f.present || !f.outlives {
 		return false
@@ -93,7 +93,7 @@ func (f *itemFindings) kept() bool {
 	return true
 }
 
-// itemVerdict is the answer.
+// itemVerdict is the verdict of explain on an item.
 type itemVerdict struct {
 	State string `json:"state"` // one of the constants below
 	Text  string `json:"text"`  // one sentence
@@ -101,24 +101,25 @@ type itemVerdict struct {
 
 // The states of an item.
 const (
-	itemEqual      = "equal"
-	itemRemoved    = "removed"    // absent from the source, and its row has a tombstone
-	itemAbsent     = "absent"     // in neither database
-	itemUnlocated  = "unlocated"  // absent from the source, and its former row is unknown
-	itemIgnored    = "ignored"    // its rule says not to copy it
-	itemExpired    = "expired"    // garbage collection removes its cells, and the source has not removed it yet
-	itemKept       = "kept"       // absent from the source, and its row exists, as it should if the item expired
+	itemEqual     = "equal"
+	itemRemoved   = "removed"   // absent from the source; its row has a tombstone
+	itemAbsent    = "absent"    // absent from both databases
+	itemUnlocated = "unlocated" // absent from the source; its former row is unknown
+	itemIgnored   = "ignored"   // excluded from the copy by its rule
+	// Expired: garbage collection removes its cells, but the source has not removed it yet.
+	itemExpired    = "expired"
+	itemKept       = "kept"       // absent from the source; its row exists, which is correct if the item expired
 	itemParked     = "parked"     // could not be stored
-	itemUnmappable = "unmappable" // cannot be stored, and none of its changes has arrived yet
+	itemUnmappable = "unmappable" // cannot be stored; no change of it has been read yet
 	itemNotStarted = "not_started"
-	itemNotCopied  = "not_copied" // the copy has not reached it
-	itemNeedsLoad  = "needs_load" // differs, and changes of the table are lost
-	itemBehind     = "behind"     // differs, and changes are still to come
-	itemDifferent  = "different"  // differs without an explanation
+	itemNotCopied  = "not_copied" // not copied yet
+	itemNeedsLoad  = "needs_load" // differs; changes of the table are lost
+	itemBehind     = "behind"     // differs; not all changes are applied yet
+	itemDifferent  = "different"  // differs for an unknown reason
 )
 
-// judge returns the item's state in one sentence. The duration is the time after which a second
-// read could find more; 0 if it could not. It is pure.
+// judge returns the item's state and a sentence about it. The duration is the time after which a
+// second read may have another result; 0 if it cannot. The result depends only on f.
 func judge(f itemFindings) (itemVerdict, time.Duration) {
 	say := func(state, format string, args ...any) itemVerdict {
 		return itemVerdict{state, fmt.Sprintf(format, args...)}
@@ -163,12 +164,13 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	return say(itemBehind, "target is behind: lag %s", backfill.FormatDuration(lag)), again
 }
 
-// secondLook is how long a second read waits beyond the lag, because a worker reads an empty shard
-// only every second.
+// secondLook is how much longer than the lag a second read waits. It is needed because a worker
+// reads an empty shard only once a second.
 const secondLook = 2 * time.Second
 
-// judgeKept returns the verdict on rows without their item. Only the stream shows whether the item
-// expired. If all changes are applied, it did: another kind of removal would have removed the rows.
+// judgeKept returns the verdict on rows that exist although the item is absent. Only the stream
+// shows whether the item expired. If all changes are applied, the item must have expired, because
+// any other delete would have removed the rows.
 func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 	const unsure = "kept, if the item expired, because of expire: keep. If it was deleted, the delete is not applied yet"
 	if f.leases == 0 || f.status.LagSeconds == nil {
@@ -181,7 +183,7 @@ func (f *itemFindings) judgeKept() (itemVerdict, time.Duration) {
 	return itemVerdict{itemKept, unsure}, again
 }
 
-// judgeEqual returns the verdict if every row is as it should be.
+// judgeEqual returns the verdict on an item if all its rows are as expected.
 func (f *itemFindings) judgeEqual() itemVerdict {
 	switch {
 	case f.present && f.ignored && f.moves:
@@ -190,7 +192,7 @@ func (f *itemFindings) judgeEqual() itemVerdict {
 		return itemVerdict{itemIgnored, "ignored: the rule does not copy the item"}
 	case f.present:
 		return itemVerdict{itemEqual, "equal"}
-	case f.moves: // it may have had rows other than the known ones
+	case f.moves: // it may have had other rows, which are unknown
 		return itemVerdict{itemUnlocated, "absent from the source; its key does not show its former row, so the target may still hold one"}
 	}
 	for _, row := range f.rows {

@@ -1,8 +1,9 @@
-// Package itemfile reads items from files. The format is DynamoDB JSON, one item after the other:
-// bare, below "Item" as in exports and `aws dynamodb get-item`, below "Items" as in `aws dynamodb
-// scan`, or as a list. Like exports, a file may be compressed with gzip. It may be UTF-16 or
-// UTF-32, and have byte order marks. Known formats that cannot be read are refused by name, such as
-// Amazon Ion, incremental exports, answers of BatchGetItem, and JSON without DynamoDB's types.
+// Package itemfile reads items from files. The format is DynamoDB JSON, with any number of
+// documents. A document is an item, an item in "Item" (as in exports and `aws dynamodb get-item`),
+// items in "Items" (as in `aws dynamodb scan`), or a list. As in exports, a file may be compressed
+// with gzip. It may be UTF-16 or UTF-32, and have byte order marks. Other known formats are refused
+// by name, such as Amazon Ion, incremental exports, answers of BatchGetItem, and JSON without
+// DynamoDB's types.
 //
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport.Output.html
 package itemfile
@@ -20,11 +21,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// maxBytes bounds the size of a file that is read, uncompressed.
+// maxBytes is the maximum size of a file, uncompressed.
 const maxBytes = 64 << 20
 
-// FormatError is returned for a file of a known format that cannot be read. It contains no item
-// data.
+// FormatError is returned for a file in a known format that this package does not read. It contains
+// no item data.
 type FormatError struct {
 	What string // the format of the file
 	Fix  string
@@ -35,9 +36,9 @@ func (e *FormatError) Error() string { return e.What }
 // ErrTooLarge is returned for a file larger than maxBytes.
 var ErrTooLarge = fmt.Errorf("it is larger than %d MiB", maxBytes>>20)
 
-// Read returns the first items of a file, or all of them if limit is 0. It reads no further than
-// needed, so a small limit works for a file of any size with one item per line. An error contains
-// no item data.
+// Read returns the first items of a file, or all of them if limit is 0. It reads only as much of
+// the file as it needs. So with one item per line and a small limit, the file may have any size. An
+// error contains no item data.
 func Read(in io.Reader, limit int) ([]attribute.Item, error) {
 	var items []attribute.Item
 	entry := 0
@@ -58,7 +59,7 @@ func Read(in io.Reader, limit int) ([]attribute.Item, error) {
 }
 
 // Documents returns the JSON values of a file, and stops at the first error. The error names the
-// entry and contains no data of it.
+// entry, but contains no data of the entry.
 func Documents(in io.Reader) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		text, err := Text(in)
@@ -103,7 +104,8 @@ func unreadable(entry int, err error) error {
 	return fmt.Errorf("entry %d is not JSON", entry)
 }
 
-// itemsOf returns the items of one document, or of one element of a list, at the named place.
+// itemsOf returns the items of one document, or of one element of a list. Place names the document
+// in errors.
 func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
 	if isList(document) {
 		return elements(document, place)
@@ -136,8 +138,8 @@ func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
 	return []attribute.Item{item}, nil
 }
 
-// answer recognizes a document that is not an item but holds items of several tables, or changes;
-// nil for other documents.
+// answer returns an error for a document that is not an item, but holds items of several tables, or
+// changes. It returns nil for other documents.
 func answer(members map[string]json.RawMessage) *FormatError {
 	var tables map[string]json.RawMessage
 	switch responses, records := members["Responses"], members["Records"]; {
@@ -164,7 +166,8 @@ func incremental(members map[string]json.RawMessage) bool {
 	return members["Keys"] != nil && json.Unmarshal(members["Metadata"], &metadata) == nil && metadata.WriteTimestampMicros != nil
 }
 
-// isList reports whether a document is a list. Neither an item nor a value of an attribute is one.
+// isList reports whether a document is a list. Neither an item nor the value of an attribute is a
+// list.
 func isList(document json.RawMessage) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(document), []byte("["))
 }
@@ -186,7 +189,8 @@ func elements(list json.RawMessage, place string) ([]attribute.Item, error) {
 	return items, nil
 }
 
-// untyped reports whether no attribute of a document has a type, so that it is not DynamoDB's JSON.
+// untyped reports whether no attribute of a document has a type. Such a document is not DynamoDB
+// JSON.
 func untyped(members map[string]json.RawMessage) bool {
 	for _, text := range members {
 		var value map[string]json.RawMessage

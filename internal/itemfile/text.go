@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// formats are other common formats, recognized by their first bytes after decompression. Each is
-// refused by name.
+// formats are common formats that are refused by name. They are recognized by their first bytes
+// after decompression.
 var formats = []struct{ magic, what, fix string }{
 	{"$ion_1_0", ion, exportJSON},
 	{"\xe0\x01\x00\xea", ion, exportJSON},
@@ -33,8 +33,8 @@ const (
 )
 
 // Text returns the text of a file as UTF-8 without a byte order mark. The file may be compressed
-// with gzip, and may be UTF-16 or UTF-32. Text returns a *FormatError for a file of another known
-// format. Reads of the text return one if the file is damaged.
+// with gzip, and may be UTF-16 or UTF-32. Text returns a *FormatError for a file in another known
+// format. If the file is damaged, reads of the text return a *FormatError.
 func Text(in io.Reader) (*bufio.Reader, error) {
 	text := bufio.NewReader(in)
 	if begins(text, "\x1f\x8b") {
@@ -54,13 +54,13 @@ func Text(in io.Reader) (*bufio.Reader, error) {
 }
 
 func begins(text *bufio.Reader, magic string) bool {
-	head, _ := text.Peek(len(magic)) // a shorter file does not match
+	head, _ := text.Peek(len(magic)) // a shorter file matches no format
 	return string(head) == magic
 }
 
-// encodings are the encodings other than UTF-8, each with its byte order mark and with the form of
-// JSON in it without a mark. Longer marks come first. In a form, J is a character with which JSON
-// may begin, and * is any byte. Source: https://www.rfc-editor.org/rfc/rfc4627#section-3
+// encodings are the encodings other than UTF-8. Each has its byte order mark, and the form of the
+// first bytes of JSON without a mark. Longer marks come first. In a form, J is a character with
+// which JSON may begin, and * is any byte. Source: https://www.rfc-editor.org/rfc/rfc4627#section-3
 var encodings = []struct {
 	mark, begin string
 	name        string
@@ -78,10 +78,10 @@ const byteOrderMark = "\xef\xbb\xbf" // in UTF-8
 // inUTF8 decodes text in another Unicode encoding, and removes the byte order mark.
 func inUTF8(text *bufio.Reader) *bufio.Reader {
 	if begins(text, byteOrderMark) {
-		_, _ = text.Discard(len(byteOrderMark)) // these bytes were seen
+		_, _ = text.Discard(len(byteOrderMark)) // cannot fail: these bytes were peeked
 		return text
 	}
-	head, _ := text.Peek(4) // a shorter file is UTF-8, or has a mark
+	head, _ := text.Peek(4) // a shorter file is UTF-8 or has a mark
 	for _, e := range encodings {
 		marked := bytes.HasPrefix(head, []byte(e.mark))
 		if marked {
@@ -108,14 +108,14 @@ func looksLike(head []byte, begin string) bool {
 }
 
 // decoder reads UTF-16 or UTF-32 as UTF-8. Incomplete characters are errors, because a replacement
-// would change the item.
+// character would change the item.
 type decoder struct {
 	in    *bufio.Reader
 	name  string
 	order binary.ByteOrder
 	width int    // bytes of a code unit
 	ready []byte // bytes that are decoded but not yet read
-	err   error  // the error that ended the text; readers may call again after it
+	err   error  // the error that ended the text, kept because readers may call Read again
 }
 
 func (d *decoder) Read(p []byte) (n int, _ error) {
@@ -170,11 +170,11 @@ func (d *decoder) damaged() error {
 	return &FormatError{fmt.Sprintf("it is damaged: it begins as %s, but contains invalid text", d.name), "write the file again, in UTF-8"}
 }
 
-// jsonText is JSON without the byte order marks that joined files have between values. In strings
-// the marks are data, and are kept. It refuses NUL bytes by name.
+// jsonText reads JSON and removes byte order marks between values, which occur in joined files. In
+// strings, byte order marks are data and are kept. For a NUL byte it returns a *FormatError.
 type jsonText struct {
 	in              *bufio.Reader
-	quoted, escaped bool // the position is in a string, after a backslash
+	quoted, escaped bool // whether the position is in a string, and after a backslash
 }
 
 func (j *jsonText) Read(p []byte) (n int, err error) {
@@ -184,10 +184,10 @@ func (j *jsonText) Read(p []byte) (n int, err error) {
 		case err != nil:
 			return n, err
 		case c == 0:
-			_ = j.in.UnreadByte() // readers may call again
+			_ = j.in.UnreadByte() // readers may call Read again
 			return n, &FormatError{"it contains a NUL byte, so it is damaged or has another format", "write the file again, in UTF-8"}
 		case !j.quoted && c == byteOrderMark[0] && begins(j.in, byteOrderMark[1:]):
-			_, _ = j.in.Discard(len(byteOrderMark) - 1) // these bytes were seen
+			_, _ = j.in.Discard(len(byteOrderMark) - 1) // cannot fail: these bytes were peeked
 			continue
 		case j.escaped:
 			j.escaped = false

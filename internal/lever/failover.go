@@ -24,16 +24,18 @@ type Failover struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags for the commands in messages
-	// StillFor is how long no process may have written the ledger before a failover. 0 means a
-	// lease, plus the time in which a worker notices a change of cluster.
+	With    string // flags that commands in messages need
+	// StillFor is how long no process may have written the ledger before a failover. 0 means the
+	// duration of a lease, plus the time in which a worker notices a change of cluster.
 	StillFor     time.Duration
 	StoppedFirst bool
-	// Switched is "yes" or "no": whether a cutover has switched the application; "" if not given.
+	// Switched is the operator's answer to the question whether a cutover has switched the
+	// application: "yes", "no", or "" if not given.
 	Switched string
 	DryRun   bool
 	Yes      bool
-	// Confirm asks a question that only "yes" affirms; nil: there is no terminal.
+	// Confirm asks for confirmation, which only the answer "yes" gives. It is nil if there is no
+	// terminal.
 	Confirm func(ctx context.Context, question string) error
 	Ends    desk.Ends
 }
@@ -47,15 +49,15 @@ type FailedOver struct {
 	DryRun  bool   `json:"dry_run"`
 	// Loads are the source tables that are loaded again.
 	Loads []string `json:"loads"`
-	// Cutover is the step at which a cutover continues here, or with which it ended. It is null if
-	// no cutover was running.
+	// Cutover is the step at which a running cutover continues or was ended. It is null if no
+	// cutover was running.
 	Cutover *string `json:"cutover"`
-	// FormerDeleted: the former cluster was deleted. Rows that it accepted last may be missing
-	// here.
+	// FormerDeleted is true if the former cluster was deleted. Then the last rows that it accepted
+	// may be missing in the new cluster.
 	FormerDeleted bool `json:"former_deleted"`
 }
 
-// Run fails over.
+// Run fails over to the cluster to which the app profile routes.
 func (o *Failover) Run(ctx context.Context) error {
 	if lease := o.Cfg.State.Lease; o.StillFor != 0 && o.StillFor < lease {
 		return diag.BadUsage(fmt.Sprintf("--still-for is %s", o.StillFor), fmt.Sprintf("give at least state.lease, %s, or remove the flag", lease))
@@ -88,8 +90,8 @@ func (o *Failover) Run(ctx context.Context) error {
 	return o.write(r)
 }
 
-// question describes what will happen. Run also checks that no worker runs. It cannot see writes
-// that the former cluster still accepts.
+// question describes the effects of the failover and asks for confirmation. It asks because Run can
+// check that no worker runs, but cannot see writes that the former cluster still accepts.
 func (o *Failover) question() string {
 	if o.StoppedFirst {
 		return "Did every worker stop before the app profile was rerouted? Every table will resume from its checkpoints."
@@ -143,7 +145,7 @@ func (d FailedOver) render(w io.Writer, with string) error {
 	return err
 }
 
-// step returns the step of the cutover; "" if none was running.
+// step returns the step of the cutover; "" if no cutover was running.
 func (d FailedOver) step() checkpoint.CutoverStep {
 	if d.Cutover == nil {
 		return ""
@@ -151,7 +153,7 @@ func (d FailedOver) step() checkpoint.CutoverStep {
 	return checkpoint.CutoverStep(*d.Cutover)
 }
 
-// tables describes what happens to the tables.
+// tables describes the effect of the failover on the tables.
 func (d FailedOver) tables() string {
 	switch failover.Outcome(d.Outcome) {
 	case failover.Positions:

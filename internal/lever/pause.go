@@ -1,5 +1,5 @@
-// Package lever runs pause, resume and failover. They work from any machine, because they
-// only change the ledger: every worker reads it within seconds.
+// Package lever runs pause, resume and failover. These commands work from any machine. They only
+// change the ledger, and every worker reads the ledger within seconds.
 package lever
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// schemaName names the form of the document.
+// schemaName identifies the schema of the document.
 const schemaName = "replicator.pause/v1"
 
-// mostReason is how many bytes of a reason are kept.
+// mostReason is the maximum length of a stored reason, in bytes.
 const mostReason = 200
 
 // Document is the state of a table after the command.
@@ -26,8 +26,8 @@ type Document struct {
 	Schema string     `json:"schema"`
 	Table  string     `json:"table"`
 	Paused bool       `json:"paused"`
-	Since  *time.Time `json:"since"`  // null unless it is paused
-	Reason *string    `json:"reason"` // null if none was given
+	Since  *time.Time `json:"since"`  // null if the table is not paused
+	Reason *string    `json:"reason"` // null if no reason was given
 }
 
 // Operator runs a command that pauses or resumes a table.
@@ -35,13 +35,14 @@ type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags for the commands in messages
+	With    string // flags that commands in messages need
 	Table   string
 	Reason  string
 	Ends    desk.Ends
 }
 
-// Pause pauses the table: no worker reads its stream, copies, sweeps or verifies it.
+// Pause pauses the table. While the table is paused, no worker reads its stream, or copies, sweeps
+// or verifies it.
 func (o *Operator) Pause(ctx context.Context) error {
 	if len(o.Reason) > mostReason {
 		return diag.BadUsage(fmt.Sprintf("--reason has %d bytes", len(o.Reason)), fmt.Sprintf("give at most %d bytes: the ledger stores it, and status shows it", mostReason))
@@ -58,7 +59,7 @@ func (o *Operator) Resume(ctx context.Context) error {
 	})
 }
 
-// pull changes the record of a known table, and shows the result.
+// pull changes the record of a table that the ledger knows, and shows the result.
 func (o *Operator) pull(ctx context.Context, command string, change func(context.Context, *desk.Migration) (checkpoint.TableState, error)) error {
 	if o.Table == "" {
 		return diag.BadUsage("pause and resume need the name of a table", "add --table TABLE")

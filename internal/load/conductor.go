@@ -20,75 +20,79 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Conductor takes a table's load through its stages. It requests the load if no operator needs to,
-// seals its plan, completes the copy, and runs the sweep pass by pass. It works under the
-// coordinator lease and moves no item itself: every worker's loader does that. All its state is in
-// the ledger, so the next coordinator continues from there.
+// Conductor takes a table's load through its stages. It requests loads that start automatically,
+// seals their plans, completes the copy, and runs the sweep pass by pass. It works under the
+// coordinator lease. It copies no items itself; the loaders of all workers do. All its state is in
+// the ledger, so the next coordinator can continue.
 type Conductor struct {
 	*engine.Common
-	mapping      *transform.Mapping
-	database     engine.Database
-	target       sink.MarkReader
-	witnesses    *engine.Witnesses
-	fencing      *engine.Fencing
-	busy         func(ctx context.Context, above float64) (why string) // of the target; nil: the load is not watched
-	settings     loadSettings
-	sources      *source.Opener
-	exporter     engine.Exporter // nil: this worker requests no exports
-	joined       bool            // by a pattern: the table is left when it is dropped
+	mapping   *transform.Mapping
+	database  engine.Database
+	target    sink.MarkReader
+	witnesses *engine.Witnesses
+	fencing   *engine.Fencing
+	// Why loads must wait for the target's CPU; nil if the CPU load is not checked.
+	busy     func(ctx context.Context, above float64) (why string)
+	settings loadSettings
+	sources  *source.Opener
+	exporter engine.Exporter // nil if this worker requests no exports
+	// A pattern matched the table, so the table leaves when it is dropped.
+	joined       bool
 	wake         *task.Wakeup
-	wakeLoader   *task.Wakeup // there are parts to acquire
-	wakeAssigner *task.Wakeup // with Once it waits for the load
+	wakeLoader   *task.Wakeup // wakes the loader when there are parts to acquire
+	wakeAssigner *task.Wakeup // wakes the assigner, which waits for the load with Once
 
-	cleaned uint32         // the number of the load whose parts were removed last
-	asked   time.Duration  // when the target's CPU load was last read; 0: never
-	why     string         // the result
-	looked  time.Duration  // when other migrations were last searched for; 0: never
-	other   string         // the result
-	meter   backfill.Meter // of the running load
-	metered uint32         // its number
-	paced   time.Duration  // when its pace was last saved
+	cleaned uint32         // the number of the last load with parts that were removed
+	asked   time.Duration  // when the target's CPU load was last read; 0 if never
+	why     string         // result of the last read of the CPU load
+	looked  time.Duration  // when other migrations were last searched for; 0 if never
+	other   string         // result of the last search for other migrations
+	meter   backfill.Meter // meter of the running load
+	metered uint32         // number of the load that the meter measures
+	paced   time.Duration  // when the pace of that load was last saved
 
-	judged   time.Duration // when the configured export was last judged; 0: never
+	judged   time.Duration // when the configured export was last checked; 0 if never
 	lastCall exportCall    // the last call about an export
-	nextCall time.Duration // the earliest time of the next one
+	nextCall time.Duration // the earliest time of the next call about an export
 }
 
-// paceStore stores the progress of a load, for people; *checkpoint.Coordinator is one.
+// paceStore stores the progress of a load, which people see in the status. *checkpoint.Coordinator
+// implements it.
 type paceStore interface {
 	SavePace(ctx context.Context, pace checkpoint.Pace) error
 }
 
 const (
-	// safeHeadroom is how much of the stream's retention every shard must have left while a load
-	// runs. A load that starves the stream would cause the next gap (H106).
+	// safeHeadroom is the minimum headroom of every shard while a load runs. Headroom is the time
+	// until the stream drops the shard's oldest unread change. A load that delays the replication
+	// too much would cause the next gap (H106).
 	safeHeadroom = 18 * time.Hour
-	// busyEvery is how often the target's CPU load is read.
+	// busyEvery is the time between two reads of the target's CPU load.
 	busyEvery = time.Minute
-	// paceEvery is how often a load's pace is saved.
+	// paceEvery is the time between two saves of a load's pace.
 	paceEvery = 5 * time.Second
-	// mostSweepParts bounds the ranges that a sweep divides one target table into.
+	// mostSweepParts is the maximum number of ranges into which a sweep divides a target table.
 	mostSweepParts = 32
 )
 
-// Run takes one step after the other until a drain begins. A table that was dropped has nothing to
-// load, but a named one is kept as long as its stream can be read.
+// Run executes the steps of loads until a drain begins. A dropped table needs no load. If the
+// configuration names the table, it is still kept as long as its stream can be read.
 func (c *Conductor) Run(life engine.Lifecycle, paces paceStore) error {
 	for !life.Draining() && life.Work.Err() == nil {
 		err := c.Retry(life, "load the table", func(ctx context.Context) error {
 			err := c.step(life.Within(ctx), paces)
 			var refused *checkpoint.LoadError
 			if errors.As(err, &refused) && refused.Yet {
-				return nil // the ledger has changed since it was read
+				return nil // the ledger has changed since the last read
 			}
 			return err
 		})
 		switch {
-		case engine.Fatal(err): // regardless of other failures
+		case engine.Fatal(err): // even if there are other failures
 			return err
 		case life.Draining():
 			return nil
-		case engine.IsAny(err, sink.ErrFenced): // as if it was refused
+		case engine.IsAny(err, sink.ErrFenced): // treated as a refusal
 		case !c.joined && cdc.Is(err, cdc.NotFound) && engine.Gone(c.database.Describe(life.Work, c.Source)):
 			_ = life.Rest(c.Timing.List)
 		case err != nil:
@@ -99,8 +103,8 @@ func (c *Conductor) Run(life engine.Lifecycle, paces paceStore) error {
 	return nil
 }
 
-// step does the next step of the load's stage, if there is one. A suspended table has nothing to
-// load until the reconciler finds that it can be followed again.
+// step executes the next step of the load's stage, if there is one. A suspended table needs no load
+// until the reconciler finds that the table can be replicated again.
 func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
 	state, err := c.Record(life.Work)
 	if err != nil || state.Suspended.Reason != "" {
@@ -114,9 +118,9 @@ func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
 		}
 		return err
 	}
-	v, err := c.Look(life.Work) // including the shards
+	v, err := c.Look(life.Work) // the view includes the shards
 	if err != nil || v.State.Suspended.Reason != "" || v.State.Stage() != stage {
-		return err // later changes are left to the next step
+		return err // the next step handles later changes of the record
 	}
 	if changed, err := c.guard(life, v); changed || err != nil {
 		return err
@@ -136,8 +140,8 @@ func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
 	return c.sweep(life, v.State)
 }
 
-// ask requests a load that needs no operator. That is the first load, from the export that the
-// configuration names if there is one. With on_gap: load it is also a load after a gap.
+// ask requests loads that need no operator. One is the first load. It copies the export that the
+// configuration names, if any. With on_gap: load, another is the load after a gap.
 func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) error {
 	if !c.settings.wanted || state.StreamEnded {
 		return nil
@@ -146,7 +150,8 @@ func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) erro
 	if !asks {
 		return nil
 	}
-	if c.settings.named.Given() && state.Base == 0 { // a later load repairs a later loss, which no earlier export shows
+	// Only the first load: an earlier export cannot repair a later loss.
+	if c.settings.named.Given() && state.Base == 0 {
 		return c.askNamed(life)
 	}
 	_, err := c.Ledger.AskLoad(life.Work, c.Source, false)
@@ -156,11 +161,11 @@ func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) erro
 	return err
 }
 
-// seal plans the load as soon as it is admissible. It raises the fence first, so that in-flight
-// writes of earlier generations can be rejected before the sweep.
+// seal plans the load as soon as the load is admissible. First it raises the fence, so that
+// in-flight writes of earlier generations can be rejected before the sweep.
 func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	ctx := life.Work
-	// Without a stream, no later changes would follow the images.
+	// Without a stream, changes after the load's images would be missing.
 	if v.State.Load.Paused != "" || v.State.StreamEnded {
 		return nil
 	}
@@ -174,7 +179,7 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 		}
 		return err
 	})
-	// The load begins at that time, which is rounded down to the second: it may be earlier than the
+	// The load begins at this time. It is rounded down to the second, so it may be earlier than the
 	// time above.
 	if err == nil {
 		var yet bool
@@ -184,13 +189,13 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	}
 	var plan checkpoint.Plan
 	if err == nil {
-		// Not retried here: refused images stay refused until an operator requests others.
+		// No retry: refused images stay refused until an operator requests other images.
 		wanted := source.Wanted{Table: d, Mapping: c.mapping, Late: c.settings.late, Segments: c.settings.segments}
 		plan, err = c.sources.Plan(ctx, v.State.Load, wanted, v.State.AdoptedAt, c.settings.imageAge/2)
 	}
 	plan.Generation, plan.Number, plan.TableID = v.State.Generation, v.State.Load.Number+1, d.ID
-	plan.StartedAt = d.At // by the service's clock, like the time of the first reads
-	if err == nil {       // last, because every attempt uses up a number
+	plan.StartedAt = d.At // on the service's clock, as the times of the shards' first reads
+	if err == nil {       // the last call, because every attempt uses up a number
 		err = c.call(life, func(ctx context.Context) error {
 			_, tables, err := c.former(ctx, v.State)
 			if err != nil {
@@ -209,14 +214,14 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	return nil
 }
 
-// call makes one call of a step, with its own retries. If a failed call restarted the whole step,
-// the step would never end while both services throttle.
+// call makes one call of a step, with its own retries. The retries are per call. If each failure
+// restarted the whole step, the step might never end while both services throttle.
 func (c *Conductor) call(life engine.Lifecycle, op func(ctx context.Context) error) error {
 	var yet error
 	err := c.Retry(life, "load the table", func(ctx context.Context) error {
 		err := op(ctx)
 		var refused *checkpoint.LoadError
-		if errors.As(err, &refused) { // the next read of the ledger decides what follows
+		if errors.As(err, &refused) { // the next read of the ledger decides how to continue
 			yet = err
 			return nil
 		}
@@ -225,9 +230,9 @@ func (c *Conductor) call(life engine.Lifecycle, op func(ctx context.Context) err
 	return cmp.Or(err, yet)
 }
 
-// guard pauses the load while it is a danger to the stream or the target, resumes it afterwards,
-// and reports whether it did either. A pause outlasts its load: the next load is not sealed before
-// the pause ends. An operator's pause stays.
+// guard pauses the load while it endangers the stream or the target, and resumes it afterwards. It
+// reports whether it paused or resumed the load. A pause also applies to the next load: that load
+// is not sealed before the pause ends. guard does not end an operator's pause.
 func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, err error) {
 	ctx, paused := life.Work, v.State.Load.Paused
 	if paused == checkpoint.PausedByOperator {
@@ -255,13 +260,13 @@ func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, e
 	default:
 		_, err = c.Ledger.PauseLoad(ctx, c.Source, why)
 	}
-	c.wake.Signal() // to read the changed record
+	c.wake.Signal() // so that the loop reads the changed record
 	c.wakeLoader.Signal()
 	return true, err
 }
 
-// tooBusy returns why the load must wait for the target; "" if it need not. It reads the target's
-// CPU load once in busyEvery.
+// tooBusy returns why the load must wait for the target's CPU; "" if it need not wait. It reads the
+// target's CPU load once in busyEvery.
 func (c *Conductor) tooBusy(life engine.Lifecycle, state checkpoint.TableState) string {
 	share, watched := state.Limits.Over(c.settings.limits()).CPU()
 	if c.busy == nil || !watched {
@@ -273,8 +278,9 @@ func (c *Conductor) tooBusy(life engine.Lifecycle, state checkpoint.TableState) 
 	return c.why
 }
 
-// stranger returns why the sweep, or the first load, must wait for another migration; "" if none
-// writes the target tables. It checks them before each pass, and otherwise once in busyEvery.
+// stranger returns why the sweep or the first load must wait because of another migration; "" if no
+// other migration writes the target tables. It checks the tables before each pass, and else once in
+// busyEvery.
 func (c *Conductor) stranger(life engine.Lifecycle, state checkpoint.TableState) (string, error) {
 	now := task.Mono(life.Work)
 	if _, due := state.NextPass(); !due && state.Stage() == checkpoint.StageSweeping && c.looked > 0 && now-c.looked < busyEvery {
@@ -308,10 +314,10 @@ func (c *Conductor) pace(ctx context.Context, state checkpoint.TableState, sums 
 	return paces.SavePace(ctx, checkpoint.Pace{At: at.UTC(), Rate: math.Round(max(0, c.meter.Rate())*10) / 10, Throttled: c.Waits.Report(at)})
 }
 
-// complete records that every part is durable, if the target is still the one that was written and
-// the images still join the stream. It checks the witness again, because a lost target lacks the
-// copied rows, and the next regular check may be a minute away. It checks coverage again, because a
-// root may have been listed and first read since the load began.
+// complete records that every part is durable. Before that, it checks the witness and the coverage
+// again. If the target was lost meanwhile, the copied rows are missing, and the next regular check
+// of the witness may be a minute away. If a root was listed and first read after the load began,
+// changes between the images and that read may be missing.
 func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState, paces paceStore) error {
 	ctx := life.Work
 	rows, err := c.Ledger.Parts(ctx, state, checkpoint.PhaseCopy)
@@ -335,13 +341,14 @@ func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState,
 	var hole *checkpoint.NotAdmissible
 	if err := checkpoint.Admissible(v.State, v.Shards, state.Load.ImagesAt(), c.settings.late); errors.As(err, &hole) {
 		if hole.Yet {
-			return hole // retried until the root that was listed late is read
+			return hole // retried until the root, which was listed late, is read
 		}
 		return cmp.Or(c.Raise(life, state.Generation, checkpoint.DeclaredGap{
 			Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.ImagesAt().Add(-checkpoint.Slack),
 		}, nil), errRaised)
 	}
-	if state.NeedsNoSweep() { // a sweep would drop the fence's number from before the load
+	// Without a sweep, the fence's number from before the load must be dropped here.
+	if state.NeedsNoSweep() {
 		err = c.call(life, c.fencing.ClearAll)
 	}
 	if err == nil {
@@ -356,8 +363,8 @@ func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState,
 	return nil
 }
 
-// unchanged fails if source or target have changed since the load began: then another generation
-// was begun.
+// unchanged fails if the source or the target was replaced since the load began. In that case
+// another generation has begun.
 func (c *Conductor) unchanged(life engine.Lifecycle, state checkpoint.TableState) error {
 	if err := c.call(life, func(ctx context.Context) error { return c.sameTable(life.Within(ctx), state) }); err != nil {
 		return err
@@ -365,8 +372,8 @@ func (c *Conductor) unchanged(life engine.Lifecycle, state checkpoint.TableState
 	return c.call(life, func(ctx context.Context) error { return c.witnesses.Beat(life.Within(ctx)) })
 }
 
-// sameTable fails with errRaised, after it began another generation, if the source table was
-// recreated since the load began.
+// sameTable checks whether the source table was recreated since the load began. If so, it begins
+// another generation and fails with errRaised.
 func (c *Conductor) sameTable(life engine.Lifecycle, state checkpoint.TableState) error {
 	d, err := c.database.Describe(life.Work, c.Source)
 	if err != nil || d.ID == state.Load.TableID || state.Load.TableID == "" || d.ID == "" {
@@ -376,5 +383,6 @@ func (c *Conductor) sameTable(life engine.Lifecycle, state checkpoint.TableState
 	return cmp.Or(c.Raise(life, state.Generation, gap, nil), errRaised)
 }
 
-// errRaised says that a load which has read everything is still not complete.
+// errRaised is the error of a load that has read all items, but is not complete because another
+// generation began.
 var errRaised = fmt.Errorf("during the load of the table: %w", sink.ErrFenced)

@@ -1,3 +1,3 @@
 // Package load plans loads, copies and sweeps. The Conductor plans a load under the coordinator
-// lease; the Loader of each worker works on parts of it.
+// lease. The Loader of each worker copies and sweeps parts of the load.
 package load

@@ -14,30 +14,31 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The next step for a requested export.
+// exportStep is the next step for a requested export.
 type exportStep uint8
 
 const (
 	exportWaits  exportStep = iota // wait
-	exportBegins                   // begin another attempt, as of now
-	exportAsked                    // request the export, if necessary again with the same token
-	exportReport                   // read its progress from the service
-	exportThere                    // it is complete and admissible: plan the load
+	exportBegins                   // begin another attempt, with the present time
+	exportAsked                    // request the export; a repeated request has the same token
+	exportReport                   // read the export's progress from the service
+	exportThere                    // the export is complete and admissible: plan the load
 	exportEnds                     // make no further attempt
 )
 
 const (
-	// tokenLives is how long after its begin an attempt is retried with the same token, which the
-	// service remembers for eight hours.
+	// tokenLives is how long after the beginning of an attempt its requests are retried with the
+	// same token. The service remembers a token for eight hours.
 	tokenLives = 7 * time.Hour
-	// exportGrace is how long an attempt may be refused for its time, or be unknown, before that
-	// counts. The latest time that can be restored is minutes behind the present.
+	// exportGrace is how long an attempt may be refused because of its time, or be unknown to the
+	// service, before the attempt ends. The latest time that can be exported is minutes before the
+	// present.
 	exportGrace = 15 * time.Minute
 )
 
-// nextExportStep decides the next step. Why is the reason for exportEnds. An export of an earlier
-// generation, or one that has become too old, is requested again. The number of requests is
-// limited, because each costs money (H106).
+// nextExportStep decides the next step. If the step is exportEnds, why is the reason. An export is
+// requested again if it belongs to an earlier generation or has become too old. The number of
+// requests is limited, because each export costs money (H106).
 func nextExportStep(v engine.View, now time.Time, late, oldest time.Duration) (next exportStep, why string) {
 	r := v.State.Load.Request
 	switch {
@@ -69,9 +70,9 @@ func overtaken(v engine.View, now time.Time, late, oldest time.Duration) bool {
 	return r.Generation != v.State.Generation || errors.As(err, &hole) && !hole.Yet || source.YoungEnough("export", r.At, now, oldest) != nil || r.ARN == "" && now.Sub(r.At) > tokenLives
 }
 
-// request takes one step towards the export that the load was requested from, and reports whether
-// it is complete. Each call is retried in the next pass, because an operator may have changed the
-// request.
+// request executes the next step for the export from which the load was requested, and reports
+// whether the export is complete. Failed calls are retried only in the next pass, because an
+// operator may have changed the request.
 func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, err error) {
 	r := v.State.Load.Request
 	if !r.Wanted() {
@@ -95,8 +96,8 @@ func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, e
 	return false, err
 }
 
-// asking leaves time between the calls about one attempt, which takes minutes or hours. It ends the
-// attempt if the service refuses it permanently.
+// asking makes a call about an export, but leaves time between such calls, because an export takes
+// minutes or hours. It ends the attempt if the service permanently refuses the attempt.
 func (c *Conductor) asking(ctx context.Context, r checkpoint.ExportRequest, now time.Time, call func() error) error {
 	if c.exporter == nil {
 		return source.ErrNone
@@ -126,8 +127,8 @@ type exportCall struct {
 	arn    string
 }
 
-// orderExport requests the export of the current attempt, or finds it if the service has already
-// accepted it.
+// orderExport requests the export of the current attempt. If the service has already accepted the
+// request, it finds the existing export.
 func (c *Conductor) orderExport(ctx context.Context, state checkpoint.TableState) error {
 	r := state.Load.Request
 	d, err := c.database.Describe(ctx, c.Source)
@@ -147,7 +148,8 @@ func (c *Conductor) orderExport(ctx context.Context, state checkpoint.TableState
 	return nil
 }
 
-// followExport checks an accepted export, and passes it to the load once it is complete.
+// followExport checks the progress of an accepted export. When the export is complete, it passes
+// the export to the load.
 func (c *Conductor) followExport(ctx context.Context, r checkpoint.ExportRequest) error {
 	report, err := c.exporter.Report(ctx, r.ARN)
 	switch {
@@ -155,7 +157,7 @@ func (c *Conductor) followExport(ctx context.Context, r checkpoint.ExportRequest
 		return err
 	case report.Failed != "":
 		return c.giveUp(ctx, r, report.Failed)
-	case report.Part != "" || !report.JSON: // it is not the requested export
+	case report.Part != "" || !report.JSON: // the export is not the requested one
 		return c.giveUp(ctx, r, "the export "+r.ARN+" is not a full export in DynamoDB JSON")
 	case !report.Done:
 		return nil

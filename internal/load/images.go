@@ -24,8 +24,8 @@ func (l *Loader) images(life engine.Lifecycle, state checkpoint.TableState, part
 	return images.Part(part)
 }
 
-// pageOf returns the batch for a page of a load. The image of a window's item replaces an older
-// one, even if its time to live is over.
+// pageOf returns the batch for a page of a load. The image of an item from an incremental export
+// replaces an older image, even if the item has expired.
 func (l *Loader) pageOf(state checkpoint.TableState, items []attribute.Item, changes []cdc.Change, readAt time.Time) transform.Batch {
 	batch := transform.LoadWindow(l.mapping, changes, state.Generation)
 	if len(changes) == 0 {

@@ -13,7 +13,7 @@ import (
 // kind adapts a table's loads to package job.
 type kind struct{ *Loader }
 
-// Look returns the part of the load's current phase.
+// Look returns the table's record, and a part of the load's current phase.
 func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part, error) {
 	state, _, err := k.Ledger.Table(ctx, k.Source)
 	if err != nil || state.Load.Paused != "" || state.Suspended.Reason != "" || state.MappingHash != k.MappingHash {
@@ -31,8 +31,8 @@ func (k kind) Begin(_ context.Context, state checkpoint.TableState, rows []check
 	return phase{k.Loader, of.Phase}, nil
 }
 
-// Pace bounds the rows that are written: by an operator's limit, or else by the configured one,
-// which several tables may share.
+// Pace sets the limit on written rows. An operator's limit takes precedence over the configured
+// limit, which several tables may share.
 func (k kind) Pace(ctx context.Context, state checkpoint.TableState, limits checkpoint.Limits) {
 	if state.Limits.RowsPerSecond != nil {
 		k.own.Set(ctx, *state.Limits.RowsPerSecond)
@@ -46,21 +46,21 @@ func (k kind) Pace(ctx context.Context, state checkpoint.TableState, limits chec
 	k.loop.Limits.UseRows(k.rows)
 }
 
-// Failed does nothing: the next worker acquires the part.
+// Failed does nothing, because another worker acquires the part.
 func (kind) Failed(error) {}
 
-// phase is a copy, or a pass of a sweep.
+// phase is a copy or a pass of a sweep.
 type phase struct {
 	*Loader
 	phase checkpoint.Phase
 }
 
-// Complete does nothing: the conductor continues the load.
+// Complete does nothing, because the conductor continues the load.
 func (phase) Complete(_ context.Context, state checkpoint.TableState, _ []checkpoint.Part) (checkpoint.TableState, error) {
 	return state, nil
 }
 
-// Take leases a part, and proves that its tables may be written.
+// Take leases a part, and proves the right to write the part's tables.
 func (p phase) Take(ctx context.Context, state checkpoint.TableState, part checkpoint.Part) (lease *checkpoint.PartLease, work job.Work, err error) {
 	stamps, err := p.Register.Prove(ctx, p.tables(state, part), func(ctx context.Context) (err error) {
 		lease, err = p.Ledger.TakePart(ctx, part)
@@ -76,14 +76,14 @@ func (p phase) Take(ctx context.Context, state checkpoint.TableState, part check
 	}, err
 }
 
-// End reports that this worker leaves a copy.
+// End reports that this worker no longer copies the table.
 func (p phase) End() {
 	if p.phase == checkpoint.PhaseCopy {
 		p.Events.CopyLeft(p.Source)
 	}
 }
 
-// tables returns the tables that are written for a part.
+// tables returns the target tables to which a part writes.
 func (l *Loader) tables(state checkpoint.TableState, part checkpoint.Part) []string {
 	tables, ranges := l.mapping.Tables(), state.Load.Sweep.Ranges
 	if part.Phase != checkpoint.PhaseCopy && part.Index < len(ranges) && !slices.Contains(tables, ranges[part.Index].Table) {

@@ -18,9 +18,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Loader works on parts of a table's load: it copies segments of the source and sweeps ranges of
-// the target. Every worker has one. Like the assigner it reads only the ledger, where the conductor
-// has planned the work.
+// Loader executes parts of a table's load: it copies segments of the source, and sweeps ranges of
+// the target. Every worker has a loader. It finds its work in the ledger, where the conductor has
+// planned it.
 type Loader struct {
 	*engine.Common
 	applier   engine.Applier
@@ -45,14 +45,16 @@ type loadSettings struct {
 	skipExpired bool // items past their time to live are not copied
 	segments    int  // parts at the same time in this worker
 	limits      func() checkpoint.Limits
-	live        bool          // the limits may change, including the table's own bound on rows
-	imageAge    time.Duration // above it the writer parks images; 0: never
-	late        time.Duration // how long after its change the application may write the target
-	named       source.Named  // copied by the first load; zero: it scans
+	// The limits may change while a load runs, including the table's own limit on rows.
+	live     bool
+	imageAge time.Duration // the writer parks images above this age; 0 for never
+	// Maximum time between a change and the application's own write to the target.
+	late  time.Duration
+	named source.Named // the first load copies this export; zero for a scan
 }
 
-// New returns the two loops of a table's loads: the loader of this worker, and the conductor, which
-// works under the coordinator lease.
+// New returns the two loops for a table's loads: the loader of this worker, and the conductor. The
+// conductor works only under the coordinator lease.
 func New(s *engine.Table) (*Loader, *Conductor) {
 	p, spec := s.Worker, s.Spec
 	settings := loadSettings{
@@ -77,10 +79,10 @@ func New(s *engine.Table) (*Loader, *Conductor) {
 	}
 }
 
-// Run takes parts and works on them until a drain begins.
+// Run leases parts and executes them until a drain begins.
 func (l *Loader) Run(life engine.Lifecycle) error { return l.loop.Run(life, nil) }
 
-// work processes the part from its saved position to its end.
+// work executes the part from its saved position to its end.
 func (l *Loader) work(life engine.Lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, r *engine.Right) error {
 	part := lease.Part()
 	var to checkpoint.PartProgress
@@ -96,7 +98,7 @@ func (l *Loader) work(life engine.Lifecycle, state checkpoint.TableState, lease 
 	return l.Retry(life.Finishing(), "finish a part", func(ctx context.Context) error { return lease.Finish(ctx, to) })
 }
 
-// imageAgeMargin is the time reserved for the write of an image, with all its retries.
+// imageAgeMargin is the time that is reserved for the write of an image, with all its retries.
 const imageAgeMargin = 6 * time.Hour
 
 // copy copies a part of the load's source.
@@ -106,7 +108,7 @@ func (l *Loader) copy(life engine.Lifecycle, state checkpoint.TableState, lease 
 	if err != nil {
 		return part.PartProgress, err
 	}
-	defer func() { _ = images.Close() }() // it was only read
+	defer func() { _ = images.Close() }() // the error does not matter after reads
 	p := backfill.Part{
 		Index: part.Index, Total: part.Total,
 		Source: images.PartSource,
@@ -131,7 +133,8 @@ func (l *Loader) copy(life engine.Lifecycle, state checkpoint.TableState, lease 
 				}
 			}
 			batch.Read = transform.Reading{At: seen, Mono: task.Mono(ctx)}
-			return l.applier.Write(life.Within(ctx), r, &batch, nil, new(engine.PageSlot)) // the number of parts is bounded
+			// No page slot is needed, because the number of parts is bounded.
+			return l.applier.Write(life.Within(ctx), r, &batch, nil, new(engine.PageSlot))
 		},
 		Save: lease.Commit,
 		Retry: func(ctx context.Context, op func(ctx context.Context) error) error {
@@ -156,9 +159,10 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 		return checkpoint.PartProgress{}, fmt.Errorf("%w: no range for part %d of the sweep", checkpoint.ErrConflict, part.Index)
 	}
 	at, from := state.Load.Sweep.Ranges[part.Index], backfill.SweepProgress{}
-	err := l.Retry(life, "read the progress of the sweep", func(context.Context) error { // shown as a failure of the lease until it is fixed
+	err := l.Retry(life, "read the progress of the sweep", func(context.Context) error { // the lease shows the failure until it is fixed
 		if part.Position != nil && json.Unmarshal(part.Position, &from) != nil {
-			return fmt.Errorf("%w: the position of part %d of the sweep is invalid", backfill.ErrProgress, part.Index) // without its content
+			// The message has no item data.
+			return fmt.Errorf("%w: the position of part %d of the sweep is invalid", backfill.ErrProgress, part.Index)
 		}
 		return nil
 	})
@@ -205,14 +209,15 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 				l.Waited(life.Work, engine.LimitUnits, waited)
 			}
 			if life.Draining() {
-				return nil // the next save ends it
+				return nil // the next save ends the part
 			}
 			return err
 		},
 		Now:    l.now,
 		DryRun: state.Load.Sweep.Pass == 0,
 	}
-	if l.settings.late > 0 { // the application's writes have no version before the stream brings them
+	// A row of the application has no version until the stream brings its change.
+	if l.settings.late > 0 {
 		s.AppliedTo = l.AppliedTo
 	}
 	p, err := s.Run(life.Work, from)
@@ -222,9 +227,9 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 	return progress(p)
 }
 
-// sweeping returns the rows that a sweep of the table's generation looks for in a target table. A
-// table that only former mappings wrote may now belong to another program, which then owns its rows
-// without a version.
+// sweeping describes the rows that a sweep of the table's generation removes from a target table. A
+// table that only former mappings wrote may now belong to another program. Rows without a version
+// in such a table are kept.
 func sweeping(m *transform.Mapping, former []sink.Former, table string, state checkpoint.TableState, settings loadSettings) sink.Sweeping {
 	s := sink.Sweeping{
 		Mapping: m, Former: former, Table: table, Generation: state.Generation, Written: settings.late > 0, Shared: settings.shared,
@@ -236,8 +241,9 @@ func sweeping(m *transform.Mapping, former []sink.Former, table string, state ch
 	return s
 }
 
-// hear waits for the source's time, if no answer has shown it yet. A worker may begin with a sweep,
-// which dates its versions and cells by that time, and its own clock may be hours ahead (H64).
+// hear waits for the source's time, if no answer has shown it yet. A worker may begin with a sweep
+// before it reads the source. The versions and cells of a sweep must have the source's time,
+// because this worker's clock may be hours ahead (H64).
 func (l *Loader) hear(life engine.Lifecycle) error {
 	return l.Retry(life, "read the source's time (DescribeTable)", func(ctx context.Context) error {
 		if !l.Ledger.ServiceTime(ctx).IsZero() {
@@ -248,8 +254,8 @@ func (l *Loader) hear(life engine.Lifecycle) error {
 	})
 }
 
-// now returns the service's time, by which images are dated; this worker's time if the source's
-// answers carry none.
+// now returns the source's time, which images get as their time. If the source's answers have no
+// time, it returns this worker's time.
 func (l *Loader) now(ctx context.Context) time.Time {
 	if at := l.Ledger.ServiceTime(ctx); !at.IsZero() {
 		return at

@@ -10,15 +10,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// askNamed requests the first load from the export that the configuration names, once its images
-// are known to be usable. If the export is refused, it records that for status.
+// askNamed checks the export that the configuration names, and requests the first load from it. If
+// the export is refused, it records the refusal, which the status shows.
 func (c *Conductor) askNamed(life engine.Lifecycle) error {
 	v, err := c.Look(life.Work)
 	if err != nil {
 		return err
 	}
 	if stage := v.State.Stage(); v.State.Suspended.Reason != "" || stage != checkpoint.StageNone && !v.State.Load.Request.Refused() {
-		return nil // later changes are left to the next step
+		return nil // the next step handles later changes of the record
 	}
 	now := c.Ledger.ServiceTime(life.Work)
 	if now.IsZero() {
@@ -49,8 +49,8 @@ func (c *Conductor) askNamed(life engine.Lifecycle) error {
 	return err
 }
 
-// judgeAgain judges a refused export again from time to time: its last file or a permission may
-// have been added.
+// judgeAgain checks a refused export again from time to time. Its last file or a missing permission
+// may have been added since.
 func (c *Conductor) judgeAgain(life engine.Lifecycle, state checkpoint.TableState) error {
 	if !c.settings.wanted || !c.settings.named.Given() || state.Load.Paused != "" || state.StreamEnded ||
 		c.judged > 0 && task.Mono(life.Work)-c.judged < c.Timing.List {

@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// sweep ends the running pass if all of its parts are done, or begins the next.
+// sweep ends the running pass if all its parts are done, or begins the next pass.
 func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) error {
 	ctx := life.Work
 	sweep := state.Load.Sweep
@@ -69,18 +69,20 @@ func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) er
 	return nil
 }
 
-// quiet returns once no write of an older generation can still arrive. It drops the fence's numbers
-// below this load's number. It waits for a lease, in which a worker that knows no fence notices
-// that it lost its lease. After that it waits for the time that a drop or, without a fence, a
-// request may take. Both waits run at the same time. A drain ends the wait.
+// quiet returns when no write of an older generation can still arrive. It drops the fence's numbers
+// below this load's number. In total, it waits for the duration of a lease plus the time in which
+// the drop takes effect. Without a fence, the second time is the maximum time of a request. Within
+// the duration of a lease, a worker of a version without a fence notices that it lost its lease. A
+// drain ends the wait.
 func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
 	began := task.Mono(life.Work)
-	if c.mapping.VersionAttribute() != "" { // its application reads the number in the witness
+	// The application reads the fence's number in the witness row.
+	if c.mapping.VersionAttribute() != "" {
 		if err := c.call(life, func(ctx context.Context) error { return c.witnesses.Beat(life.Within(ctx)) }); err != nil {
 			return err
 		}
 	}
-	if c.Mode == checkpoint.Topic { // until the load is sealed, appliers write the messages of earlier generations under its number too
+	if c.Mode == checkpoint.Topic { // appliers write messages of earlier generations with this load's number until the load is sealed
 		if err := c.call(life, func(ctx context.Context) error { return c.fencing.RaiseAll(ctx, former...) }); err != nil {
 			return err
 		}
@@ -106,7 +108,8 @@ func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
 	return life.Rest(began + c.Ledger.Lease() + late - task.Mono(life.Work))
 }
 
-// former returns the earlier mappings that are not swept yet, and the tables that only they wrote.
+// former returns the earlier mappings with rows that are not swept yet, and the target tables that
+// only these mappings wrote.
 func (c *Conductor) former(ctx context.Context, state checkpoint.TableState) (former []sink.Former, tables []string, err error) {
 	if former, err = c.fencing.Formers.Of(ctx, state); err == nil {
 		tables, err = c.fencing.Formers.Tables(ctx, former)
@@ -114,14 +117,14 @@ func (c *Conductor) former(ctx context.Context, state checkpoint.TableState) (fo
 	return former, tables, err
 }
 
-// ranges divides all target tables for the sweep.
+// ranges divides all target tables into ranges for the sweep.
 func (c *Conductor) ranges(ctx context.Context, state checkpoint.TableState, former []sink.Former, further []string) ([]checkpoint.SweepRange, error) {
 	var all []checkpoint.SweepRange
 	tables := slices.Concat(c.mapping.Tables(), further)
 	for _, table := range tables {
 		found, err := backfill.SweepRanges(ctx, c.target, sweeping(c.mapping, former, table, state, c.settings), max(1, mostSweepParts/len(tables)))
 		if engine.Coded(err, "NotFound") && slices.Contains(further, table) {
-			continue // it was just deleted
+			continue // the table was just deleted
 		}
 		if err != nil {
 			return nil, err
@@ -133,7 +136,8 @@ func (c *Conductor) ranges(ctx context.Context, state checkpoint.TableState, for
 	return all, nil
 }
 
-// clean removes the part rows of loads that are over, or that a raise ended, once.
+// clean removes the rows of parts of loads that are complete, or that a new generation ended. It
+// does so once per load.
 func (c *Conductor) clean(life engine.Lifecycle, state checkpoint.TableState) error {
 	if state.Load.Number == 0 || c.cleaned == state.Load.Number {
 		return nil

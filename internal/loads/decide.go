@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// The actions of a decision.
+// The possible actions of a decision.
 const (
 	ActionStart    = "start"
 	ActionPause    = "pause"
@@ -23,33 +23,34 @@ const (
 	ActionRedo     = "redo"
 	ActionCancel   = "cancel"
 	ActionThrottle = "throttle"
-	actionNone     = "none"    // nothing is to be done
-	actionRefused  = "refused" // refused; why has the reason and the alternative
+	actionNone     = "none"    // there is nothing to do
+	actionRefused  = "refused" // refused; the field why has the reason and an alternative
 )
 
 // Request is an operator's request.
 type Request struct {
 	Action string
-	// Repair is for start: only tables that need a load.
+	// Repair is for start: it limits the command to tables that need a load.
 	Repair bool
-	// From is for start: the addresses of the sources to copy instead of scanning, in any order.
+	// From is for start: the addresses of exports to copy instead of a scan, in any order.
 	From []string
-	// Whole: the operator confirms that the sources show the whole table, if DynamoDB cannot.
+	// Whole is the operator's confirmation that the exports contain the whole table. It is needed
+	// if DynamoDB cannot confirm that.
 	Whole bool
-	// Wish is for start: request an export first. From is its destination.
+	// Wish is for start: an export is requested first, with From as its destination.
 	Wish bool
-	// Approve also allows the sweep.
+	// Approve is the operator's approval of the sweep.
 	Approve bool
 	// Limits and Reset are for throttle.
 	Limits checkpoint.Limits
 	Reset  bool
 
-	named *named     // set once the sources are read
-	wish  *requested // set after a check that the export is possible
+	named *named     // set when the exports were read
+	wish  *requested // set when an export was found to be possible
 }
 
-// Check refuses a request whose sources do not fit together, for a table, or for all tables if
-// table is "".
+// Check refuses a request with contradictory options. If table is "", the request is for all
+// tables.
 func (r Request) Check(table string) error {
 	switch {
 	case len(r.From) > 0 && table == "":
@@ -69,7 +70,7 @@ func (r Request) Check(table string) error {
 	return nil
 }
 
-// decide returns the effect of the request on a table. It changes nothing.
+// decide returns the effect that the request would have on a table. It changes nothing.
 func (r Request) decide(t TableInput) Decided {
 	d := Decided{Source: t.Config.From, Action: r.Action}
 	s := t.State
@@ -143,7 +144,7 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	return is(ActionStart, "its existing items are not copied yet%s", from)
 }
 
-// replaces reports whether the request names another source than the load that is already
+// replaces reports whether the request names another export than the load that is already
 // requested.
 func (r Request) replaces(asked checkpoint.Load) bool {
 	switch wish := asked.Request; {
@@ -175,10 +176,10 @@ func (r Request) resume(s checkpoint.TableState, is func(action, format string, 
 
 func rows(n int64) string { return terminal.Plural(int(n), "row") }
 
-// acts reports whether the decision changes something.
+// acts reports whether the decision changes the ledger.
 func (d Decided) acts() bool { return d.Action != actionNone && d.Action != actionRefused }
 
-// decideAll returns the effect of the request on each table.
+// decideAll returns the effect that the request would have on each table.
 func (in *Input) decideAll(r Request) []Decided {
 	out := []Decided{}
 	for _, t := range in.Tables {
@@ -191,7 +192,7 @@ func (in *Input) decideAll(r Request) []Decided {
 const asked = "an operator requested a load of everything"
 
 // carryOut applies the decisions to the ledger, and reads it again. It fails if another operator or
-// a worker has made a step impossible meanwhile.
+// a worker has changed the ledger meanwhile, so that a decision can no longer be carried out.
 func (in *Input) carryOut(ctx context.Context, r Request, decided []Decided) error {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -250,8 +251,8 @@ func explain(ctx context.Context, what string, err error) error {
 	return preflight.ReadingFailed(ctx, what, err)
 }
 
-// refused returns the error for refused decisions, nil if there is none. A request for all tables
-// is refused only if it did nothing for any table.
+// refused returns the error for refused decisions; nil if no decision was refused. A request for
+// all tables is an error only if no table changed.
 func refused(decided []Decided, all bool) error {
 	var found diag.List
 	acts := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// schemaName names the form of the document, which backfill.schema.json describes.
+// schemaName identifies the document's schema, backfill.schema.json.
 const schemaName = "replicator.backfill/v1"
 
 // Document is the state of a migration's loads: the document of every `backfill` command and of
@@ -16,7 +16,8 @@ type Document struct {
 	Schema string    `json:"schema"`
 	Name   string    `json:"name"`
 	At     time.Time `json:"at"`
-	// DryRun reports that nothing was changed. In that case decided has the planned changes.
+	// DryRun reports whether this was a dry run. A dry run changes nothing, and decided holds the
+	// planned changes.
 	DryRun  bool      `json:"dry_run"`
 	Decided []Decided `json:"decided"`
 	Tables  []Table   `json:"tables"`
@@ -25,7 +26,7 @@ type Document struct {
 	Currency   string              `json:"currency"` // currency of the costs in this document
 	NextSteps  []standing.NextStep `json:"next_steps"`
 
-	left error // the error with the time at which the application left the source, or nil
+	left error // set if the application has left the source: an error with the time of the switch
 }
 
 // Decided is the effect of a command on one table.
@@ -56,16 +57,16 @@ type Table struct {
 	Generation *uint32 `json:"generation"` // null before the first start
 	// State is not_started, asked, copying, sweeping, waiting_for_approval or done.
 	State           standing.LoadState `json:"state"`
-	Paused          *string            `json:"paused"` // why no worker leases parts, such as operator or headroom; null if not paused
+	Paused          *string            `json:"paused"` // why the load is paused, such as operator or headroom; null if not paused
 	Needed          bool               `json:"needs_load"`
 	NeedsLoadReason *string            `json:"needs_load_reason"`
 	// LossKind is the widest kind of loss that needs repair.
 	LossKind *string    `json:"loss_kind"`
 	LostFrom *time.Time `json:"lost_from"` // an event time before which the stream lost nothing
-	// WindowsBy is the latest begin that windows of incremental exports may have to repair the
-	// loss. It is null if only a copy can repair it.
+	// WindowsBy is the time at or before which incremental exports must begin to repair the loss.
+	// It is null if only a copy can repair the loss.
 	WindowsBy *time.Time `json:"windows_by"`
-	Tries     int        `json:"tries"` // number of loads that began since the last complete one
+	Tries     int        `json:"tries"` // number of loads that began since the last complete load
 	Load      *Load      `json:"load"`
 	Limits    Limits     `json:"limits"`
 }
@@ -73,7 +74,7 @@ type Table struct {
 // Load is the last load of a table.
 type Load struct {
 	Number        uint32     `json:"number"`
-	Exports       []string   `json:"exports"` // addresses of the exports that the load copies; empty if it scans
+	Exports       []string   `json:"exports"` // addresses of the exports that the load copies; empty for a scan
 	AskedAt       *time.Time `json:"asked_at"`
 	StartedAt     *time.Time `json:"started_at"`
 	CopiedAt      *time.Time `json:"copied_at"`
@@ -83,10 +84,12 @@ type Load struct {
 	Bytes         int64      `json:"bytes"`
 	Estimate      *int64     `json:"estimate"` // DynamoDB's count when the load began, which may be hours old
 	EstimateBytes *int64     `json:"estimate_bytes"`
-	// ItemsPerSecond is the rate of the last five minutes.
+	// ItemsPerSecond is the rate over the last five minutes.
 	ItemsPerSecond *float64 `json:"items_per_second"`
-	ETASeconds     *float64 `json:"eta_seconds"` // null until a minute has passed and 1 % of the items are copied
-	ReadUnits      float64  `json:"read_units"`  // read units consumed so far
+	// Estimated seconds until the copy is complete; null in the first minute, and before 1 % of the
+	// items are copied.
+	ETASeconds *float64 `json:"eta_seconds"`
+	ReadUnits  float64  `json:"read_units"` // read units consumed so far
 	// Spent is the cost so far, at list prices.
 	Spent  []cost.Line `json:"spent"`
 	Slowed []string    `json:"slowed"` // why the load is not faster
@@ -102,9 +105,11 @@ type Parts struct {
 	Held  int `json:"held"` // parts that workers have leased
 }
 
-// Sweep is the comparison, after the copy, of the rows that the copy did not write.
+// Sweep is the state of the sweep, which after the copy examines the rows that the copy did not
+// write.
 type Sweep struct {
-	Pass        *int       `json:"pass"` // pass 0 only counts; null before the first pass
+	// Number of the pass; pass 0 only counts rows; null before the first pass.
+	Pass        *int       `json:"pass"`
 	BegunAt     *time.Time `json:"begun_at"`
 	Approved    bool       `json:"approved"`
 	Seen        int64      `json:"rows_seen"`
@@ -113,7 +118,7 @@ type Sweep struct {
 	Unexplained int64      `json:"rows_unexplained"`
 }
 
-// Limits are the limits in force; null means none.
+// Limits are the limits in force. A limit that is null does not exist.
 type Limits struct {
 	MaxRowsPerSecond    *float64   `json:"max_rows_per_second"`
 	MaxReadCapacity     *string    `json:"max_read_capacity"`

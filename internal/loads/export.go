@@ -18,16 +18,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// ImageMargin is how much younger an image must be than the age of tombstones. A clock may be
-// behind, and a request may be executed long after it was made. The smallest configurable age
-// leaves twice the stream's 24 hours. So no change that is read in time counts as too old, even
-// with a fast clock or after hours of throttling.
+// ImageMargin is the minimum difference between the age of tombstones and the age of an image that
+// is written. It allows for clocks that differ, and for requests that are executed late. The
+// shortest tombstone age is four days. So images up to 48 hours old are always written, twice the
+// stream's retention. A change that the stream still holds is never too old, even with a fast clock
+// or after hours of throttling.
 const ImageMargin = 48 * time.Hour
 
-// ImageAge returns the age above which an image is no longer written.
+// ImageAge returns the maximum age of an image that is written.
 func ImageAge(cfg *config.Config) time.Duration { return cfg.State.TombstoneAge - ImageMargin }
 
-// named has the images of a request, in order, after they were found to fit the table.
+// named holds the images of the exports that a request names, in order. They were checked against
+// the table.
 type named struct {
 	records []checkpoint.Export
 	size    source.Size
@@ -46,7 +48,7 @@ func (e *named) String() string {
 	return fmt.Sprintf("from %s: %s in %s", what, terminal.Plural(int(e.size.Items), "item"), terminal.Plural(e.size.Files, "file"))
 }
 
-// readImages reads the sources that the request names. It refuses sources that no worker could
+// readImages reads the exports that the request names. It refuses exports that no worker could
 // load, before the load is requested.
 func (o *Operator) readImages(ctx context.Context, m *desk.Migration, in *Input, r Request) (*named, error) {
 	if len(r.From) > checkpoint.MaxExports {
@@ -73,29 +75,31 @@ func (o *Operator) readImages(ctx context.Context, m *desk.Migration, in *Input,
 	return e, x.admits(t, shards, d, e)
 }
 
-// sourceEnd is the part of DynamoDB that describes tables and exports.
+// sourceEnd holds the requests to DynamoDB that describe tables and exports.
 type sourceEnd interface {
 	preflight.Describer
 	source.Reporter
-	// Recovery returns whether a table can be exported.
+	// Recovery returns a table's settings for point-in-time recovery, on which exports depend.
 	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
-	// OpenFolder opens a folder that a load copies, and returns its name in the store.
+	// OpenFolder opens the folder from which a load copies. It returns the store and the folder's
+	// name in the store.
 	OpenFolder(ctx context.Context, env config.Lookup, address string) (store source.Store, name string, err error)
 }
 
-// Examiner reads the sources of loads, and checks whether they can be loaded.
+// Examiner reads the exports of loads, and checks whether they can be loaded.
 type Examiner struct {
 	Cfg    *config.Config
 	Source sourceEnd
 	Env    config.Lookup
-	// Whole: an operator confirms that the source shows the whole table, in case DynamoDB cannot.
-	// SayWhole is the instruction to confirm it.
+	// Whole is an operator's confirmation that the export contains the whole table. It is needed if
+	// DynamoDB cannot confirm that. SayWhole is the instruction that tells the operator how to
+	// confirm it.
 	Whole    bool
 	SayWhole string
 }
 
-// read opens the named sources of a table, and proves that they are complete and leave no hole.
-// With repair, windows without a full export are allowed.
+// read opens the named exports of a table, and proves that they are complete and that no time
+// between them is missing. With repair, incremental exports without a full export are allowed.
 func (x Examiner) read(ctx context.Context, t config.Table, names []string, repair bool) (*named, backfill.Description, error) {
 	var d backfill.Description
 	addresses := make([]string, len(names))
@@ -130,12 +134,12 @@ func (x Examiner) read(ctx context.Context, t config.Table, names []string, repa
 	return &named{images.Records(), images.Size()}, table.Description, nil
 }
 
-// folder opens a folder as a worker does.
+// folder opens a folder in the same way as a worker.
 func (x Examiner) folder(ctx context.Context, address string) (source.Store, string, error) {
 	return x.Source.OpenFolder(ctx, x.Env, address)
 }
 
-// unproven explains why there is no proof that a source is complete.
+// unproven returns the error for an export without proof that it is complete.
 func unproven(err error) error {
 	var failed *source.OpenError
 	if told := (*diag.Error)(nil); errors.As(err, &told) || !errors.As(err, &failed) {
@@ -144,7 +148,7 @@ func unproven(err error) error {
 	return preflight.ExplainSource("cannot verify that the "+source.Noun(failed.Address)+" "+failed.Address+" contains the whole table", "", failed.Err)
 }
 
-// Unfit returns the refusal of a source whose images must not be applied to the table.
+// Unfit returns the error for an export with images that must not be applied to the table.
 func Unfit(address string, d backfill.Description, cause string) *diag.Error {
 	return &diag.Error{Code: diag.LoadRefused, What: "cannot load the " + source.Noun(address) + " " + address, Cause: cause, Fix: source.Again(address, d)}
 }
@@ -158,7 +162,8 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, x.Cfg.Late(t.Config)); errors.As(err, &hole) && (!hole.Yet || toBegin(t.State)) {
 		refused.Cause = hole.Reason
 		if !last.From.IsZero() {
-			until := t.State.AdoptedAt.Add(checkpoint.Slack) // an earlier end would be refused again
+			// An export with an earlier end would also be refused.
+			until := t.State.AdoptedAt.Add(checkpoint.Slack)
 			if d.At.After(until) {
 				until = d.At
 			}
@@ -172,9 +177,9 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 	return nil
 }
 
-// mends returns an error unless windows without a full export can repair the table's loss.
-// Point-in-time recovery must have been on since before the loss. If the table has no loss, decide
-// judges the request.
+// mends returns an error unless incremental exports without a full export can repair the table's
+// loss. For that, point-in-time recovery must have been enabled since before the loss. If the table
+// has no loss, decide handles the request.
 func (o *Operator) mends(ctx context.Context, from sourceEnd, state checkpoint.TableState, first checkpoint.Export) error {
 	if load := standing.LoadOf(state, false); !load.Needed || load.State == standing.LoadDone {
 		return nil

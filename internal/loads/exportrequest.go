@@ -14,10 +14,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// requested is an export to request, after a check that it is possible.
+// requested is an export that will be requested. A check has shown that the export is possible.
 type requested struct {
 	checkpoint.ExportRequest
-	line cost.Line // its cost
+	line cost.Line // cost of the export
 }
 
 // costText returns the cost of an export, estimated from the source's own count of bytes.
@@ -27,8 +27,8 @@ func costText(p cost.Prices, line cost.Line) string {
 }
 
 // prepareExport checks that an export of the request's table can be requested, and estimates its
-// cost. The coordinator requests the export and waits for it, because the operator's command and
-// machine may end earlier.
+// cost. The command does not request the export itself: the coordinator does and waits for it,
+// because an export may take longer than the command runs.
 func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Input, r Request) (*requested, error) {
 	to, err := source.Destination(r.From[0])
 	if err != nil {
@@ -49,7 +49,8 @@ func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Inp
 	return &requested{checkpoint.ExportRequest{To: to, NotBefore: recovery.From}, cost.Default().Export(m.Tables[0].Description.Bytes)}, nil
 }
 
-// exportText returns the progress of the export that a load waits for; "" if it waits for none.
+// exportText describes the progress of the export for which a load waits; "" if the load waits for
+// no export.
 func exportText(l checkpoint.Load) string {
 	r := l.Request
 	switch {
@@ -67,7 +68,8 @@ func exportText(l checkpoint.Load) string {
 	return "an export to " + r.To + " is requested once the stream is read from its beginning"
 }
 
-// CopiedFrom returns the source of a load that is not over; "" if it scans.
+// CopiedFrom returns the address of the export that an unfinished load copies; "" if the load scans
+// the table.
 func CopiedFrom(l checkpoint.Load) string {
 	all := l.Exports()
 	if len(all) == 0 || !l.DoneAt.IsZero() {
@@ -80,12 +82,12 @@ func CopiedFrom(l checkpoint.Load) string {
 	return text + ", as of " + l.ImagesAt().UTC().Format(time.RFC3339)
 }
 
-// toBegin reports whether the generation has not begun yet by the service's clock. It will admit no
-// existing export, although a later read of the ledger shows more.
+// toBegin reports whether the generation's begin is not known yet on the service's clock. Every
+// existing export will be too old for such a generation.
 func toBegin(s checkpoint.TableState) bool { return s.GapCount > 0 && s.AdoptedAt.IsZero() }
 
-// NoExport returns why a table's load waits for an operator, because its requested export will not
-// arrive; "" if it does not wait.
+// NoExport returns why a table's load waits for an operator, if its requested export will not be
+// made; "" if the load does not wait for an operator.
 func NoExport(s checkpoint.TableState) string {
 	if s.Stage() != checkpoint.StageAsked || s.Load.Request.Failed == "" {
 		return ""
@@ -93,8 +95,8 @@ func NoExport(s checkpoint.TableState) string {
 	return exportText(s.Load)
 }
 
-// againText returns the command, in the form of standing.Command, that requests the table's export
-// again or starts a load of the refused export.
+// againText returns the command that requests the table's export again, or that starts a load from
+// the refused export. It has the form that standing.Command needs.
 func againText(s checkpoint.TableState) string {
 	if s.Load.Request.Refused() {
 		return "backfill start --table TABLE --export " + s.Load.Request.To

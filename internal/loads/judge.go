@@ -10,15 +10,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// judge makes the document from the input, without further requests. With is appended to the
-// commands of next steps.
+// judge makes the document from the input, without further requests. The flags in with are appended
+// to the commands of next steps.
 func (in *Input) judge(prices cost.Prices, with string, now time.Time) *Document {
 	d := &Document{Schema: schemaName, Name: in.Cfg.Name, At: now.UTC(), Decided: []Decided{}, Tables: []Table{}, NextSteps: []standing.NextStep{},
 		PricesDate: prices.Date, Currency: prices.Currency, left: in.left}
 	for _, t := range in.Tables {
 		d.Tables = append(d.Tables, in.table(t, prices, now))
 		if in.left != nil {
-			continue // every next command is refused
+			continue // every further command is refused
 		}
 		step, ok := Next(t.State, in.again(), with)
 		switch {
@@ -55,7 +55,7 @@ func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 	}
 	out.Paused = terminal.Known(s.Load.Paused)
 	if out.State == standing.LoadDone {
-		out.Paused = nil // the pause concerns the next load
+		out.Paused = nil // the pause applies to the next load
 	}
 	out.Load = load(s, ProgressOf(s, t.Parts, now, in.Cfg.State.Lease), prices)
 	return out
@@ -74,7 +74,7 @@ func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
 	if s.Stage() == checkpoint.StageCopying {
 		out.Items, out.Bytes, out.ReadUnits = p.Items, p.Bytes, p.Units
 	} else {
-		out.ReadUnits += p.Units // units of the sweep's pass
+		out.ReadUnits += p.Units // read units of the pass of the sweep
 	}
 	if p.RateKnown {
 		out.ItemsPerSecond = &p.Rate
@@ -99,16 +99,16 @@ func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
 	return out
 }
 
-// Next returns the command to run for a table whose load waits for an operator; false if there is
-// none. Again reports that a load after a gap starts automatically. Flags are appended as in
-// standing.Command.
+// Next returns the command that an operator should run for a table with a waiting load; false if
+// there is none. Again must be true if loads after a gap start automatically. Flags are appended to
+// the command as in standing.Command.
 func Next(s checkpoint.TableState, again bool, flags string) (standing.NextStep, bool) {
 	command, why := next(s, again)
 	return standing.NextStep{Command: standing.Command(command, s.Source, flags), Why: why}, command != ""
 }
 
-// next returns the command of Next, in the form of standing.Command, and the reason; "" if there is
-// none.
+// next returns the command of Next, in the form that standing.Command needs, and the reason; "" if
+// there is no command.
 func next(s checkpoint.TableState, again bool) (command, why string) {
 	load := standing.LoadOf(s, again)
 	switch {

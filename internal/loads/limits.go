@@ -9,7 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Configured returns the configured limits. Limits that an operator sets override them.
+// Configured returns the configured limits. Limits that an operator sets override the configured
+// limits.
 func Configured(b config.Backfill) checkpoint.Limits {
 	var l checkpoint.Limits
 	if b.MaxRowsPerSecond > 0 {
@@ -39,7 +40,7 @@ const none = "none"
 // Asked holds the values of the throttle flags: "" leaves a limit unchanged, "none" removes it.
 type Asked struct{ MaxRowsPerSecond, MaxReadCapacity, PauseAboveTargetCPU string }
 
-// Limits parses them.
+// Limits parses the values of the throttle flags.
 func (a Asked) Limits() (checkpoint.Limits, error) {
 	var l checkpoint.Limits
 	if a.MaxRowsPerSecond != "" {
@@ -95,7 +96,7 @@ func limitsOf(b config.Backfill, state checkpoint.TableState) Limits {
 
 func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// percent formats a share. Thousandths of a percent are the finest accepted unit.
+// percent formats a share in percent, with up to three decimals, the finest accepted unit.
 func percent(share float64) string {
 	return strconv.FormatFloat(float64(int64(share*100_000+0.5))/1000, 'f', -1, 64) + "%"
 }

@@ -14,21 +14,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// sayWhole is the instruction to confirm in the configuration that the sources are complete.
+// sayWhole is the instruction that tells the operator how to confirm in the configuration that
+// exports are complete.
 const sayWhole = "set whole_export: true in backfill"
 
-// OfConfiguration returns an Examiner of the sources that the configuration names.
+// OfConfiguration returns an Examiner for the exports that the configuration names.
 func OfConfiguration(cfg *config.Config, from sourceEnd, env config.Lookup) Examiner {
 	return Examiner{Cfg: cfg, Source: from, Env: env, Whole: cfg.Backfill.WholeExport, SayWhole: sayWhole}
 }
 
-// Named is a source that the configuration names, after it was read and found to fit its table.
+// Named is an export that the configuration names. It was read and checked against its table.
 type Named struct {
 	checkpoint.Export
 	source.Size
 }
 
-// Read reads the source that the configuration names for a table.
+// Read reads the export that the configuration names for a table.
 func (x Examiner) Read(ctx context.Context, t config.Table) (Named, backfill.Description, error) {
 	e, d, err := x.read(ctx, t, []string{x.Cfg.LoadsFrom(t)}, false)
 	if err != nil {
@@ -37,8 +38,9 @@ func (x Examiner) Read(ctx context.Context, t config.Table) (Named, backfill.Des
 	return Named{e.records[0], e.size}, d, nil
 }
 
-// Judge reads the source that the configuration names for a table, and proves that the table's
-// first load may copy it. If waiting helps, the error is a *checkpoint.NotAdmissible.
+// Judge reads the export that the configuration names for a table, and proves that the table's
+// first load may copy it. If the load may become possible later without a change, the error is a
+// *checkpoint.NotAdmissible.
 func (x Examiner) Judge(ctx context.Context, t config.Table, state checkpoint.TableState, shards []checkpoint.Shard) (checkpoint.Export, error) {
 	e, d, err := x.read(ctx, t, []string{x.Cfg.LoadsFrom(t)}, false)
 	if err != nil {
@@ -51,8 +53,8 @@ func (x Examiner) Judge(ctx context.Context, t config.Table, state checkpoint.Ta
 	return e.records[0], x.admits(TableInput{Config: t, Found: true, State: state}, shards, d, e)
 }
 
-// Refusal returns why a source is refused, and the fix. It returns "" for other errors, because
-// another attempt may succeed after them.
+// Refusal returns why an export is refused, and the fix. It returns "" for other errors, because a
+// retry may succeed.
 func Refusal(err error) string {
 	var told *diag.Error
 	if !errors.As(err, &told) || told.Code != diag.LoadRefused {

@@ -10,29 +10,30 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
 
-// rateAfter is how long a load has to run before it has a rate.
+// rateAfter is how long a load must run before its rate is shown.
 const rateAfter = 10 * time.Second
 
-// Progress is the progress of a load's phase, and its speed.
+// Progress is the progress and the speed of a load's phase.
 type Progress struct {
 	checkpoint.Sums
 	// Rate is in items per second over the last five minutes, and ETA is the remaining time of the
-	// copy. The flags are false if the values are unknown.
+	// copy. The flags report whether the values are known.
 	Rate      float64
 	RateKnown bool
 	ETA       time.Duration
 	ETAKnown  bool
-	// Slowed lists the reasons why it is not faster, in fixed words.
+	// Slowed lists the reasons why the load is not faster, in fixed words.
 	Slowed []string
 }
 
-// ProgressOf judges the parts of the load's current phase. Reports of a worker that has written
-// nothing for three leases do not count as current.
+// ProgressOf computes the progress from the parts of the load's current phase. It ignores the
+// reports of a worker that has written nothing to the ledger for the time of three leases.
 func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.Time, lease time.Duration) Progress {
 	_, total := state.RunningPhase()
 	stage := state.Stage()
 	p := Progress{Sums: checkpoint.PartsDone(parts, total)}
-	paused := state.Load.Paused != "" && stage != checkpoint.StageNone && stage != checkpoint.StageOver // otherwise the pause concerns the next load
+	// Otherwise the pause applies to the next load.
+	paused := state.Load.Paused != "" && stage != checkpoint.StageNone && stage != checkpoint.StageOver
 	if paused {
 		p.Slowed = append(p.Slowed, pausedText(state.Load.Paused))
 	}
@@ -58,9 +59,10 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 	return p
 }
 
-// rate returns how many items per second the parts made durable in the last minutes. A part that
-// began before that window counts in proportion to its time in it. Workers' clocks differ, so their
-// times are converted to the service's clock, and none may be later than now.
+// rate returns the number of items per second that the parts made durable in the last minutes. If a
+// part's report covers more time than these minutes, a proportional share of its items counts.
+// Workers' clocks differ, so their times are converted to the service's clock. A time after now
+// counts as now.
 func rate(parts []checkpoint.Part, now time.Time) (float64, bool) {
 	from, first, items := now.Add(-backfill.RateWindow), now, 0.0
 	for _, part := range parts {

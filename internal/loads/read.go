@@ -9,12 +9,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Input is the ledger's data as read, from which a document is made.
+// Input is the data of the ledger from which a document is made.
 type Input struct {
 	Cfg    *config.Config
 	Tables []TableInput
 	ledger *checkpoint.Ledger // nil before the migration has begun
-	left   error              // the error that says when the application left the source, or nil
+	// Set if the application has left the source: an error with the time of the switch.
+	left error
 }
 
 // TableInput is the ledger's data about a table's load.
@@ -25,10 +26,10 @@ type TableInput struct {
 	Parts  []checkpoint.Part // parts of the current phase
 }
 
-// tablesAtOnce is how many tables are read at the same time.
+// tablesAtOnce is the number of tables that are read concurrently.
 const tablesAtOnce = 32
 
-// read reads the loads of tables. Ledger is nil before the migration has begun.
+// read reads the loads of tables. Ledger must be nil if the migration has not begun.
 func read(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, tables []preflight.Table) (*Input, error) {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()

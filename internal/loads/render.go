@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// render writes the document for people.
+// render writes the document as text.
 func (d *Document) render(w io.Writer) error {
 	for _, one := range d.Decided {
 		_, _ = fmt.Fprintf(w, "%s: %s: %s\n", one.Source, d.actionText(one.Action), one.Why)
@@ -53,7 +53,7 @@ func (d *Document) render(w io.Writer) error {
 	return standing.WriteNext(w, d.NextSteps)
 }
 
-// actionText describes an action, done or planned.
+// actionText describes an action that was carried out, or that is planned.
 func (d *Document) actionText(action string) string {
 	done := map[string]string{ActionStart: "load requested", ActionPause: "paused", ActionResume: "resumed", ActionRedo: "load requested in a new generation",
 		ActionCancel: "cancelled", ActionThrottle: "limits set", actionNone: "nothing to do", actionRefused: "refused"}
@@ -82,7 +82,7 @@ func bracketed(note string) string {
 	return " (" + note + ")"
 }
 
-// stateText is the state of a load for people.
+// stateText describes the state of a load.
 func stateText(state standing.LoadState) string {
 	if state == standing.LoadNotStarted {
 		return terminal.NotStarted
@@ -113,8 +113,9 @@ func (p Parts) String() string {
 	return fmt.Sprintf("%d/%d", p.Done, p.Total)
 }
 
-// itemsText returns the count with its share. The share stays below 100 % until the end, because
-// the estimate is hours old.
+// itemsText returns the number of copied items with its share. The share stays below 100 % until
+// the end of the copy. Otherwise it might reach 100 % too early, because the estimate may be hours
+// old.
 func (l *Load) itemsText() string {
 	text := backfill.FormatCount(float64(l.Items))
 	if l.CopiedAt != nil || l.Estimate == nil {
@@ -148,7 +149,7 @@ func (d *Document) spent(l *Load) string {
 	return cost.Money(total) + " " + d.Currency
 }
 
-// notes returns the lines that do not fit into the table.
+// notes returns the lines below the table.
 func (d *Document) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -213,7 +214,7 @@ func (l Limits) String() string {
 	return "limits (" + by + "): " + strings.Join(out, "; ")
 }
 
-// line returns the progress of a load in one line.
+// line describes the progress of a load in one line.
 func (in *Input) line(t TableInput, now time.Time) string {
 	p := ProgressOf(t.State, t.Parts, now, in.Cfg.State.Lease)
 	text := t.Config.From + "  " + stateText(standing.LoadOf(t.State, in.again()).State)

@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// warnOfShares warns on stderr of requested limits that have no effect. If DynamoDB does not
+// warnOfShares warns on stderr of requested limits that would have no effect. If DynamoDB does not
 // answer, the limits are set without a warning.
 func (o *Operator) warnOfShares(ctx context.Context, source preflight.Describer, r Request, decided []Decided) error {
 	if r.Limits.Read == nil || r.Limits.Read.Share == 0 {
@@ -24,7 +24,8 @@ func (o *Operator) warnOfShares(ctx context.Context, source preflight.Describer,
 	return o.Console.Show(o.Stderr, func(w io.Writer) error { return found.Render(w) })
 }
 
-// idleShares returns warnings about the tables that a share does not limit.
+// idleShares returns a warning for each table without provisioned capacity. A limit that is a share
+// has no effect on such a table.
 func idleShares(ctx context.Context, tables preflight.Describer, limit config.Capacity, decided []Decided) diag.List {
 	var found diag.List
 	for _, d := range decided {

@@ -25,12 +25,13 @@ type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags for the commands in messages
-	Table   string // "" for all
+	With    string // flags that commands in messages need
+	Table   string // the table; "" for all tables
 	DryRun  bool
 	Yes     bool
 	Waits   bool
-	// Confirm asks a question that only "yes" affirms; nil: there is no terminal.
+	// Confirm asks for confirmation, which only the answer "yes" gives. It is nil if there is no
+	// terminal.
 	Confirm func(ctx context.Context, question string) error
 	Ends    desk.Ends
 }
@@ -48,7 +49,7 @@ func (o *Operator) Show(ctx context.Context) error {
 	return in.wait(ctx, m, o.Console, o.With)
 }
 
-// Steer carries out a request, or with DryRun writes its effect.
+// Steer carries out a request. With DryRun, it only writes the effect that the request would have.
 func (o *Operator) Steer(ctx context.Context, r Request) error {
 	r.Approve = o.Yes
 	if (r.Action == ActionRedo || r.Action == ActionCancel) && !o.Yes && !o.DryRun && o.Confirm == nil {
@@ -105,7 +106,7 @@ func shown(err error) error {
 	return Shown{err}
 }
 
-// command returns the command that makes the request.
+// command returns the name of the command that makes the request.
 func (r Request) command() string {
 	if r.Action == ActionThrottle {
 		return ActionThrottle
@@ -134,7 +135,7 @@ func (o *Operator) write(d *Document) error {
 	return o.Console.Show(o.Stdout, d.render)
 }
 
-// rehearse writes the effect of the request, and the estimate of its load.
+// rehearse writes the effect that the request would have, and the estimate of its load.
 func (o *Operator) rehearse(ctx context.Context, m *desk.Migration, in *Input, r Request) error {
 	decided := in.decideAll(r)
 	if err := o.warnOfShares(ctx, m, r, decided); err != nil {
@@ -154,8 +155,8 @@ func (o *Operator) rehearse(ctx context.Context, m *desk.Migration, in *Input, r
 	return shown(refused(decided, o.Table == ""))
 }
 
-// confirm asks before a generation ends, and before rows are removed from a target that this
-// program did not create.
+// confirm asks for confirmation before a request that ends a generation, or that lets a sweep
+// remove rows from a target that this program did not create.
 func (o *Operator) confirm(ctx context.Context, in *Input, r Request) (approved bool, err error) {
 	if o.Yes {
 		return true, nil

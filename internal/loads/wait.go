@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// ended reports whether the load of a table is over: loaded, and swept if needed. Stuck is why the
-// load cannot continue without an operator. Again reports that a load after a gap starts
+// ended reports whether the load of a table is complete, including its sweep. If the load cannot
+// continue without an operator, stuck is the reason. Again must be true if loads after a gap start
 // automatically.
 func ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 	load := standing.LoadOf(s, again)
@@ -28,11 +28,11 @@ func ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 	case load.Waits != "":
 		return false, "the table needs a load (" + load.Waits + "): " + s.Reason
 	}
-	return load.Over, "" // a first load starts automatically, soon
+	return load.Over, "" // the first load will start automatically
 }
 
-// verdict returns the error for tables that cannot continue, with the next command; nil if there is
-// none. Over reports whether all loads are over.
+// verdict returns whether all loads are complete. If the loads of some tables cannot continue
+// without an operator, it returns an error with the next command.
 func (in *Input) verdict(with string) (over bool, err error) {
 	if in.ledger == nil {
 		return false, &diag.Error{Code: diag.LoadWaits, What: "no load is running", Cause: "the migration has not begun", Fix: "replicator run" + with}
@@ -54,7 +54,7 @@ func (in *Input) verdict(with string) (over bool, err error) {
 	return over, found.Err()
 }
 
-// The time between two readings of the ledger while waiting, and between two lines that show
+// Intervals during a wait: between two readings of the ledger, and between two lines that show
 // progress.
 const (
 	lookEvery   = 2 * time.Second
@@ -66,8 +66,8 @@ type timekeeper interface {
 	Now(ctx context.Context) time.Time
 }
 
-// wait waits until every load is over, and shows the progress. It fails as soon as a load cannot
-// continue without an operator.
+// wait waits until every load is complete, and shows the progress. It fails as soon as a load
+// cannot continue without an operator.
 func (in *Input) wait(ctx context.Context, clock timekeeper, p *terminal.Console, with string) error {
 	told := task.Mono(ctx) - reportEvery
 	for {

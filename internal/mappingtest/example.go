@@ -1,7 +1,7 @@
 // Package mappingtest runs the examples of a mapping. An example is a folder, or one file in the
 // format of txtar (golang.org/x/tools/txtar), with these parts:
 //
-//	replicator.yaml  the configuration; without it, the one that the caller gives
+//	replicator.yaml the configuration; if missing, the caller's configuration is used
 //	table.json       the source table, as `aws dynamodb create-table --cli-input-json` takes it
 //	items.jsonl      items that exist when the migration begins, in DynamoDB's JSON; in a folder also items.json.gz, a file of an export
 //	changes.jsonl    changes after that: {"put": item} or {"delete": key}; it may be left out
@@ -37,7 +37,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Suffix is the suffix by which files in searched folders are recognised as examples.
+// Suffix is the ending of file names by which a search recognises examples.
 const Suffix = ".example.txtar"
 
 // The parts of an example.
@@ -45,7 +45,7 @@ const (
 	ConfigPart  = "replicator.yaml"
 	tablePart   = "table.json"
 	itemsPart   = "items.jsonl"
-	packedPart  = "items.json.gz" // the same items, compressed
+	packedPart  = "items.json.gz" // the items, compressed
 	changesPart = "changes.jsonl"
 	CellsPart   = "cells.txt"
 )
@@ -55,14 +55,14 @@ var (
 	folderParts = append(slices.Clone(parts), packedPart)
 )
 
-// maxPart bounds the size of a file that is read, in bytes.
+// maxPart is the maximum size of a part, in bytes.
 const maxPart = 64 << 20
 
-// Example is one example as it was read.
+// Example is one example of a mapping.
 type Example struct {
 	Path string // path of the folder or file
 	// Config is the text of the example's own configuration; nil if it has none. ConfigFile is the
-	// configuration file that the example names instead; "" if none.
+	// path of a configuration file that the example names instead; "" if it names none.
 	Config     []byte
 	ConfigFile string
 	// Table is the source table; "" if the example names none.
@@ -71,14 +71,15 @@ type Example struct {
 	Want []byte
 
 	items, changes []byte
-	itemsName      string                   // name of the part with the items
-	key            []transform.KeyAttribute // without types if only the items reveal them
-	archive        *txtar.Archive           // nil for a folder
+	itemsName      string // name of the part with the items
+	// Types are missing if they must be taken from the items.
+	key     []transform.KeyAttribute
+	archive *txtar.Archive // nil for a folder
 }
 
-// Find returns the examples at a path, in order; the result may be empty. A folder is an example if
-// it has items.jsonl or items.json.gz. Find searches other folders for such folders, and for files
-// with Suffix.
+// Find returns the paths of the examples at a path, in order. The result may be empty. A folder
+// with items.jsonl or items.json.gz is an example. In other folders, Find searches for such
+// folders, and for files with Suffix.
 func Find(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -126,8 +127,8 @@ func Read(path string) (*Example, error) {
 	return e, e.settle(texts)
 }
 
-// ReadFS reads an example that is a folder of a file system, such as one embedded in the program.
-// Update does not work for such an example.
+// ReadFS reads an example that is a folder of a file system, such as the file system embedded in
+// the program. Update fails for such an example.
 func ReadFS(files fs.FS, folder string) (*Example, error) { return readFolder(files, folder, folder) }
 
 func readFolder(files fs.FS, folder, name string) (*Example, error) {
@@ -139,7 +140,7 @@ func readFolder(files fs.FS, folder, name string) (*Example, error) {
 	return e, e.settle(texts)
 }
 
-// settle parses the parts.
+// settle parses the texts of the example's parts.
 func (e *Example) settle(texts map[string][]byte) error {
 	e.Config, e.Want, e.items, e.changes = texts[ConfigPart], texts[CellsPart], texts[itemsPart], texts[changesPart]
 	e.itemsName = itemsPart
@@ -166,7 +167,8 @@ func (e *Example) settle(texts map[string][]byte) error {
 	return nil
 }
 
-// Key returns the primary key, partition key first. A type that the example does not give is empty.
+// Key returns the primary key, partition key first. If the example does not give a type, the type
+// is empty.
 func (e *Example) Key() []transform.KeyAttribute { return slices.Clone(e.key) }
 
 func folderTexts(files fs.FS, folder string) (map[string][]byte, error) {
@@ -220,7 +222,7 @@ func readText(path string) ([]byte, error) {
 	return readPart(path, text)
 }
 
-// readPart reads at most maxPart bytes.
+// readPart reads a part of at most maxPart bytes.
 func readPart(name string, in io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxPart+1))
 	if err == nil && len(text) > maxPart {
@@ -229,7 +231,7 @@ func readPart(name string, in io.Reader) ([]byte, error) {
 	return text, err
 }
 
-// readHead parses the lines before the parts of a file.
+// readHead parses the lines before the first part of a file.
 func (e *Example) readHead(text string) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -299,7 +301,7 @@ func (e *Example) readTable(text []byte) error {
 	return nil
 }
 
-// Update records the result of the example as the expected result.
+// Update stores the given result in the example, as the expected result.
 func (e *Example) Update(got string) error {
 	if e.archive == nil {
 		return os.WriteFile(filepath.Join(e.Path, CellsPart), []byte(got), 0o644)

@@ -19,11 +19,11 @@ import (
 // Result is the result of one example.
 type Result struct {
 	Path string `json:"path"`
-	// Result is ok, differs or updated, or refused if the example or its configuration cannot be
-	// used.
+	// Result is ok, differs, updated or refused. It is refused if the example or its configuration
+	// cannot be used.
 	Result string  `json:"result"`
 	Diff   *string `json:"diff"`  // expected lines (-) and actual lines (+); null if they are the same
-	Error  *string `json:"error"` // why it is refused; null if it is not
+	Error  *string `json:"error"` // why the example is refused; null if it is not refused
 
 	err error
 }
@@ -42,8 +42,8 @@ type Results []Result
 // Runner runs the examples that paths name.
 type Runner struct {
 	Env    config.Lookup
-	Config func() (*config.Config, error) // for examples without their own
-	Update bool                           // record the results as expected
+	Config func() (*config.Config, error) // configuration of examples without their own
+	Update bool                           // store the actual results as the expected results
 }
 
 // Run runs the examples in files and directories, by default in the current directory, until ctx
@@ -105,7 +105,7 @@ func (r *Runner) run(ctx context.Context, path string) Result {
 	return result
 }
 
-// refused returns the result of an example that cannot be used.
+// refused returns the result for an example that cannot be used.
 func (r Result) refused(err error) Result {
 	var known *diag.Error
 	var list diag.List
@@ -122,7 +122,8 @@ func (r Result) refused(err error) Result {
 	return r
 }
 
-// configOf returns the configuration of an example: its own, the one it names, or the runner's.
+// configOf returns the configuration of an example: its own, the configuration that it names, or
+// the runner's.
 func (r *Runner) configOf(e *Example) (*config.Config, error) {
 	switch {
 	case e.Config != nil:
@@ -133,7 +134,7 @@ func (r *Runner) configOf(e *Example) (*config.Config, error) {
 	return r.Config()
 }
 
-// Render writes the results. In text mode, explain writes to stderr why an example cannot be used.
+// Render writes the results. In text mode, it calls explain for each example that cannot be used.
 func (r Results) Render(c *terminal.Console, explain func(error) error) error {
 	if c.AsJSON() {
 		return c.WriteJSON(struct {
@@ -177,7 +178,7 @@ func (r *Result) write(w io.Writer) error {
 	return nil
 }
 
-// Refused returns why the first unusable example cannot be used; nil if all can be used.
+// Refused returns the error of the first example that cannot be used; nil if all can be used.
 func (r Results) Refused() error {
 	for _, one := range r {
 		if one.err != nil {
@@ -187,7 +188,7 @@ func (r Results) Refused() error {
 	return nil
 }
 
-// Verdict returns an error if examples differ.
+// Verdict returns an error if the results of examples differ from the expected results.
 func (r Results) Verdict() error {
 	differs := 0
 	for _, one := range r {

@@ -20,12 +20,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// copyTime is when the items of an example are copied; its changes happen an hour later.
+// copyTime is the time at which the items of an example are copied. Its changes happen one hour
+// later.
 var copyTime = time.Unix(1_795_170_000, 0).UTC()
 
-// Run copies the items of an example into a target in memory, using the guard, applies the changes,
-// and returns the cells after each step. It repeats all writes in the opposite order, which must
-// change nothing. Items that cannot be mapped are listed as parked.
+// Run copies the items of an example into a target in memory, and then applies the changes, with
+// guarded writes. It returns the cells after each of the two steps. It also repeats all writes in
+// reverse order; this must not change any cell. Items that cannot be mapped are listed as parked.
 func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) {
 	items, err := e.Items()
 	if err != nil {
@@ -43,7 +44,8 @@ func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) 
 		for _, f := range t.Families {
 			name := f.Name
 			if f.Aggregate != transform.NoAggregate {
-				name += ":intsum" // any aggregate works, because each column is cleared first
+				// Any aggregate gives the same result, because each column is cleared first.
+				name += ":intsum"
 			}
 			families = append(families, name)
 		}
@@ -62,8 +64,9 @@ func (e *Example) Run(ctx context.Context, table *config.Table) (string, error) 
 	return out + "\nafter the changes\n\n" + followed, err
 }
 
-// TableOf returns the configuration's entry for the example. It returns false if there is none, or
-// if there are several and the example names none.
+// TableOf returns the configuration's entry for the example. It returns false if the configuration
+// has no such entry. It also returns false if there are several entries and the example names no
+// table.
 func (e *Example) TableOf(c *config.Config) (config.Table, bool) {
 	if e.Table == "" && len(c.Tables) == 1 && !c.HasPatterns() {
 		return c.Tables[0], true
@@ -71,7 +74,7 @@ func (e *Example) TableOf(c *config.Config) (config.Table, bool) {
 	return c.Table(e.Table)
 }
 
-// Items returns the items that exist when the migration begins, at least one.
+// Items returns the items that exist when the migration begins. There must be at least one.
 func (e *Example) Items() ([]attribute.Item, error) {
 	items, err := itemfile.Read(bytes.NewReader(e.items), 0)
 	if err != nil {
@@ -85,15 +88,15 @@ func (e *Example) Items() ([]attribute.Item, error) {
 
 // run is a running example.
 type run struct {
-	part    string // part with the items
+	part    string // name of the part with the items
 	key     []transform.KeyAttribute
 	mapping *transform.Mapping
 	target  *sinktest.Memory
 	items   map[string]attribute.Item // items of the source, by key
-	names   map[string]string         // last known name of an item's line, by key
+	names   map[string]string         // last known place of an item in the parts, by key
 }
 
-// settleKey reads from an item the key types that the example does not give.
+// settleKey takes the types of key attributes from an item, if the example does not give them.
 func (r *run) settleKey(item attribute.Item) error {
 	settled := make([]transform.KeyAttribute, len(r.key))
 	for i, k := range r.key {
@@ -109,8 +112,8 @@ func (r *run) settleKey(item attribute.Item) error {
 	return nil
 }
 
-// hasKey reports whether an item has the attributes of the primary key. With alone, it must have no
-// other attributes, because it is a key.
+// hasKey returns an error if an item lacks attributes of the primary key. If alone is true, the
+// item must have no other attributes.
 func (r *run) hasKey(item attribute.Item, alone bool) error {
 	for _, k := range r.key {
 		if v, ok := item.Get(k.Name); !ok || v.Kind() != k.Type {
@@ -138,10 +141,10 @@ func (r *run) copy(ctx context.Context, items []attribute.Item) (string, error) 
 	return r.apply(ctx, transform.Load(r.mapping, items, 1, copyTime))
 }
 
-// Change is a change of an item: a put, or a delete of the item with the key.
+// Change is a change of an item: a put of an item, or a delete of the item with a key.
 type Change struct{ Put, Delete attribute.Item }
 
-// Changes returns the changes after the copy.
+// Changes returns the changes that happen after the copy.
 func (e *Example) Changes() ([]Change, error) {
 	texts, err := documents(changesPart, e.changes)
 	if err != nil {
@@ -187,7 +190,7 @@ func (r *run) follow(ctx context.Context, changes []Change) (string, error) {
 		c.Old = r.items[key]
 		switch {
 		case !c.Old.Exists() && c.Event == cdc.Remove:
-			continue // DynamoDB writes no record for such a change
+			continue // the stream has no record of such a change
 		case !c.Old.Exists():
 			c.Event = cdc.Insert
 		}
@@ -197,8 +200,8 @@ func (r *run) follow(ctx context.Context, changes []Change) (string, error) {
 	return r.apply(ctx, transform.Fold(r.mapping, page, transform.Stamp{Generation: 1, Hop: 500_000}))
 }
 
-// apply writes a batch using the guard, and again in reverse order. It returns the target and the
-// parked items.
+// apply makes the guarded writes of a batch, and repeats them in reverse order. It returns the
+// content of the target and the parked items, as text.
 func (r *run) apply(ctx context.Context, b transform.Batch) (string, error) {
 	for pass := range 2 {
 		for i := range b.Rows {
@@ -235,7 +238,7 @@ func (r *run) apply(ctx context.Context, b transform.Batch) (string, error) {
 
 func writeRow(out *strings.Builder, row sink.Row) {
 	if len(row.Cells) == 0 {
-		return // only a tombstone
+		return // the row has only a tombstone
 	}
 	fmt.Fprintf(out, "%s\n", show(row.Key))
 	for _, c := range row.Cells {
@@ -244,8 +247,8 @@ func writeRow(out *strings.Builder, row sink.Row) {
 	}
 }
 
-// show returns text. It quotes text that cannot be printed, or in which a line would look like the
-// begin of a part of the file.
+// show returns a text as it appears in a result. It quotes a text that cannot be printed. It also
+// quotes a text with a line that looks like the beginning of a part.
 func show(text string) string {
 	if strings.HasPrefix(text, "-- ") {
 		return strconv.Quote(text)

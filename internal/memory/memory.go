@@ -14,19 +14,19 @@ import (
 // stacks and kernel buffers.
 const headroom = 0.1
 
-// floor is memory that is never touched, so it uses no physical memory. But it counts as live, so
-// the collector runs only after half as much has been allocated. Without it, a small heap would
-// make the collector run for nearly every page, which costs as much as decoding the pages.
+// floor is the size of memory that is allocated but never used, so it takes no physical memory. The
+// collector counts it as live, and so runs less often. Without it, the collector of a small heap
+// would run for nearly every page. That would cost as much as decoding the pages.
 const floor = 48 << 20
 
-// small is the limit below which the floor is not used.
+// small is the memory limit below which floor is not allocated.
 const small = 256 << 20
 
 var untouched []byte
 
-// Fit sets Go's memory limit to the container's limit minus a tenth, unless GOMEMLIMIT is set. It
-// also keeps the collector from running for each page, unless GOGC is set. It returns the limit in
-// bytes; 0 if there is none.
+// Fit sets Go's memory limit to the container's limit minus a tenth, unless GOMEMLIMIT is set.
+// Unless GOGC is set, it also ensures that the collector does not run for each page. It returns the
+// limit in bytes, or 0 if there is no limit.
 func Fit() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if os.Getenv("GOMEMLIMIT") == "" {
@@ -44,9 +44,9 @@ func Fit() int64 {
 	return limit
 }
 
-// Bound sets Go's memory limit to the given bytes, unless GOMEMLIMIT is set or the container has
-// less. It is for a command that runs next to other work on a machine. Live memory may exceed the
-// limit.
+// Bound sets Go's memory limit to the given bytes, unless GOMEMLIMIT is set or the container's
+// limit is lower. It is for a command that shares a machine with other work. It is a soft limit:
+// live memory may exceed it.
 func Bound(bytes int64) {
 	if contained := containerLimit(os.ReadFile); contained > 0 {
 		bytes = min(bytes, int64(float64(contained)*(1-headroom)))
@@ -56,15 +56,16 @@ func Bound(bytes int64) {
 	}
 }
 
-// containerLimit returns the memory limit of this process's control group or of one above it. It
-// returns 0 if there is none, or if it is unknown. Source:
+// containerLimit returns the memory limit of this process's control group: the least limit of the
+// group and the groups above it. It returns 0 if there is no limit, or if it is unknown. Source:
 // https://docs.kernel.org/admin-guide/cgroup-v2.html (memory.max) and cgroup-v1/memory.html.
 func containerLimit(read func(string) ([]byte, error)) (least int64) {
 	text, _ := read("/proc/self/cgroup")
 	take := func(file string) {
 		text, _ := read(file)
 		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		if err == nil && n > 0 && n < 1<<60 && (least == 0 || n < least) { // without a limit, version 1 has about 2⁶³, and version 2 has max
+		// A file without a limit contains about 2⁶³ in version 1, and max in version 2.
+		if err == nil && n > 0 && n < 1<<60 && (least == 0 || n < least) {
 			least = n
 		}
 	}
@@ -74,13 +75,13 @@ func containerLimit(read func(string) ([]byte, error)) (least int64) {
 			continue
 		}
 		root, name := "/sys/fs/cgroup", "memory.max"
-		if parts[1] != "" { // a version 1 group with its controllers
+		if parts[1] != "" { // a group of version 1, with its controllers
 			if parts[1] != "memory" {
 				continue
 			}
 			root, name = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
 		}
-		// In a container the group's own path may be missing, and the limit is at the root.
+		// In a container, the group's own path may be missing. Then the limit is at the root.
 		for group := path.Join("/", parts[2]); ; group = path.Dir(group) {
 			take(path.Join(root, group, name))
 			if group == "/" {

@@ -1,2 +1,2 @@
-// Package parked runs the commands for parked items. It never replays an old image.
+// Package parked runs the commands for parked items. No command writes an old image to the target.
 package parked

@@ -40,7 +40,7 @@ type Entry struct {
 	Reason  string    `json:"reason"`
 }
 
-// EntryOf returns the line of a record.
+// EntryOf returns the line of the list for a parked record.
 func EntryOf(ref sink.Ref, record transform.Parked) Entry {
 	_, hash, _ := ref.Parts()
 	return Entry{Ref: string(ref), Table: record.Source, KeyHash: hash, Version: string(record.Version),
@@ -71,17 +71,17 @@ func List(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selec
 	return p.Show(p.Stdout, func(w io.Writer) error { return writeEntries(w, entries) })
 }
 
-// The list fits terminals of listWidth columns. Table names are shortened, and reasons continue on
-// the next line.
+// The list fits a terminal of listWidth columns. To fit, table names are shortened, and long
+// reasons continue on the next line.
 const (
 	listWidth   = 100
-	shownHash   = 12 // of its 32 digits
+	shownHash   = 12 // digits of the hash that are shown, of 32
 	widestTable = 40
 	betweenCols = 2
 )
 
-// writeEntries writes the entries for people. Only documents for programs have the whole
-// references.
+// writeEntries writes the entries as text. The text has shortened references. Only the JSON
+// document has whole references.
 func writeEntries(w io.Writer, entries []Entry) error {
 	widest := len("TABLE")
 	for _, e := range entries {
@@ -101,7 +101,7 @@ func writeEntries(w io.Writer, entries []Entry) error {
 	return tab.Flush()
 }
 
-// shortTable returns the name of a table, which is ASCII, as the list shows it.
+// shortTable returns the name of a table, shortened for the list. Table names are ASCII.
 func shortTable(name string) string {
 	if len(name) <= widestTable {
 		return name
@@ -109,7 +109,7 @@ func shortTable(name string) string {
 	return name[:widestTable-len("...")] + "..."
 }
 
-// Show writes one whole record, with the images of its change: item data.
+// Show writes one whole record. The output contains item data: the images of the change.
 func Show(ctx context.Context, p *terminal.Console, cfg *config.Config, s *Selection) error {
 	var found []Record
 	err := read(ctx, p, cfg, desk.Request{Command: "parked show", Table: s.Table}, func(ctx context.Context, lot *sink.Parking) (err error) {

@@ -29,13 +29,13 @@ func read(ctx context.Context, p *terminal.Console, cfg *config.Config, r desk.R
 	return Explain(ctx, cfg, f(ctx, lotOf(m, cfg)))
 }
 
-// The commands that act on parked items.
+// The commands that change parked items.
 const (
 	RetryCommand = "parked retry"
 	DropCommand  = "parked drop"
 )
 
-// Decide opens the migration for a command, finds the selected records, and calls act on them.
+// Decide opens the migration for a command, finds the selected records, and calls act with them.
 func (d *Decision) Decide(ctx context.Context, command string, s *Selection, act func(d *Decision, ctx context.Context) error) error {
 	m, err := d.Ends.Open(ctx, d.Console, d.Cfg, desk.Request{Command: command, Table: s.Table, Allowed: d.Allowed})
 	if err != nil {

@@ -36,9 +36,10 @@ type Decision struct {
 // The outcomes of a retry.
 const (
 	outcomeStored  = "stored"       // the target has the item's current content
-	outcomeRemoved = "removed"      // neither source nor target has the item
-	outcomeParked  = "still_parked" // it cannot be stored
-	outcomeChanged = "changing"     // it changes faster than the repair; its next changes will store it
+	outcomeRemoved = "removed"      // the item is absent from source and target
+	outcomeParked  = "still_parked" // the item still cannot be stored
+	// The item changes faster than the repair can write; its next changes will store it.
+	outcomeChanged = "changing"
 )
 
 // retried is the outcome for one item.
@@ -46,15 +47,15 @@ type retried struct {
 	Table   string  `json:"table"`
 	KeyHash string  `json:"key_hash"`
 	Outcome string  `json:"outcome"`
-	Records int     `json:"records"` // parked records of the item
+	Records int     `json:"records"` // number of parked records of the item
 	Written int     `json:"rows_written"`
-	Reason  *string `json:"reason"` // why it is still parked
+	Reason  *string `json:"reason"` // why the item is still parked
 }
 
 func (r *retried) resolved() bool { return r.Outcome == outcomeStored || r.Outcome == outcomeRemoved }
 
-// Retry repairs every chosen item and resolves its records. It stops at the first error of either
-// database, and shows the results so far.
+// Retry repairs every chosen item and resolves its records. It stops at the first error of the
+// source or the target, and shows the results so far.
 func (d *Decision) Retry(ctx context.Context) error {
 	results := []retried{}
 	items := ByItem(d.Chosen)
@@ -93,8 +94,8 @@ func (d *Decision) Retry(ctx context.Context) error {
 	return retryVerdict(results)
 }
 
-// retryItem repairs one item. The records were parked before the item is read. A change that is
-// parked meanwhile therefore stays parked.
+// retryItem repairs one item. It resolves only the given records, which were parked before the item
+// is read. A change that is parked later stays parked.
 func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Record) (retried, error) {
 	limited, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -130,7 +131,7 @@ func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Re
 	return result, nil
 }
 
-// repairer returns the repairer for items of a table, if a repair is allowed.
+// repairer returns a repairer for items of a table. It fails if a repair is not allowed.
 func (d *Decision) repairer(ctx context.Context, src repair.Source, table string) (*repair.Repairer, error) {
 	t, ok := d.Cfg.Table(table)
 	if !ok {
@@ -140,8 +141,8 @@ func (d *Decision) repairer(ctx context.Context, src repair.Source, table string
 	return repair.Of(ctx, d.Cfg, t, src, d.Target, "cannot retry items of table "+table)
 }
 
-// writeRetried writes the outcomes for the chosen items. Items that a failure left unprocessed
-// count as left.
+// writeRetried writes the outcomes for the chosen items. Items that were not tried because of a
+// failure count as left.
 func (d *Decision) writeRetried(results []retried, chosen int) error {
 	resolved := 0
 	for _, r := range results {

@@ -26,7 +26,7 @@ type Selection struct {
 	Refs   []string // positional arguments
 	Table  string
 	Key    string // JSON
-	Reason string // contained in the record's reason
+	Reason string // text that the record's reason contains
 	All    bool
 }
 
@@ -36,8 +36,8 @@ type Record struct {
 	transform.Parked
 }
 
-// Check refuses selections that are contradictory or empty. So a missing argument never selects
-// everything.
+// Check refuses selections that are contradictory or empty. So a command without arguments never
+// selects all records.
 func (s *Selection) Check(command string) error {
 	ways := 0
 	for _, given := range []bool{len(s.Refs) > 0, s.Key != "", s.All || s.Reason != ""} {
@@ -63,8 +63,8 @@ func isObject(text string) bool {
 	return json.Unmarshal([]byte(text), &members) == nil && members != nil
 }
 
-// fits reports whether a record is selected. A key that does not match the record's table is an
-// error.
+// fits reports whether a record is selected. It returns an error if the selected key does not have
+// the key attributes of the record's table.
 func (s *Selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 	switch {
 	case s.Table != "" && record.Source != s.Table, !strings.Contains(record.Reason, s.Reason):
@@ -78,10 +78,11 @@ func (s *Selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 	return true, nil
 }
 
-// leastHash is how many digits of a hash are enough to name an item, if they are unique.
+// leastHash is the least number of digits of a hash that can name an item. The digits must identify
+// one item.
 const leastHash = 8
 
-// names reports whether a word of the command line names a record.
+// names reports whether an argument of the command line names a record.
 func names(word string, ref sink.Ref) bool {
 	source, hash, _ := ref.Parts()
 	beginning, ofTable := strings.CutPrefix(word, source+"/")
@@ -89,7 +90,7 @@ func names(word string, ref sink.Ref) bool {
 }
 
 // each calls f for the selected records, ordered by table, item and version. Before the first run
-// there is no state table, and therefore no parked item.
+// there is no state table, and so there are no parked items.
 func (s *Selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref, transform.Parked) error) error {
 	err := lot.List(ctx, s.Table, func(ref sink.Ref, record transform.Parked) error {
 		ok, err := s.fits(ref, record)
@@ -105,7 +106,8 @@ func (s *Selection) each(ctx context.Context, lot *sink.Parking, f func(sink.Ref
 	return err
 }
 
-// Find returns the selected records. Named ones must exist, and a bare hash must match one item.
+// Find returns the selected records. Named records must exist. A hash without a table must match
+// exactly one item.
 func (s *Selection) Find(ctx context.Context, lot *sink.Parking) ([]Record, error) {
 	var found []Record
 	err := s.each(ctx, lot, func(ref sink.Ref, record transform.Parked) error {
@@ -143,7 +145,7 @@ func notParked(what string) error {
 		Exit: diag.ExitNo}
 }
 
-// nothing returns the message if no record is selected.
+// nothing returns the message that no record is selected.
 func (s *Selection) nothing() string {
 	switch {
 	case s.Reason != "":

@@ -6,10 +6,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 )
 
-// CheckState reports, from the ledger's record of a table, whether Run would refuse the described
-// table under this mapping. It fails with a *SourceError, or with checkpoint.ErrMappingChanged
-// unless a changed mapping is accepted. It changes nothing, so it can be called before anything is
-// created (H99).
+// CheckState returns an error if Run would refuse a table with this mapping, according to the
+// table's record in the ledger. The error is a *SourceError, or checkpoint.ErrMappingChanged if a
+// changed mapping is not accepted. CheckState changes nothing, so it can be called before any
+// resource is created (H99).
 func CheckState(state checkpoint.TableState, d backfill.Description, mappingHash string, acceptMapping bool) error {
 	if err := engine.CheckSource(d, state.StreamARN); err != nil {
 		return err

@@ -16,18 +16,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// coordinator holds the table's coordinator lease, if no other worker does, and runs the reconciler
-// and the conductor under it.
+// coordinator tries to acquire the table's coordinator lease. While it holds the lease, it runs the
+// reconciler and the conductor.
 type coordinator struct {
 	*engine.Common
 	reconciler   *stream.Reconciler
 	conductor    *load.Conductor
 	database     engine.Database
-	joined       bool // an obstacle suspends the table
+	joined       bool // if the table cannot be replicated, only this table is suspended
 	tracker      *engine.ShardTracker
 	outages      *engine.Outages
 	wakeAssigner *task.Wakeup
-	kept         time.Duration // how long the subscription redelivers an unapplied message
+	// How long the subscription keeps and redelivers an unapplied message.
+	kept time.Duration
 }
 
 func newCoordinator(s *engine.Table, reconciler *stream.Reconciler, conductor *load.Conductor) *coordinator {
@@ -37,8 +38,8 @@ func newCoordinator(s *engine.Table, reconciler *stream.Reconciler, conductor *l
 	}
 }
 
-// seek waits for the coordinator lease and coordinates the table while it holds the lease, until a
-// drain begins.
+// seek waits for the coordinator lease, and coordinates the table while it holds the lease. It ends
+// when a drain begins.
 func (k *coordinator) seek(life engine.Lifecycle) error {
 	watch := k.Ledger.NewWatch()
 	waits := follow.FirstLook(k.Events.Waits)
@@ -72,8 +73,8 @@ func (k *coordinator) seek(life engine.Lifecycle) error {
 }
 
 // serve coordinates the table until a drain begins, the coordinator lease is lost or released, or
-// the table is suspended. It returns how long to avoid the lease. The error is only an error that
-// ends the process.
+// the table is suspended. It returns how long this worker must wait before it acquires the lease
+// again. It returns only errors that must end the process.
 func (k *coordinator) serve(life engine.Lifecycle, lease *checkpoint.Coordinator) (rest time.Duration, err error) {
 	rest = k.Timing.Pass
 	k.Events.CoordinatorTaken(k.Source, lease.Epoch())
@@ -113,8 +114,8 @@ func (k *coordinator) serve(life engine.Lifecycle, lease *checkpoint.Coordinator
 	return rest, k.End(err)
 }
 
-// merge combines the positions that appliers record, while this worker coordinates the table, and
-// declares a gap if messages have expired.
+// merge runs while this worker coordinates the table. It combines the positions that appliers
+// record, and declares a gap if messages have expired.
 func (k *coordinator) merge(life engine.Lifecycle) error {
 	looked := task.Mono(life.Work)
 	for !life.Draining() && life.Work.Err() == nil {
@@ -124,15 +125,15 @@ func (k *coordinator) merge(life engine.Lifecycle) error {
 			err = k.expire(life)
 		}
 		if err != nil {
-			return nil // the lease has ended, or is about to
+			return nil // the lease has ended or is ending
 		}
 		_ = task.Sleep(life.Drain, k.Timing.Pass)
 	}
 	return nil
 }
 
-// expire declares a gap of messages that the subscription no longer keeps. The merged positions are
-// fresh.
+// expire declares a gap if messages have expired: they are not applied, and the subscription no
+// longer keeps them. The merged positions must be fresh.
 func (k *coordinator) expire(life engine.Lifecycle) error {
 	return k.Retry(life, "look for expired messages", func(ctx context.Context) error {
 		state, _, err := k.Ledger.Table(ctx, k.Source)
@@ -150,8 +151,8 @@ func (k *coordinator) expire(life engine.Lifecycle) error {
 	})
 }
 
-// suspendFor suspends the table if an error of its coordinator requires that. It returns false if
-// not, or if the suspension could not be recorded.
+// suspendFor suspends the table if an error of its coordinator requires that. It reports whether
+// the table is suspended, and the suspension is recorded.
 func (k *coordinator) suspendFor(life engine.Lifecycle, err error) bool {
 	reason, yes := k.unfollowable(life.Work, err)
 	if !yes {
@@ -161,12 +162,12 @@ func (k *coordinator) suspendFor(life engine.Lifecycle, err error) bool {
 		return engine.Suspend(ctx, k.Ledger, k.Events, k.Source, reason)
 	})
 	k.tracker.SetSuspended(err == nil)
-	k.wakeAssigner.Signal() // with Once there is nothing left to wait for
+	k.wakeAssigner.Signal() // a run with Once no longer waits for this table
 	return err == nil
 }
 
-// unfollowable returns why a table of a pattern cannot be followed for now, if the error is such a
-// reason. The other tables continue.
+// unfollowable reports whether an error means that a table that matched a pattern cannot be
+// replicated at present. It returns the reason. Other tables are not affected.
 func (k *coordinator) unfollowable(ctx context.Context, err error) (string, bool) {
 	var stream *engine.StreamError
 	var key *engine.KeyError
@@ -188,7 +189,7 @@ func (k *coordinator) unfollowable(ctx context.Context, err error) (string, bool
 	case errors.Is(err, engine.ErrGone):
 		return engine.GoneReason, true
 	case cdc.Is(err, cdc.NotFound) && engine.Gone(k.database.Describe(ctx, k.Source)):
-		return engine.GoneReason, true // a scan noticed it first
+		return engine.GoneReason, true // the table is gone, and a scan was the first to notice
 	}
 	return "", false
 }

@@ -21,30 +21,34 @@ import (
 // Rehearsal is the result of a dry run of one table.
 type Rehearsal struct {
 	Table string
-	// Items were read, and would give that many Rows with that many Cells.
+	// Items is the number of items that were read. A load would write Rows rows with Cells cells
+	// for them.
 	Items, Rows, Cells int64
-	// Shards of the stream were listed, and had that many Changes.
+	// Shards is the number of listed shards of the stream, and Changes the number of changes in
+	// them.
 	Shards  int
 	Changes int64
-	// Unmappable counts the items that could not be mapped, by reason; reasons hold no item data.
+	// Unmappable counts the items that could not be mapped, by reason. Reasons contain no item
+	// data.
 	Unmappable map[string]int64
 }
 
 const (
-	// rehearsalPages is how many empty pages in a row end the read of an open shard without new
-	// changes. A dry run needs a large part of the stream, not all of it.
+	// rehearsalPages is the number of consecutive empty pages after which a dry run stops reading
+	// an open shard. A dry run needs to read a large part of the stream, but not all of it.
 	rehearsalPages = 3
-	// rehearsalShards is how many shards are read in parallel.
+	// rehearsalShards is the number of shards that are read concurrently.
 	rehearsalShards = 16
-	// rehearsalReasons bounds the number of distinct reasons, because reasons may contain sizes.
+	// rehearsalReasons is the maximum number of distinct reasons that are kept. Reasons may contain
+	// sizes, so there may be very many.
 	rehearsalReasons = 100
 	otherReasons     = "other reasons"
 )
 
 // DryRun reads and maps one table. It reads every item once. It reads every listed shard from the
 // horizon until the shard ends, is empty, or has changes from after the start. It writes nothing,
-// not even to the ledger. It needs Database, Open, Events and Timing of the options, and Folders
-// for a source that the configuration names.
+// not even to the ledger. Of the options, it needs Database, Open, Events and Timing. If the
+// configuration names an export, it also needs Folders.
 func DryRun(ctx context.Context, o engine.Options, spec engine.Spec) (Rehearsal, error) {
 	o.Timing = o.Timing.OrDefault(0)
 	o.Events = o.Events.OrSilent()
@@ -94,7 +98,7 @@ func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err e
 	return d, engine.CheckStream(d, r.spec.Mapping.DependsOnKeyOnly() && r.spec.Late == 0 && r.spec.Mapping.VersionAttribute() == "")
 }
 
-// load reads and maps what a copy would.
+// load reads and maps the items that a copy would write.
 func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	r.Events.CopyStarted(r.Source, d.Items, 0)
 	defer r.Events.CopyLeft(r.Source)
@@ -125,7 +129,7 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 			},
 		}
 		g.Go(fmt.Sprintf("segment %d", index), func(ctx context.Context) error {
-			defer func() { _ = in.Close() }() // it was only read
+			defer func() { _ = in.Close() }() // the error does not matter after reads
 			_, err := part.Run(ctx, ctx, checkpoint.PartProgress{})
 			return err
 		})
@@ -137,7 +141,7 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	return err
 }
 
-// images opens the source that the first load would copy.
+// images opens the export that the first load would copy.
 func (r *rehearsal) images(ctx context.Context, d backfill.Description) (images source.Images, err error) {
 	err = r.Retry(engine.Until(ctx), "read the export", func(ctx context.Context) error {
 		if images, err = source.Open(ctx, r.from, r.spec.From.Address); err == nil {
@@ -155,7 +159,7 @@ func (r *rehearsal) limits() *backfill.Limits {
 	return limits
 }
 
-// rehearse maps items as a load would.
+// rehearse maps a page of items, as a load would.
 func (r *rehearsal) rehearse(_ context.Context, page backfill.Page, readAt time.Time) error {
 	items := page.Items
 	if r.spec.SkipExpired {
@@ -175,8 +179,8 @@ func (r *rehearsal) rehearse(_ context.Context, page backfill.Page, readAt time.
 	return nil
 }
 
-// stream reads the listed shards. It skips changes and shards that are trimmed meanwhile, because
-// they would not be a gap of a run that starts now.
+// stream reads the listed shards. It skips changes and shards that are trimmed meanwhile. For a run
+// that starts later, they would not be a gap.
 func (r *rehearsal) stream(ctx context.Context, arn string) error {
 	listing, err := stream.ListShards(engine.Until(ctx), r.Retrier, r.open(arn), "")
 	if err != nil {
@@ -219,7 +223,7 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 			}
 		}
 		if at = follow.Advance(at, page, batch.Latest, sent); at.EventTime.After(began) {
-			return nil // a table with constant writes never returns an empty page
+			return nil // stop here: the stream of a busy table never returns an empty page
 		}
 		if !at.CaughtUp {
 			empty = 0
@@ -234,7 +238,7 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 	return nil
 }
 
-// count records what could not be mapped.
+// count records the items that could not be mapped.
 func (r *rehearsal) count(batch *transform.Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,13 +10,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A cutover halts a table before it raises the fence, so a writer that proves its right afterwards
-// finds the table halted. The loops of a halted table end as in a clean stop, and start again if
-// the cutover is cancelled. While the table is halted, this worker reads and writes nothing of it.
-// An operator's pause stops a table in the same way, without a fence.
+// A cutover first halts a table and then raises the fence. So a writer that proves its right after
+// the raise finds the table halted. The loops of a halted table end as in a clean stop, and start
+// again if the cutover is cancelled. Meanwhile this worker neither reads nor writes the table. An
+// operator's pause stops a table in the same way, but without a fence.
 
-// serve works on a table whenever no cutover halts it and no operator has paused it, until a drain
-// begins. It runs first before all others.
+// serve replicates a table while it is neither halted by a cutover nor paused by an operator. It
+// ends when a drain begins. It first uses the loops in first, and new loops after each halt.
 func (w *worker) serve(life engine.Lifecycle, spec engine.Spec, first *table) error {
 	t := first
 	for !life.Draining() && life.Work.Err() == nil {
@@ -29,7 +29,8 @@ func (w *worker) serve(life engine.Lifecycle, spec engine.Spec, first *table) er
 		case state.Paused() && w.Completion != nil:
 			return t.End(checkpoint.ErrPaused)
 		case state.Stopped():
-			t.Events.Ledger(state, nil) // otherwise the worker would look disconnected from the ledger
+			// Without this event, the worker would appear to have lost the ledger.
+			t.Events.Ledger(state, nil)
 			_ = task.Sleep(life.Drain, t.Timing.Pass)
 			continue
 		}
@@ -56,7 +57,8 @@ func (t *table) standing(life engine.Lifecycle) (state checkpoint.TableState, er
 	return state, err
 }
 
-// runUnlessHalted runs the table, and reports whether a cutover or an operator has ended that.
+// runUnlessHalted runs the loops of the table. It reports whether a halt by a cutover, or a pause
+// by an operator, ended them.
 func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) {
 	drain, stop := context.WithCancelCause(life.Drain)
 	defer stop(context.Canceled)

@@ -11,19 +11,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// discovery is the name under which a run with Once waits for the search for tables. No table has
-// this name.
+// discovery is the name under which a run with Once waits for the search for tables. No table can
+// have this name.
 const discovery = ""
 
-// joining makes the tables of patterns join.
+// joining searches for tables that match patterns, and starts to replicate them.
 type joining struct {
-	*engine.Common // belongs to no table
+	*engine.Common // a Common that belongs to no table
 	discover       func(ctx context.Context, followed func(source string) bool) (engine.Discovery, error)
 	every          time.Duration
-	alone          bool // the configuration has only patterns
+	alone          bool // the configuration names no table, only patterns
 	begin          func(engine.Spec)
 	joined         *engine.NameSet    // tables that have joined
-	once           *engine.Completion // nil: the search never ends
+	once           *engine.Completion // nil if the search never ends
 }
 
 func newJoining(w *worker, begin func(engine.Spec), joined *engine.NameSet) *joining {
@@ -33,9 +33,9 @@ func newJoining(w *worker, begin func(engine.Spec), joined *engine.NameSet) *joi
 	}
 }
 
-// unlessCutOver makes the search find nothing during a cutover, because a table that shares a
-// target with one that is being cut over must not join. After the switch no table joins: the search
-// fails with ErrCutOver.
+// unlessCutOver wraps a search so that no table joins during or after a cutover. During a cutover
+// the search finds no tables, because a new table might share a target with a table that is being
+// cut over. After the switch, the search fails with ErrCutOver.
 func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, func(string) bool) (engine.Discovery, error)) func(context.Context, func(string) bool) (engine.Discovery, error) {
 	return func(ctx context.Context, followed func(string) bool) (engine.Discovery, error) {
 		switch c, err := ledger.Cutover(ctx); {
@@ -48,8 +48,9 @@ func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, fun
 	}
 }
 
-// join searches for tables, first immediately and then every DiscoverEvery, and starts to replicate
-// new ones, until a drain begins. With Once it searches until no part of a search has failed.
+// join searches for tables immediately, and then at intervals of DiscoverEvery until a drain
+// begins. It starts to replicate the new tables. With Once it ends after the first search that is
+// complete.
 func (j *joining) join(life engine.Lifecycle) error {
 	for !life.Draining() {
 		err := j.Retry(life, "look for tables", func(context.Context) error { return j.admit(life) })
@@ -68,16 +69,16 @@ func (j *joining) join(life engine.Lifecycle) error {
 	return nil
 }
 
-// admit searches for tables once. Tables that were found join or are suspended immediately, even if
-// others could not be checked and the search fails.
+// admit searches for tables once. The tables that it finds join or are suspended immediately, even
+// if other tables could not be checked and the search fails.
 func (j *joining) admit(life engine.Lifecycle) error {
 	j.tick()
 	found, failed := j.discover(life.Work, j.joined.Has)
 	if life.Draining() {
-		return context.Cause(life.Drain) // begin nothing new
+		return context.Cause(life.Drain) // a drain has begun, so no table joins
 	}
 	if errors.Is(failed, checkpoint.ErrCutOver) {
-		return failed // no search was made, so none has failed
+		return failed // no search was made, so there is no failure to report
 	}
 	j.Events.Discovered(failed)
 	for _, t := range found.Tables {
@@ -88,7 +89,7 @@ func (j *joining) admit(life engine.Lifecycle) error {
 	}
 	for _, r := range found.Refused {
 		if j.joined.Has(r.Table) {
-			continue // its coordinator checks it
+			continue // the table's coordinator checks it
 		}
 		err := j.Retry(life, "suspend a table", func(ctx context.Context) error {
 			return engine.Suspend(ctx, j.Ledger, j.Events, r.Table, r.Reason)
@@ -100,11 +101,11 @@ func (j *joining) admit(life engine.Lifecycle) error {
 	return failed
 }
 
-// tickEvery is how often a worker that follows no table signals that it is alive.
+// tickEvery is the interval at which a worker without tables signals that it is alive.
 const tickEvery = 20 * time.Second
 
-// rest waits until the next search. Meanwhile there may be no table whose loop signals that the
-// process is alive.
+// rest waits until the next search. If there are no tables, it regularly signals that the process
+// is alive, because no table's loop does.
 func (j *joining) rest(drain context.Context) {
 	until := task.Mono(drain) + j.every
 	for left := j.every; left > 0; left = until - task.Mono(drain) {
@@ -115,8 +116,8 @@ func (j *joining) rest(drain context.Context) {
 	}
 }
 
-// tick signals that the process is alive, unless there are tables: if their loops stop, that must
-// show.
+// tick signals that the process is alive. If there are tables, it does nothing: only their loops
+// may signal, so that a stopped loop is noticed.
 func (j *joining) tick() {
 	if j.alone && j.joined.Empty() {
 		j.Events.Tick()

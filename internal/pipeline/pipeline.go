@@ -1,7 +1,7 @@
 // Package pipeline decides which loops run for each table. All loops of a table share an
-// engine.Table. The assigner leases shards, and a follower works under each lease. The loader and
-// the verifier lease parts of loads and verifies. Under the coordinator lease, the reconciler and
-// the conductor work.
+// engine.Table. The assigner acquires leases of shards, and a follower replicates each shard. The
+// loader and the verifier lease parts of loads and verifies. The reconciler and the conductor run
+// under the coordinator lease.
 package pipeline
 
 import (
@@ -12,9 +12,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Run replicates the tables until ctx ends, and then stops cleanly. Within Timing.Grace it ends
-// reads, writes and commits pages that were read, and releases leases. It returns nil after a clean
-// stop, and with Once when everything is drained. Any other return is an error that no retry fixes.
+// Run replicates the tables until ctx ends, and then stops cleanly. A clean stop ends the reads,
+// writes and commits the pages that were read, and releases the leases, within Timing.Grace. Run
+// returns nil after a clean stop, and with Once when all tables are drained. Otherwise it returns
+// an error that no retry can fix.
 func Run(ctx context.Context, o engine.Options) error {
 	o.Timing = o.Timing.OrDefault(o.Ledger.Lease())
 	o.Events = o.Events.OrSilent()
@@ -32,7 +33,8 @@ func Run(ctx context.Context, o engine.Options) error {
 		watch := &engine.ClusterWatch{Retrier: common.Retrier, Ledger: o.Ledger, Ask: o.Cluster, Every: o.Timing.List, End: common.End}
 		all.Go("watch the cluster", func(context.Context) error { return watch.Run(engine.Until(watching)) })
 	}
-	heeding, unheeded := context.WithCancel(work) // until nothing is written any more, also after a drain has begun
+	// Continues after a drain has begun, until this process makes no more writes.
+	heeding, unheeded := context.WithCancel(work)
 	all.Go("heed cutovers", func(context.Context) error { o.Register.Heed(heeding, o.Timing.Pass, o.Timing.Heed); return nil })
 	all.Go("tables", func(work context.Context) error {
 		defer unheeded()
@@ -59,8 +61,8 @@ func Run(ctx context.Context, o engine.Options) error {
 		return cause
 	}
 	if ctx.Err() != nil && !engine.Fatal(err) {
-		// A call that still waited at the end of the grace reports that in the words of its client.
-		// The next worker resumes from the last commit.
+		// This is the error of a call that was still waiting at the end of the grace time. It is
+		// not reported, because the next worker resumes from the last commit.
 		return nil
 	}
 	return err

@@ -14,14 +14,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// table is one table in this worker, with the loops that work on it.
+// table is one source table in this worker, with the loops that work on it.
 type table struct {
 	*engine.Table
 	admission   *stream.Admission
 	assigner    *follow.Assigner
 	loader      *load.Loader
-	verifier    *verify.Verifier // nil: this worker runs no verifies
-	sampler     *verify.Sampler  // nil: no samples are compared
+	verifier    *verify.Verifier // nil if this worker runs no verifies
+	sampler     *verify.Sampler  // nil if no samples are compared
 	coordinator *coordinator
 }
 
@@ -49,11 +49,11 @@ func newTable(w *worker, spec engine.Spec) *table {
 	return t
 }
 
-// run works on the table until a drain begins. It reads shards like the other workers and, while it
-// holds the coordinator lease, it coordinates the table.
+// run works on the table until a drain begins. It replicates some of the table's shards. While this
+// worker holds the coordinator lease, it also coordinates the table.
 func (t *table) run(life engine.Lifecycle) error {
 	err := t.Retry(life, "check the source", func(ctx context.Context) error {
-		t.Events.Tick() // a restart of this process would not fix an outage
+		t.Events.Tick() // a sign of life, because a restart of this process would not fix an outage
 		defer t.Events.Tick()
 		return t.SameSource(ctx)
 	})

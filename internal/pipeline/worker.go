@@ -11,18 +11,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// worker follows the tables of this process.
+// worker replicates the tables of this process.
 type worker struct {
 	*engine.Worker
-	room *follow.SettleRoom // for pages that wait to be settled
-	sums verify.SumSlots    // for parts of verifies
+	room *follow.SettleRoom // memory for pages that wait to be settled
+	sums verify.SumSlots    // slots for parts of verifies
 }
 
 func newWorker(o *engine.Options, halt context.CancelCauseFunc) *worker {
 	return &worker{Worker: engine.NewWorker(o, halt), room: follow.NewSettleRoom(cmp.Or(o.SettleBytes, engine.SettleBytes))}
 }
 
-// follow follows the tables until a drain begins, or, with Once, until all are drained.
+// follow replicates the tables until a drain begins. With Once, it ends when all tables are
+// drained.
 func (w *worker) follow(life engine.Lifecycle) error {
 	tables := task.NewGroup(life.Work, 0)
 	joined := &engine.NameSet{Names: map[string]bool{}}
@@ -31,12 +32,14 @@ func (w *worker) follow(life engine.Lifecycle) error {
 		t := newTable(w, spec)
 		w.Completion.Await(source, &t.Wake.Assigner)
 		tables.Go("table "+source, func(work context.Context) error {
-			defer joined.Remove(source) // it may join again
+			defer joined.Remove(source) // the table may join again
 			return w.serve(life.Within(work), spec, t)
 		})
 	}
 	if w.Discover != nil {
-		w.Completion.Await(discovery, new(task.Wakeup)) // awaited before all tables: otherwise the known ones might be drained without the others
+		// Registered before all tables, or the run might end before the search has found more
+		// tables.
+		w.Completion.Await(discovery, new(task.Wakeup))
 	}
 	for _, spec := range w.Tables {
 		begin(spec)

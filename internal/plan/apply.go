@@ -10,8 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Conclude creates the missing resources if requested, and writes the outcome. Known is the
-// verdict, if failed checks or warnings have already shown its reasons to the user.
+// Conclude creates the missing resources if requested, and writes the outcome. Conclude returns the
+// verdict as known if failed checks or warnings have already shown the reasons for it. Other errors
+// are returned as failed.
 func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error) {
 	known = errors.Join(in.Failed...)
 	refused := d.refusal(in.question)
@@ -25,7 +26,7 @@ func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error
 		failed = in.apply(ctx, d)
 	case in.question.Apply:
 		_, _ = fmt.Fprintln(in.Out, "\nnothing was created: fix the items marked ✗ first")
-	case known != nil: // unchecked parts may be missing too
+	case known != nil: // parts that were not checked may be missing too
 		_, _ = fmt.Fprintln(in.Out, "\nnothing was changed; fix the items marked ✗ first: this list may be incomplete")
 	case len(d.Create) > 0:
 		_, _ = fmt.Fprintln(in.Out, "\nnothing was changed; `replicator plan --apply` creates what is listed")
@@ -35,8 +36,8 @@ func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error
 	return known, failed
 }
 
-// apply creates the printed resources, with exactly the printed split keys. Another process may
-// create the same resources concurrently.
+// apply creates the printed resources, with exactly the printed split keys. It also works if
+// another process creates the same resources concurrently.
 func (in *Input) apply(ctx context.Context, d *Document) error {
 	created := func(what string) {
 		d.Created = append(d.Created, what)

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// Document is the result of plan, for people and for programs.
+// Document is the result of plan, which is rendered as text or as JSON.
 type Document struct {
 	Schema   string             `json:"schema"` // replicator.plan/v1
 	Name     string             `json:"name"`
@@ -26,18 +26,20 @@ type Document struct {
 	Totals   []cost.Total       `json:"totals"`
 	Prices   Prices             `json:"prices"`
 	Warnings diag.List          `json:"warnings"`
-	Missing  *MissingPrivileges `json:"missing_iam"` // null if nothing is known to be missing
+	// Permissions that are known to be missing; null if there are none.
+	Missing *MissingPrivileges `json:"missing_iam"`
 
-	left bool // the application has left the source, so there is nothing to plan
+	left bool // true if the application has left the source, so that there is nothing to plan
 }
 
 // Creation is a missing resource that would be created.
 type Creation struct {
-	Kind      string   `json:"kind"` // table, family, view or app_profile
-	Name      string   `json:"name"`
-	Families  []Family `json:"families,omitempty"` // families of a new table, or only the missing family
-	View      string   `json:"view,omitempty"`     // the view that is created with the table
-	Shows     []string `json:"shows,omitempty"`    // families of a view
+	Kind string `json:"kind"` // table, family, view or app_profile
+	Name string `json:"name"`
+	// The families of a new table, or the missing family of an existing table.
+	Families  []Family `json:"families,omitempty"`
+	View      string   `json:"view,omitempty"`  // the view that is created with the table
+	Shows     []string `json:"shows,omitempty"` // families of a view
 	SplitKeys []string `json:"split_keys,omitempty"`
 	Cluster   string   `json:"cluster,omitempty"` // cluster of an app profile
 }
@@ -49,35 +51,37 @@ type Family struct {
 
 // Table is one source table.
 type Table struct {
-	Source     string         `json:"source"`
-	Target     string         `json:"target"`
-	Items      int64          `json:"items"` // DynamoDB's count, up to six hours old
-	Bytes      int64          `json:"bytes"`
-	Billing    string         `json:"billing"`
-	Key        string         `json:"key,omitempty"` // ARN of the KMS key that encrypts the table; absent for DynamoDB's own key
-	OpenShards *int           `json:"open_shards"`   // null if the stream could not be listed
+	Source  string `json:"source"`
+	Target  string `json:"target"`
+	Items   int64  `json:"items"` // DynamoDB's count, up to six hours old
+	Bytes   int64  `json:"bytes"`
+	Billing string `json:"billing"`
+	// ARN of the KMS key that encrypts the table; left out for DynamoDB's own key.
+	Key        string         `json:"key,omitempty"`
+	OpenShards *int           `json:"open_shards"` // null if the stream could not be listed
 	Sampled    int            `json:"sampled"`
-	RowKeys    []string       `json:"row_keys"`            // up to ten row keys of the sample
+	RowKeys    []string       `json:"row_keys"`            // up to ten row keys from the sample
 	Unmappable map[string]int `json:"unmappable"`          // number of sampled items that cannot be mapped, by reason
-	Unmapped   []string       `json:"unmapped_attributes"` // attributes of the sample that are written to no cell
+	Unmapped   []string       `json:"unmapped_attributes"` // attributes in the sample that are written to no cell
 	Copy       Copy           `json:"copy"`
-	// Export is the export that the first load copies instead of a scan; null if it scans, or if
-	// the export cannot be read.
+	// Export is the export that the first load copies. It is null if the load scans the table, or
+	// if the export cannot be read.
 	Export *Export `json:"export"`
 	// DualWrites is null without dual_writes.
 	DualWrites *config.DualWay `json:"dual_writes"`
 	Cost       []cost.Line     `json:"cost"`
-	// MappingChange is null unless the ledger has another mapping.
+	// MappingChange is the difference between the mapping in the ledger and the configuration's
+	// mapping; null if they are equal.
 	MappingChange *MappingChange `json:"mapping_change"`
-	// NoWayBack lists why rows could not be copied back to items after a cutover; empty if they
-	// could.
+	// NoWayBack lists the reasons why rows could not be copied back to items after a cutover. It is
+	// empty if they could be.
 	NoWayBack []string `json:"no_way_back"`
 }
 
 // Export is an export that the configuration names.
 type Export struct {
 	Address string    `json:"address"`
-	At      time.Time `json:"at"` // the time of its content
+	At      time.Time `json:"at"` // the time for which the export shows the table
 	Items   int64     `json:"items"`
 	Files   int       `json:"files"`
 }
@@ -98,7 +102,8 @@ type Prices struct {
 	Rates    map[string]float64    `json:"rates"`
 }
 
-// MissingPrivileges holds the permissions that an identity lacks, as documents that grant them.
+// MissingPrivileges holds the permissions that an identity lacks, in the form of policy documents
+// that grant them.
 type MissingPrivileges struct {
 	AWS *policy.Policy `json:"aws,omitempty"`
 	GCP []string       `json:"gcp,omitempty"`

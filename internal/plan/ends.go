@@ -11,19 +11,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// sourceEnd is the part of DynamoDB that a plan needs for one of its tables.
+// sourceEnd holds the requests to DynamoDB that a plan makes for a table.
 type sourceEnd interface {
 	backfill.ItemSource
 	// Open opens a stream.
 	Open(streamARN string) cdc.Source
-	// Attribute returns the attribute by which a table's items expire; "" if they do not.
+	// Attribute returns the attribute by which a table's items expire; "" if items do not expire.
 	Attribute(ctx context.Context, table string) (string, error)
 	// Recovery returns whether a table can be restored to a point in time.
 	Recovery(ctx context.Context, table string) (backfill.Recovery, error)
 }
 
-// targetEnd is the part of Bigtable that a plan reads, and in which it creates missing resources.
-// It retries temporary failures.
+// targetEnd holds the requests to Bigtable with which a plan reads and creates resources. Its
+// methods retry temporary failures.
 type targetEnd interface {
 	status.Target
 	Profile(ctx context.Context) (sink.Profile, error)
@@ -33,14 +33,14 @@ type targetEnd interface {
 	instance
 }
 
-// instance has the requests that are not retried.
+// instance holds the requests to Bigtable that are not retried.
 type instance interface {
 	Clusters(ctx context.Context) (clusters []sink.Cluster, note string, err error)
 	View(ctx context.Context, table, view string) (sink.View, error)
 	CreateProfile(ctx context.Context, cluster string) error
 }
 
-// fromOf and toOf wrap the clients.
+// fromOf and toOf wrap the clients of the source and the target.
 func fromOf(s *preflight.Source) sourceEnd { return dynamo{s} }
 
 func toOf(t *preflight.Target) targetEnd { return bigtable{t} }

@@ -14,12 +14,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// manifestTime bounds the read of an export's manifests, which may name hundreds of thousands of
-// files.
+// manifestTime is the time limit for reading an export's manifests. They may name hundreds of
+// thousands of files.
 const manifestTime = 2 * time.Minute
 
 // export reads the export that the configuration names for a table. If a run would refuse the
-// export, plan only warns: the run starts, and the load waits.
+// export, plan only warns, because the run still starts. Only its load waits.
 func (in *Input) export(ctx context.Context, out *sourceTable) (string, error) {
 	x := loads.OfConfiguration(in.Cfg, in.Source, in.env)
 	e, d, err := x.Read(ctx, out.found.Config)
@@ -41,8 +41,8 @@ func (out *sourceTable) refuse(d backfill.Description, cause string) {
 	out.refused = loads.Unfit(out.Export.Address, d, cause)
 }
 
-// judgeExport checks the export of a table that is in the ledger, because the ledger has the
-// positions from which the stream resumes.
+// judgeExport checks an export against the ledger, for a table that the ledger knows. The export
+// must not end before the positions from which the stream resumes.
 func (in *Input) judgeExport(out *sourceTable, state checkpoint.TableState, shards []checkpoint.Shard) {
 	out.copied = state.Base > 0 || state.Load.Generation > 0
 	if out.Export == nil || out.copied || state.Generation == 0 {

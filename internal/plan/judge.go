@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
-// Judge makes the plan from the input, without further requests.
+// Judge makes the plan from the input. It sends no requests.
 func (in *Input) Judge() *Document {
 	prices := in.question.Prices
 	ends := status.NewDocument(in.Cfg, in.env, in.at)
@@ -123,8 +123,8 @@ func (in *Input) keys() []string {
 	return slices.Compact(keys)
 }
 
-// refusal returns the first warning for which a run would be refused; nil if there is none. Plan
-// creates nothing for such a run (H99).
+// refusal returns the first warning about a problem for which a run would be refused; nil if there
+// is none. In that case, plan creates nothing (H99).
 func (d *Document) refusal(q Question) error {
 	var found diag.List
 	for _, w := range d.Warnings {
@@ -132,7 +132,7 @@ func (d *Document) refusal(q Question) error {
 		case diag.ClusterChanged, diag.SourceMoved, diag.MappingChanged, diag.TargetHoldsRows, diag.TargetTaken:
 			var taken preflight.Taken
 			if errors.As(w.Err, &taken) && taken.Begun {
-				continue // it continues with the tables that it already follows
+				continue // a run continues with the tables that it already replicates
 			}
 			if w.Code == diag.MappingChanged && q.AcceptMapping || w.Code == diag.TargetHoldsRows && q.AdoptRows {
 				continue

@@ -16,25 +16,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// MappingChange describes the step from the ledger's mapping to the configuration's.
+// MappingChange describes the effects of a change from the ledger's mapping to the configuration's
+// mapping.
 type MappingChange struct {
-	// Kept is false if the ledger does not have the former mapping. In that case rows and columns
-	// that only the former mapping wrote remain, the table stays marked, and the other fields are
-	// empty.
+	// Kept reports whether the ledger has the former mapping. If not, rows and columns that only
+	// the former mapping wrote remain in the target, the ledger keeps a note of that, and the other
+	// fields are empty.
 	Kept          bool     `json:"former_kept"`
 	NewTables     []string `json:"new_tables"`
-	FormerTables  []string `json:"former_tables"` // tables from which this pipeline's rows are removed
+	FormerTables  []string `json:"former_tables"` // tables that lose this migration's rows
 	NewColumns    []string `json:"new_columns"`
-	FormerColumns []string `json:"former_columns"` // columns that are removed
+	FormerColumns []string `json:"former_columns"` // columns that are removed from rows
 	RowKeys       bool     `json:"row_keys_change"`
 	Sampled       int      `json:"sampled"`
 	Moved         int      `json:"moved"`        // number of sampled items that move to another row
 	Swept         []string `json:"swept_tables"` // tables that are swept after the items are copied again
-	// Unattributed are families whose former cells may belong to other items.
+	// Unattributed lists families with former cells that may belong to other items.
 	Unattributed []string `json:"unattributed_families"`
 }
 
-// changeOf returns the effect of the configuration's mapping on a table of the ledger.
+// changeOf returns the effect of the configuration's mapping on a table that the ledger knows.
 func changeOf(state checkpoint.TableState, present *transform.Mapping, sample []attribute.Item) *MappingChange {
 	c := &MappingChange{NewTables: []string{}, FormerTables: []string{}, NewColumns: []string{}, FormerColumns: []string{}, Swept: present.Tables(), Unattributed: []string{}}
 	former, err := config.RestoreMapping(state.Mapping)
@@ -48,7 +49,7 @@ func changeOf(state checkpoint.TableState, present *transform.Mapping, sample []
 		*pair.to = append(*pair.to, *pair.from...)
 	}
 	c.RowKeys, c.Sampled, c.Swept = d.RowKeys, len(sample), append(c.Swept, d.FormerTables...)
-	for _, f := range state.Former { // those not swept yet
+	for _, f := range state.Former { // former mappings with rows that are not swept yet
 		for _, table := range f.Tables {
 			if !slices.Contains(c.Swept, table) {
 				c.Swept = append(c.Swept, table)
@@ -63,7 +64,7 @@ func changeOf(state checkpoint.TableState, present *transform.Mapping, sample []
 	return c
 }
 
-// places returns the rows of an item; none if it cannot be mapped.
+// places returns the rows to which an item maps; none if it cannot be mapped.
 func places(m *transform.Mapping, item attribute.Item) []string {
 	rows, err := m.Addresses(item)
 	if err != nil {
@@ -77,7 +78,7 @@ func places(m *transform.Mapping, item attribute.Item) []string {
 	return at
 }
 
-// lines returns the change for people.
+// lines describes the change in lines of text.
 func (c *MappingChange) lines(items int64) [][2]string {
 	all := [][2]string{{"mapping", "changed: a new generation begins; about " + backfill.Counted(float64(items), "item") + " will be copied again"}}
 	add := func(name, format string, args ...any) {

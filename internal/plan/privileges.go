@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// PrintPrivileges writes the least privileges of a cloud, aws or gcp, for the configuration. It
-// sends no request to either database. Notes go to stderr, so that stdout has only the document.
+// PrintPrivileges writes the least privileges that the configuration needs in a cloud (aws or gcp).
+// It sends no request to either database. Notes go to stderr, so that stdout has only the document.
 func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) error {
 	if cloud == "aws" {
 		return printAWS(p, cfg)
@@ -39,8 +39,8 @@ func PrintPrivileges(p *terminal.Console, cfg *config.Config, cloud string) erro
 	return nil
 }
 
-// writeAdditions writes the permissions that the document omits because only the operator knows
-// whether they are needed.
+// writeAdditions writes permissions that the document omits. Only the operator knows whether they
+// are needed.
 func writeAdditions(w io.Writer, additions []policy.Addition) {
 	_, _ = fmt.Fprintln(w, "additional permissions, where they apply:")
 	for _, a := range additions {
@@ -60,7 +60,7 @@ func printAWS(p *terminal.Console, cfg *config.Config) error {
 	return nil
 }
 
-// region returns the source's region, if it is known offline.
+// region returns the source's region, if it is known without a request.
 func region(env config.Lookup, cfg *config.Config) string {
 	if cfg.Source.Region != "" {
 		return cfg.Source.Region

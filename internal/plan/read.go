@@ -16,28 +16,28 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Question holds the options of a plan besides its configuration.
+// Question holds the options of a plan, in addition to the configuration.
 type Question struct {
-	Apply         bool // create what is missing
-	AcceptMapping bool // even if the ledger has another mapping
-	AdoptRows     bool // even if target tables hold rows
-	Sample        int  // items of each table to read
+	Apply         bool // create the missing resources
+	AcceptMapping bool // continue even if the ledger has another mapping
+	AdoptRows     bool // continue even if target tables have rows
+	Sample        int  // number of items to read from each table
 	Prices        cost.Prices
-	Hints         string // flags for the commands in fixes
+	Hints         string // flags that commands in fixes need
 }
 
-// Input holds the answers of both databases, from which a plan is made.
+// Input holds the answers of both databases. A plan is made from them.
 type Input struct {
 	*preflight.Prober
 	question Question
 	env      config.Lookup
 	at       time.Time
 	from     sourceEnd
-	to       targetEnd // nil until it is connected
+	to       targetEnd // nil before it is connected
 
 	configured diag.List     // warnings of the configuration itself
-	sources    []sourceTable // tables that exist
-	sharing    int           // tables that share the copy's limits
+	sources    []sourceTable // source tables that exist
+	sharing    int           // number of tables that share the copy's limits
 	targets    diag.List     // warnings of the target's tables
 
 	create  []Creation
@@ -46,23 +46,23 @@ type Input struct {
 	cluster cost.Cluster
 	profile string // the cluster of the app profile that would be created; "" if it exists or is unknown
 	routed  string // the cluster to which the app profile routes; "" if unknown or without a profile
-	// notFound is the error of a ping that found no such instance or app profile; nil if the ping
-	// succeeded.
+	// notFound is the error of a ping that did not find the instance or the app profile; nil if the
+	// ping succeeded.
 	notFound error
-	left     bool // the application has left the source, so other checks do not apply
+	left     bool // true if the application has left the source, so that other checks do not apply
 }
 
 // sourceTable is one source table.
 type sourceTable struct {
-	Table    // its estimates are not set yet
+	Table    // the table's part of the document, without estimates
 	found    preflight.Table
-	items    []attribute.Item // of the sample
+	items    []attribute.Item // items of the sample
 	refused  *diag.Error      // why the configured export would not be copied
-	copied   bool             // the table was loaded before
+	copied   bool             // whether the table was loaded before
 	warnings diag.List
 }
 
-// Read sends all questions to both databases, and writes each answer when it arrives.
+// Read sends all requests to both databases, and writes each answer when it arrives.
 func Read(ctx context.Context, p *terminal.Console, cfg *config.Config, s *preflight.Source, q Question) *Input {
 	out := p.Stdout
 	if p.AsJSON() {
@@ -70,7 +70,7 @@ func Read(ctx context.Context, p *terminal.Console, cfg *config.Config, s *prefl
 	}
 	in := &Input{question: q, env: p.Env, at: task.Now(ctx), from: fromOf(s), configured: config.Lint(cfg), Prober: &preflight.Prober{Out: out,
 		Colored: p.Colored(p.Stdout), Hints: q.Hints, Cfg: cfg, Source: s, InFull: true}}
-	if cfg.Source.Region == "" { // otherwise Lint has checked it
+	if cfg.Source.Region == "" { // a region in the configuration was checked by Lint
 		if e := config.CheckRegion(s.Region, diag.Position{}); e != nil {
 			warn(&in.configured, e)
 		}
@@ -95,12 +95,13 @@ func (in *Input) Close() {
 		_ = in.DeadLetter.Close()
 	}
 	if in.Target != nil {
-		_ = in.Target.Close() // all answers have arrived
+		_ = in.Target.Close() // the error does not matter, because all answers have arrived
 	}
 }
 
-// examine starts with the target, because its nodes bound the copy. The target's tables come last,
-// because the source's sample determines their splits.
+// examine sends the requests in this order: the target first, because its number of nodes limits
+// the copy; then the source tables; the target's tables last, because the source's sample
+// determines their splits.
 func (in *Input) examine(ctx context.Context) {
 	reached := in.examineInstance(ctx)
 	if reached && in.cutOver(ctx) {

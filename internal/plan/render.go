@@ -13,7 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Render writes the part after the checks, for people. Write errors show when the stream is closed.
+// Render writes the plan's text, which follows the results of the checks. Write errors are detected
+// when the stream is closed.
 func (r *Document) Render(w io.Writer) {
 	if r.left {
 		return
@@ -58,7 +59,7 @@ func writeCreation(w io.Writer, c Creation) {
 	}
 }
 
-// shortened returns the first n of a list, and a sign that there are more.
+// shortened returns the first n elements of a list as text. If there are more, the text shows that.
 func shortened(list []string, n int) []string {
 	if len(list) <= n {
 		return list
@@ -110,7 +111,7 @@ func writePlanTable(w io.Writer, t Table) {
 	_ = tab.Flush()
 }
 
-// copyTime formats an estimated time.
+// copyTime formats the estimated time of a copy.
 func copyTime(seconds float64) string {
 	if seconds < 60 {
 		return "less than a minute"
@@ -146,7 +147,8 @@ func writeCost(w io.Writer, r *Document) {
 	}
 	_ = tab.Flush()
 	for row := range strings.Lines(text.String()) {
-		_, _ = fmt.Fprintln(w, strings.TrimRight(row, " \n")) // a line without a note ends in spaces
+		// Trim the spaces at the end of a line without a note.
+		_, _ = fmt.Fprintln(w, strings.TrimRight(row, " \n"))
 	}
 	var sums []string
 	for _, total := range r.Totals {

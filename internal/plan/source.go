@@ -18,10 +18,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// sampleTime bounds the sample of one table, which is a hundred small requests.
+// sampleTime is the time limit for the sample of one table. A sample takes about a hundred small
+// requests.
 const sampleTime = 30 * time.Second
 
-// shownKeys is how many row keys plan shows of each table.
+// shownKeys is the number of row keys that plan shows for each table.
 const shownKeys = 10
 
 func (out *sourceTable) warn(e *diag.Error) { warn(&out.warnings, e) }
@@ -56,7 +57,8 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 		in.Ask(ctx, preflight.ProbeTime, "time to live of "+t.From, func(ctx context.Context) (string, error) { return in.expiry(ctx, &out), nil })
 	}
 	for _, e := range t.Warnings(found.Description.PrimaryKey) {
-		if e.Code == diag.ItemsMove { // this needs the key schema; Lint reports the rest
+		// Lint, without the key schema, cannot report this warning; it reports all others.
+		if e.Code == diag.ItemsMove {
 			out.warn(e)
 		}
 	}
@@ -90,7 +92,7 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 }
 
 // tryKey reads one of the items by its key, as `parked retry` does. A run does not read items by
-// key, so without this check a missing permission would remain unnoticed.
+// key. So without this check, a missing permission would not be noticed before it is needed.
 func (in *Input) tryKey(ctx context.Context, out *sourceTable, items []attribute.Item) {
 	if len(items) == 0 {
 		return
@@ -106,8 +108,8 @@ func (in *Input) tryKey(ctx context.Context, out *sourceTable, items []attribute
 	}
 }
 
-// examineRecords lists the shards and reads a page of one. It checks permissions that otherwise
-// only a run would use.
+// examineRecords lists the shards and reads a page of one shard. So it tests permissions that
+// otherwise only a run would use.
 func (in *Input) examineRecords(ctx context.Context, out *sourceTable) (string, error) {
 	t := out.found
 	what := "cannot read the stream of table " + t.Config.From
@@ -148,8 +150,8 @@ func (out *sourceTable) warnReaders() {
 	out.warn(&diag.Error{Code: diag.StreamReaders, What: "a shard of the stream of table " + t.Config.From + " supports two readers; replicator is one of them", Cause: cause})
 }
 
-// expiry compares the attribute by which the source's items expire with the one by which the cells
-// expire. A run does not need this, so a missing permission is not a failure.
+// expiry compares the time-to-live attribute of the source table with the attribute in the
+// configuration. A run does not make this request, so a missing permission is not a failure.
 func (in *Input) expiry(ctx context.Context, out *sourceTable) string {
 	t := out.found.Config
 	attr, err := in.from.Attribute(ctx, t.From)
@@ -170,8 +172,8 @@ func (in *Input) expiry(ctx context.Context, out *sourceTable) string {
 	return attributed
 }
 
-// recovery warns if point-in-time recovery is off, because a loss would then be costly. A run does
-// not need this, so a missing permission is not a failure.
+// recovery warns if point-in-time recovery is off, because the repair of a loss would then be
+// costly. A run does not make this request, so a missing permission is not a failure.
 func (in *Input) recovery(ctx context.Context, out *sourceTable) (string, error) {
 	table := out.found.Config.From
 	r, err := in.from.Recovery(ctx, table)
@@ -190,7 +192,7 @@ func (in *Input) recovery(ctx context.Context, out *sourceTable) (string, error)
 
 func (out *sourceTable) addSample(s preflight.Sampled) {
 	out.Sampled, out.Unmappable = len(s.Items), s.Unmappable
-	// Take keys from all over the sample, because it is ordered by segment.
+	// The sample is ordered by segment, so take keys from all parts of it.
 	for table, rows := range s.Rows {
 		of := ""
 		if len(s.Rows) > 1 {

@@ -23,7 +23,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// examineInstance checks the target except for its tables; false if it cannot be reached.
+// examineInstance checks the target except for its tables; it returns false if the target cannot be
+// reached.
 func (in *Input) examineInstance(ctx context.Context) bool {
 	if !in.Ask(ctx, preflight.ProbeTime, preflight.TargetName(in.Cfg), in.examineEndpoint) {
 		return false
@@ -36,16 +37,16 @@ func (in *Input) examineInstance(ctx context.Context) bool {
 	return true
 }
 
-// cutOver reports whether the tables are cut over, and records that as the only failure. Plan must
-// create nothing then: the target belongs to the application, and finalize may have removed what a
-// run needs.
+// cutOver reports whether the tables are cut over, and records that as the only failure. In that
+// case plan must create nothing. The target belongs to the application, and finalize may have
+// removed the resources that a run needs.
 func (in *Input) cutOver(ctx context.Context) bool {
 	limited, cancel := task.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
 	store := in.to.Ledger(in.Cfg.State.Table)
 	ledger, err := checkpoint.Open(limited, store, in.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: in.Cfg.State.Lease})
 	if err != nil {
-		return false // the next check reports it
+		return false // the next check reports the error
 	}
 	c, err := ledger.Cutover(limited)
 	if err != nil || c.Left() == nil {
@@ -56,8 +57,9 @@ func (in *Input) cutOver(ctx context.Context) bool {
 	return true
 }
 
-// examineLoad reads the CPU load of the target's clusters as loads do. If it is unknown, the
-// target's load does not slow loads down. The operator should know that before the first load.
+// examineLoad reads the CPU load of the target's clusters, as loads do. If the CPU load cannot be
+// read, a load does not slow down on a busy target. The operator should know that before the first
+// load.
 func (in *Input) examineLoad(ctx context.Context) (string, error) {
 	emulator, _ := in.env("BIGTABLE_EMULATOR_HOST")
 	monitor := targetload.Monitor{Project: in.Cfg.Target.Project, Instance: in.Cfg.Target.Instance, Emulator: emulator}
@@ -68,9 +70,9 @@ func (in *Input) examineLoad(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s; loads wait above %s", r, in.Cfg.Backfill.PauseAboveTargetCPU), nil
 }
 
-// examineEndpoint sends a ping. It reports immediately why the service cannot be reached, while
-// other calls retry until their time is up. The ping uses the app profile, so "not found" may refer
-// to the profile. Unless the answer names the instance, later checks decide.
+// examineEndpoint sends a ping. If the service cannot be reached, the ping fails immediately with
+// the reason. Other calls would retry until their timeout. The ping uses the app profile, so "not
+// found" may refer to the profile. If the answer does not name the instance, later checks decide.
 func (in *Input) examineEndpoint(ctx context.Context) (_ string, err error) {
 	if in.Target, err = preflight.Reach(ctx, in.Cfg); in.Target != nil {
 		in.to = toOf(in.Target)
@@ -102,7 +104,8 @@ func (in *Input) examineProfile(ctx context.Context) (string, error) {
 	case absent:
 		return in.planProfile(clusters, note, err)
 	}
-	if profile.Note != "" && in.notFound != nil { // no other check reports what was not found
+	// No other check would report that the profile was not found.
+	if profile.Note != "" && in.notFound != nil {
 		return "", in.notFound
 	}
 	in.routed = profile.Cluster
@@ -116,7 +119,7 @@ func (in *Input) examineProfile(ctx context.Context) (string, error) {
 }
 
 // planProfile plans the creation of a missing app profile. That is possible only in an instance
-// with one cluster; otherwise the operator must choose.
+// with one cluster. Otherwise the operator must choose a cluster.
 func (in *Input) planProfile(clusters []sink.Cluster, note string, err error) (string, error) {
 	name := in.Cfg.Target.AppProfile
 	if len(clusters) != 1 {
@@ -209,7 +212,7 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 // examineRows warns of target tables with rows, for which a run needs the operator's consent.
 func (in *Input) examineRows(ctx context.Context) {
 	if len(in.Failed) > 0 {
-		return // some tables or the ledger may be unknown
+		return // a test of rows is impossible: some tables or the ledger may be unknown
 	}
 	var tables []preflight.Table
 	for _, s := range in.sources {
@@ -297,12 +300,12 @@ func (in *Input) examineLedger(ctx context.Context) error {
 	return nil
 }
 
-// withholds returns the warning that a run will have no fence.
+// withholds returns the warning that a run will work without a fence for a target table.
 func withholds(target, why string) *diag.Error {
 	return &diag.Error{Code: diag.FenceWithheld, What: "fence unavailable: late writes to " + target + " would not be rejected", Cause: why}
 }
 
-// withheld returns why one of the targets has no fence; "" if all have one.
+// withheld returns the reason why a target has no fence; "" if all targets have a fence.
 func withheld(targets []checkpoint.Target) string {
 	for _, t := range targets {
 		if t.Withheld != "" {
@@ -362,7 +365,7 @@ func (in *Input) addMissing(spec sink.TableSpec, l sink.Lacks) string {
 	return "incomplete; the missing parts would be created"
 }
 
-// checkView warns if an existing view shows other families than the mapping writes.
+// checkView warns if an existing view does not show exactly the families that the mapping writes.
 func (in *Input) checkView(ctx context.Context, spec sink.TableSpec, l sink.Lacks) error {
 	if spec.View == "" || l.View || l.NoViews {
 		return nil

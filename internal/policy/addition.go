@@ -7,15 +7,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// Addition is a permission that an identity may also need. The configuration does not show whether
-// it does, because that depends on encryption keys and on flags of commands.
+// Addition is a permission that an identity may need in addition. Whether it is needed depends on
+// encryption keys and on flags of commands, and not on the configuration.
 type Addition struct {
 	When    string
 	Actions []string
-	On      string // the resource, with names in capitals for unknown parts
+	On      string // the resource; unknown parts are names in capitals
 }
 
-// WithKeys returns the policy with the permission to use the keys that encrypt its tables.
+// WithKeys adds to the policy the permission to use the keys that encrypt the source tables.
 func (p Policy) WithKeys(keys []string) Policy {
 	if len(keys) == 0 {
 		return p
@@ -24,7 +24,7 @@ func (p Policy) WithKeys(keys []string) Policy {
 	return p
 }
 
-// AWSAdditions returns the additions of the identity that reads DynamoDB.
+// AWSAdditions returns the additions for the identity that reads DynamoDB.
 func AWSAdditions(cfg *config.Config, region string) []Addition {
 	table := tableARN(cfg.Source.RoleARN, region, "TABLE")
 	key := strings.Replace(strings.Replace(table, ":dynamodb:", ":kms:", 1), ":table/TABLE", ":key/KEY_ID", 1)
@@ -53,7 +53,7 @@ func AWSAdditions(cfg *config.Config, region string) []Addition {
 		Addition{byRequest + encrypted, permissions([]string{"kms"}, Encrypting), key})
 }
 
-// copiesFromS3 reports whether a table is copied from a folder in S3.
+// copiesFromS3 reports whether any table is copied from a folder in S3.
 func copiesFromS3(cfg *config.Config) bool {
 	for _, folder := range foldersOf(cfg) {
 		if _, ok := source.InS3(folder); ok {
@@ -63,8 +63,8 @@ func copiesFromS3(cfg *config.Config) bool {
 	return false
 }
 
-// foldersOf returns the folders that the configuration names, with * for the unknown parts of
-// patterns.
+// foldersOf returns the folders of exports that the configuration names. Unknown parts of patterns
+// are *.
 func foldersOf(cfg *config.Config) (addresses []string) {
 	for _, t := range cfg.Tables {
 		t.From = t.Glob()

@@ -24,9 +24,10 @@ type Statement struct {
 	Resource []string
 }
 
-// AWS returns the policy of the identity that reads DynamoDB. A worker and a plan need the same
-// policy. Region is the source's region; if empty, the policy allows any. The account is that of
-// source.role_arn, or any, because a table is in the account of the identity that reads it.
+// AWS returns the policy of the identity that reads DynamoDB. Workers and plan need the same
+// policy. Region is the source's region; if it is empty, the policy allows any region. A table is
+// in the account of the identity that reads it. So the policy allows the account of
+// source.role_arn, or any account if there is none.
 func AWS(cfg *config.Config, region string) Policy {
 	var tables, streams, expiring []string
 	for _, t := range cfg.Tables {
@@ -42,8 +43,8 @@ func AWS(cfg *config.Config, region string) Policy {
 		{"ReadStreams", "Allow", permissions([]string{"dynamodbstreams"}, Always), streams},
 	}
 	if cfg.Cutover.Hooks.Given() {
-		// Canaries have keys that the ledger knows. They are never mistaken for data, and are
-		// removed again.
+		// The keys of canaries are in the ledger. So canaries are never taken for data, and they
+		// are removed after use.
 		statements = append(statements, Statement{"WriteCanaries", "Allow", permissions([]string{"dynamodb"}, CuttingOver), tables})
 	}
 	statements = append(statements, importing(cfg, region)...)
@@ -51,14 +52,15 @@ func AWS(cfg *config.Config, region string) Policy {
 		statements = append(statements, Statement{"ReadExpiry", "Allow", permissions([]string{"dynamodb"}, Expiring), expiring})
 	}
 	if cfg.HasPatterns() {
-		// The action has no resources: an identity that may list tables sees all their names.
+		// The action has no resources: an identity with this permission sees the names of all
+		// tables.
 		statements = append(statements, Statement{"FindTables", "Allow", permissions([]string{"dynamodb"}, Finding), []string{"*"}})
 	}
 	return document(statements...)
 }
 
 // importing returns the statements for the exports that the configuration names. The permissions
-// allow to read the exports and to prove that they are complete.
+// are needed to read the exports, and to prove that they are complete.
 func importing(cfg *config.Config, region string) (statements []Statement) {
 	var objects, exports []string
 	for _, t := range cfg.Tables {
@@ -89,8 +91,8 @@ func bucketARN(table, name string) string {
 	return strings.Join([]string{"arn", strings.Split(table, ":")[1], "s3", "", "", name}, ":")
 }
 
-// AssumeRole returns the additional policy of the identity that assumes source.role_arn. That role
-// must trust the identity. AssumeRole returns false if no role is assumed.
+// AssumeRole returns the policy that an identity needs to assume source.role_arn. In addition, that
+// role must trust the identity. AssumeRole returns false if no role is assumed.
 func AssumeRole(cfg *config.Config) (Policy, bool) {
 	if cfg.Source.RoleARN == "" {
 		return Policy{}, false

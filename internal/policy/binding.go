@@ -8,17 +8,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// Predefined is a predefined role of Google Cloud, with the permissions that are needed from it,
-// and the configuration keys that need it.
+// Predefined is a predefined role of Google Cloud. It holds the permissions of the role that are
+// needed, and the configuration keys that need the role.
 type Predefined struct {
 	Name        string
 	Permissions []string
 	For         string
-	Member      string // the member that gets it; "" for the identity of the process
+	Member      string // the member that gets the role; "" for the identity of the process
 	On          Resource
 }
 
-// Resource is the resource on which a role is granted; the project if its kind is "".
+// Resource is the resource on which a role is granted. If its kind is "", the resource is the
+// project.
 type Resource struct {
 	Kind ResourceKind
 	Name string // for topics and subscriptions the full name, projects/PROJECT/topics/TOPIC
@@ -34,12 +35,12 @@ const (
 	subscriptionKind ResourceKind = "pubsub subscriptions"
 )
 
-// processMember is the identity of the process. If one process publishes and another one applies,
-// their identities are relayMember and applierMember. A publisher of the topic is as trusted as a
-// writer of the target, so appliers do not get that role. forwardingMember is the identity with
-// which Pub/Sub moves messages of a subscription to its dead-letter topic: the service agent of the
-// subscription's project. It must be allowed to publish to that topic, and to acknowledge in the
-// subscription. Source:
+// processMember is the identity of the process. If one process publishes and another process
+// applies, their identities are relayMember and applierMember. A publisher of the topic is as
+// trusted as a writer of the target, so appliers do not get the role of a publisher.
+// forwardingMember is the service agent of the subscription's project. With this identity, Pub/Sub
+// moves messages from a subscription to its dead-letter topic. It must be allowed to publish to
+// that topic, and to acknowledge messages of the subscription. Source:
 // https://cloud.google.com/pubsub/docs/handling-failures#grant_forwarding_permissions
 const (
 	processMember    = "serviceAccount:EMAIL"
@@ -65,7 +66,8 @@ func (p Predefined) granted(project string) string {
 	return command + " add-iam-policy-binding " + name + " --member=" + member + " --role=" + p.Name
 }
 
-// bindings are roles on resources, each once. If several keys need a binding, it names all of them.
+// bindings are roles on resources, without duplicates. A binding names all configuration keys that
+// need it.
 type bindings []Predefined
 
 func (b *bindings) add(p Predefined) {
@@ -83,8 +85,8 @@ func (b *bindings) add(p Predefined) {
 	*b = append(*b, p)
 }
 
-// topic and subscription add a role of Pub/Sub on the resource that a key names. They add nothing
-// if the key names none.
+// topic and subscription add a Pub/Sub role on the resource that a configuration key names. If the
+// key is empty, they add nothing.
 func (b *bindings) topic(role, key, name, permission string) {
 	b.onResource(role, key, "", Resource{topicKind, name}, permission)
 }
@@ -99,9 +101,8 @@ func (b *bindings) onResource(role, key, member string, on Resource, permission 
 	}
 }
 
-// looking returns the roles, in addition to the role on the instance, that `plan` and a worker need
-// to read the resources of the configuration. Time series, topics and buckets do not belong to an
-// instance.
+// looking returns roles that `plan` and a worker need to read the configured resources outside the
+// instance: time series, topics and buckets.
 func looking(cfg *config.Config) bindings {
 	var out bindings
 	if cfg.Backfill.PauseAboveTargetCPU != "" {
@@ -126,8 +127,8 @@ func looking(cfg *config.Config) bindings {
 	return out
 }
 
-// besides returns the roles of a worker in addition to the role on the instance. It includes the
-// roles that Pub/Sub itself needs to fill a dead-letter topic.
+// besides returns the roles that a worker needs in addition to the role on the instance. It
+// includes the roles that Pub/Sub itself needs to move messages to a dead-letter topic.
 func besides(cfg *config.Config) []Predefined {
 	out := looking(cfg)
 	const publisher, subscriber = "roles/pubsub.publisher", "roles/pubsub.subscriber"

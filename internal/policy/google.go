@@ -12,18 +12,20 @@ import (
 // Role is a custom role of Google Cloud, in the form that `gcloud iam roles create --file` accepts.
 // Source: https://cloud.google.com/iam/docs/creating-custom-roles
 type Role struct {
-	ID                  string   `json:"-"` // a role gets its name when it is created
+	// The id with which the role is created; not part of the file.
+	ID                  string   `json:"-"`
 	Title               string   `json:"title"`
 	Description         string   `json:"description"`
 	Stage               string   `json:"stage"`
 	IncludedPermissions []string `json:"includedPermissions"`
-	// Besides are predefined roles to grant in the project, for permissions that the role on the
-	// instance cannot include.
+	// Besides are predefined roles that must be granted in the project. They have permissions that
+	// the role on the instance cannot include.
 	Besides []Predefined `json:"-"`
 }
 
-// GoogleAdditions returns the permissions that the identity of `run` needs for flags of commands,
-// and those that Pub/Sub itself needs for a dead-letter topic that the configuration does not show.
+// GoogleAdditions returns two kinds of additional permissions: those that the identity of `run`
+// needs for certain flags, and those that Pub/Sub itself needs for a dead-letter topic that is not
+// in the configuration.
 func GoogleAdditions(cfg *config.Config) []Addition {
 	var additions []Addition
 	if cfg.Backfill.PauseAboveTargetCPU == "" {
@@ -46,8 +48,9 @@ func GoogleWorker(cfg *config.Config) Role {
 		permissions([]string{"bigtable"}, runUses(cfg)...), besides(cfg)}
 }
 
-// GooglePlanner returns the role for `plan --apply`. It has the permissions of a worker, those that
-// only plan needs for reading, and those to create everything that may be missing.
+// GooglePlanner returns the role for `plan --apply`. It has the permissions of a worker, the
+// permissions that only plan needs for reading, and the permissions to create all resources that
+// may be missing.
 func GooglePlanner(cfg *config.Config) Role {
 	uses := []Use{Always, Creating, Planning, Applying}
 	if cfg.Target.View != "" {
@@ -74,7 +77,7 @@ func GoogleFailover() Role {
 		append(permissions([]string{"bigtable"}, Always, FailingOver), "bigtable.clusters.list"), nil}
 }
 
-// Write writes the role as YAML, with the commands that create and grant it.
+// Write writes the role as YAML, with the commands that create the role and grant it.
 func (r Role) Write(w io.Writer, project, instance string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# gcloud iam roles create %s --project=%s --file=FILE\n", r.ID, project)
@@ -91,7 +94,7 @@ func (r Role) Write(w io.Writer, project, instance string) error {
 	return err
 }
 
-// Lacking returns the permissions of the role that an identity does not have.
+// Lacking returns the permissions of the role that are not in has, the permissions of an identity.
 func (r Role) Lacking(has []string) []string {
 	var out []string
 	for _, p := range r.IncludedPermissions {

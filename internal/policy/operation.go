@@ -1,6 +1,6 @@
 // Package policy lists every API operation used; writes least privileges. A test searches the code
-// for calls. It fails if an operation is missing here or not used in the code, so both documents
-// stay up to date.
+// for calls. It fails if an operation is missing in this package, or is not used in the code. So
+// the privileges stay up to date.
 package policy
 
 import (
@@ -15,16 +15,16 @@ type Operation struct {
 	// or "monitoring". Name is the operation's name in the service's reference. DynamoDB and S3
 	// send the operations of kms on behalf of the caller.
 	Service, Name string
-	// Permissions are the required permissions; empty if none is required.
+	// Permissions are the required permissions; empty if the operation requires none.
 	Permissions []string
-	// Use is when the program sends it.
+	// Use tells when the program sends the operation.
 	Use Use
 }
 
-// Use is when an operation is sent.
+// Use is a situation in which the program sends an operation.
 type Use uint8
 
-// The uses.
+// The situations in which operations are sent.
 const (
 	Always      Use = iota // by `run`, with every configuration
 	Creating               // by `run`, with target.create_missing
@@ -35,7 +35,7 @@ const (
 	Planning               // only by `plan`
 	Applying               // only by `plan --apply`
 	Watching               // by `run` and `plan`, with backfill.pause_above_target_cpu
-	Publishing             // by `relay`, and by appliers to the dead letter
+	Publishing             // by `relay`, and by appliers for the dead-letter topic
 	Relaying               // by `relay`, and if changes are applied from its topic
 	FromTopic              // by `run --from pubsub`
 	CuttingOver            // by the process that drives a cutover, with cutover.hooks
@@ -45,11 +45,12 @@ const (
 	FailingOver            // by `failover`
 	Recovering             // by `plan` and `backfill start --request-export`
 	Expiring               // by `plan`, for tables whose cells expire by garbage collection, and by `init`
-	Decrypting             // for tables and buckets that a customer managed key encrypts
-	Encrypting             // by `run`, for an export into such a bucket
+	Decrypting             // for tables and buckets that are encrypted with a customer managed key
+	// By `run`, for an export into a bucket that is encrypted with a customer managed key.
+	Encrypting
 )
 
-// String returns the use in words, for the reference.
+// String describes the use in words, for the reference documentation.
 func (u Use) String() string { return useTexts[u] }
 
 var useTexts = [...]string{
@@ -78,11 +79,11 @@ var useTexts = [...]string{
 
 // operations lists every operation that the program can send. The source for AWS is the service
 // authorization reference
-// (docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html), in which
-// the operations of streams also have the prefix dynamodb. The source for Google is the list of
+// (docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html). There, the
+// operations of streams also have the prefix dynamodb. The source for Google is the list of
 // permissions of the Bigtable roles (cloud.google.com/iam/docs/roles-permissions/bigtable,
-// .../monitoring). The roles of that page imply that CheckAndMutateRow needs mutateRows; the page
-// names no permission of its own.
+// .../monitoring). That page has no permission for CheckAndMutateRow. Its roles imply that the
+// operation needs mutateRows.
 var operations = []Operation{
 	{"dynamodb", "DescribeTable", []string{"dynamodb:DescribeTable"}, Always},
 	{"dynamodb", "ListTables", []string{"dynamodb:ListTables"}, Finding},
@@ -96,8 +97,8 @@ var operations = []Operation{
 	// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/S3DataExport_Requesting.html
 	{"dynamodb", "ExportTableToPointInTime", []string{"dynamodb:ExportTableToPointInTime", "s3:AbortMultipartUpload", "s3:PutObject", "s3:PutObjectAcl"}, Exporting},
 	{"dynamodb", "DescribeExport", []string{"dynamodb:DescribeExport"}, Importing},
-	// Without s3:ListBucket or storage.objects.list, the service gives the same answer for a
-	// missing object as for a denied one. Sources:
+	// Without s3:ListBucket or storage.objects.list, the service answers that access is denied,
+	// even if the object is missing. Sources:
 	// https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html and
 	// https://cloud.google.com/storage/docs/json_api/v1/status-codes
 	{"s3", "GetObject", []string{"s3:GetObject", "s3:ListBucket"}, Importing},
@@ -105,9 +106,9 @@ var operations = []Operation{
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
 	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},
 	{"sts", "AssumeRole", []string{"sts:AssumeRole"}, Assuming},
-	// DynamoDB and S3 decrypt with a customer managed key on behalf of the reader. Using a key also
-	// requires the permission to describe it, as the AWS CDK grants it. A multipart upload needs
-	// both permissions. Sources:
+	// DynamoDB and S3 use a customer managed key on behalf of the reader. The reader also needs the
+	// permission to describe the key; the AWS CDK grants both permissions, too. A multipart upload
+	// needs both permissions. Sources:
 	// https://docs.aws.amazon.com/kms/latest/developerguide/services-dynamodb.html and
 	// https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
 	{"kms", "Decrypt", []string{"kms:Decrypt", "kms:DescribeKey"}, Decrypting},
@@ -124,7 +125,8 @@ var operations = []Operation{
 	{"bigtable", "GetAuthorizedView", []string{"bigtable.authorizedViews.get"}, Viewing},
 	{"bigtable", "CreateAuthorizedView", []string{"bigtable.authorizedViews.create"}, MakeView},
 	{"bigtable", "DeleteAuthorizedView", []string{"bigtable.authorizedViews.delete"}, Finalizing},
-	{"bigtable", "TestIamPermissions", nil, Planning}, // any identity may read its own permissions
+	// No permission, because any identity may read its own permissions.
+	{"bigtable", "TestIamPermissions", nil, Planning},
 	{"bigtable", "ListClusters", []string{"bigtable.clusters.list"}, Planning},
 	{"bigtable", "GenerateConsistencyToken", []string{"bigtable.tables.generateConsistencyToken"}, FailingOver},
 	{"bigtable", "CheckConsistency", []string{"bigtable.tables.checkConsistency"}, FailingOver},
@@ -142,15 +144,15 @@ var operations = []Operation{
 	{"monitoring", "ListTimeSeries", []string{"monitoring.timeSeries.list"}, Watching},
 }
 
-// FencePermission is the permission that the fence needs. Without it a run continues, but late
-// writes are not rejected.
+// FencePermission is the permission that the fence needs. Without this permission a run continues,
+// but late writes are not rejected.
 const FencePermission = "bigtable.tables.update"
 
 // Operations returns all operations that the program can send.
 func Operations() []Operation { return slices.Clone(operations) }
 
-// permissions returns the sorted permissions that the operations of these uses need, for one
-// cloud's services.
+// permissions returns the sorted permissions that operations with these uses need, for the given
+// services.
 func permissions(services []string, uses ...Use) []string {
 	var out []string
 	for _, o := range operations {

@@ -13,9 +13,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// admit checks whether a run would be refused because of rows in the target tables, before it
-// creates anything. A refused table of a pattern does not end the run, because its coordinator
-// suspends it.
+// admit checks whether a run would be refused because of rows in the target tables. The check comes
+// before anything is created. If a pattern matched a refused table, the run continues, because the
+// table's coordinator suspends the table.
 func (p *Prober) admit(ctx context.Context, missing []Lacking) {
 	named := slices.DeleteFunc(slices.Clone(p.Found.Tables), func(t Table) bool { return t.Config.Pattern() != "" })
 	limited, cancel := context.WithTimeout(ctx, ProbeTime*time.Duration(len(named)+1))
@@ -40,8 +40,8 @@ func (p *Prober) admit(ctx context.Context, missing []Lacking) {
 	})
 }
 
-// refusals returns why no first generation may start. If the rows belong to another migration, the
-// operator is not asked.
+// refusals returns the reasons why a first generation must not start. Rows of another migration are
+// always a reason. Other rows are a reason as long as the operator has not consented.
 func refusals(taken []Taken, held []*engine.RowsError) (refused diag.List) {
 	add := func(err error) {
 		var e *diag.Error
@@ -62,8 +62,8 @@ func refusals(taken []Taken, held []*engine.RowsError) (refused diag.List) {
 	return refused
 }
 
-// Unanswered returns the first generations that need an operator's consent. These are tables that
-// the ledger does not follow yet, with target tables that exist and hold rows.
+// Unanswered returns the tables with a first generation that needs an operator's consent. The
+// ledger does not know these tables yet, and their target tables have rows.
 func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(target string) bool) ([]*engine.RowsError, error) {
 	var held []*engine.RowsError
 	holds := stream.Holds(p.Target.Data.HasRow)
@@ -84,7 +84,8 @@ func (p *Prober) Unanswered(ctx context.Context, tables []Table, absent func(tar
 	if len(held) == 0 || absent(p.Cfg.State.Table) {
 		return held, nil
 	}
-	// The ledger is read after the rows, because another worker records its table in the ledger before it writes rows.
+	// Read the ledger after the rows: another worker records a table in the ledger before it writes
+	// rows. So rows of that worker never look like foreign rows.
 	ledger, err := checkpoint.Open(ctx, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
 	if errors.Is(err, checkpoint.ErrNoLedger) {
 		return held, nil

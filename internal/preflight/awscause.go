@@ -7,11 +7,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// awsRemedies are tried in order against the answer of AWS: its error code, a colon and its
-// message. The first match counts. Only the message shows which kind of policy denies a request, in
-// words that are the same for all services. Policies above the identity's own come first, because a
-// change of the identity's policy would not help against them. Sources:
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html,
+// awsRemedies are compared in order with the answer of AWS: its error code, a colon and its
+// message. The first match counts. Only the message shows which kind of policy denies a request.
+// Its words are the same for all services. Policies of a higher level, such as those of the
+// organization, come first, because a change of the identity's own policy would not help against
+// them. Sources: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html,
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html,
 // https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
 // https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html
@@ -58,7 +58,7 @@ var awsRemedies = []remedy{
 
 const loginFix = "run `aws sso login` again, with the same AWS_PROFILE"
 
-// awsFailures are tried against the text of the error if AWS did not answer.
+// awsFailures are compared in order with the text of the error, if AWS did not answer.
 var awsFailures = []remedy{
 	{"login expired", says("sso session has expired", "cached sso token is expired", "sso token is expired", "failed to read cached sso token"), "", loginFix, anywhere},
 	{"login expired", says("please reauthenticate"), "", "run `aws login` again, with the same AWS_PROFILE", anywhere},
@@ -80,13 +80,14 @@ var awsFailures = []remedy{
 		"check HTTPS_PROXY with its user and password, and NO_PROXY", anywhere},
 }
 
-// aboutKMS reports whether an answer is about the key that encrypts a table, a stream or an object.
+// aboutKMS reports whether an answer concerns the KMS key that encrypts a table, a stream or an
+// object.
 func aboutKMS(_ error, said string) bool {
 	return strings.HasPrefix(said, "kms") || says("kms:", "kms key", "kms validation error", "inaccessibleencryptioncredentials", ".kms.", "customer master key")(nil, said)
 }
 
-// hasCode reports whether an answer has one of the error codes, with or without Exception at the
-// end.
+// hasCode returns a function that reports whether an answer has one of the error codes. A code may
+// end in Exception or not.
 func hasCode(codes ...string) func(error, string) bool {
 	return func(_ error, said string) bool {
 		code, _, _ := strings.Cut(said, ":")

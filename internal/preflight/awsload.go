@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// notLoaded explains why the AWS SDK cannot read its configuration, and names the faulty setting.
+// notLoaded explains why the AWS SDK cannot read its configuration. It names the wrong setting.
 func notLoaded(env config.Lookup, err error) error {
 	if known := (diag.List)(nil); errors.As(err, &known) {
 		return err
@@ -27,7 +27,8 @@ func notLoaded(env config.Lookup, err error) error {
 	switch {
 	case errors.As(err, &file) && file.Path == bundle:
 		e.Cause, e.Fix = where+" is "+bundle+": "+file.Err.Error(), bundleFix(where)
-	case bundle != "" && strings.Contains(err.Error(), "CA bundle PEM"): // the SDK gives only a text
+	// The SDK returns only a text, and no typed error.
+	case bundle != "" && strings.Contains(err.Error(), "CA bundle PEM"):
 		e.Cause, e.Fix = where+" is "+bundle+": it holds no certificate in PEM form", bundleFix(where)
 	case errors.As(err, &profile):
 		e.Cause = "AWS profile not found: " + profile.Profile + ", named by AWS_PROFILE or AWS_DEFAULT_PROFILE"
@@ -41,15 +42,16 @@ func notLoaded(env config.Lookup, err error) error {
 	return e
 }
 
-// containerURI is the only URL that the SDK parses while it reads its configuration.
+// containerURI is the environment variable with the only URL that the SDK parses while it reads its
+// configuration.
 const containerURI = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 
 func bundleFix(where string) string {
 	return "correct " + where + ": name a file of certificates that begin with -----BEGIN CERTIFICATE-----; or remove it if no proxy has its own certificate authority"
 }
 
-// halfKey names the variable of an access key whose other half is missing; "" if there is none. The
-// SDK ignores an incomplete key and tries other sources.
+// halfKey returns the environment variable that has one half of an access key, if the other half is
+// missing; else "". The SDK ignores an incomplete key and tries other sources.
 func halfKey(env config.Lookup) string {
 	value := func(names ...string) string {
 		for _, name := range names {

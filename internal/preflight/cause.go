@@ -21,9 +21,9 @@ var (
 
 // remedy is the fix for a cause that several of Google's services and libraries can report.
 type remedy struct {
-	cause string // for readers of this table
+	cause string // for readers of this code
 	met   func(err error, said string) bool
-	code  string // "" keeps the failure's own code
+	code  string // new code of the error; "" to keep the error's own code
 	fix   string // {apis} is replaced by the service's APIs
 	where place
 }
@@ -33,17 +33,17 @@ type place uint8
 
 const (
 	anywhere place = iota
-	inFile         // in the credentials file, which the error may not name
-	atFile         // the same, but only while a client is opened, because later other files are read
+	inFile         // in the credentials file; the error may not name the file
+	atFile         // the same, but only while a client is opened; later, other files are read
 )
 
 const credentialsVariable = config.GoogleCredentials
 
-// clockFix is the fix for a certificate or a token whose validity does not include the clock's
-// time.
+// clockFix is the fix for a certificate or a token that is not valid at the time of this host's
+// clock.
 const clockFix = "check the clock of this host, and set it (timedatectl set-ntp true); if it is right, a proxy has an expired certificate"
 
-// remedies are tried in order; the first match counts.
+// remedies are tried in order. The first match counts.
 var remedies = []remedy{
 	{"credentials file missing", isFile(fs.ErrNotExist, "no such file or directory"), diag.NoGCPCredentials,
 		"correct " + credentialsVariable + ", or unset it and run `gcloud auth application-default login`", atFile},
@@ -91,11 +91,11 @@ var remedies = []remedy{
 		"wait, then try again: the service answered with an internal error; https://status.cloud.google.com shows known ones", anywhere},
 }
 
-// remedied adds the code and the fix of the cause to an error of a service, if the cause is known.
+// remedied adds to an error of a service the code and the fix for its cause, if the cause is known.
 func (s service) remedied(e *diag.Error) *diag.Error { return s.remedy(e, false) }
 
-// notOpened does the same for an error while opening a client, because that reads the credentials
-// file.
+// notOpened does the same as remedied, for an error while a client was opened. Opening a client
+// reads the credentials file, so causes in that file are also considered.
 func (s service) notOpened(e *diag.Error) *diag.Error { return s.remedy(e, true) }
 
 func (s service) remedy(e *diag.Error, opening bool) *diag.Error {
@@ -124,7 +124,7 @@ func (s service) remedy(e *diag.Error, opening bool) *diag.Error {
 	return e
 }
 
-// says reports whether the text contains one of the words.
+// says returns a function that reports whether a text contains one of the words.
 func says(words ...string) func(error, string) bool {
 	return func(_ error, said string) bool {
 		for _, w := range words {
@@ -136,8 +136,8 @@ func says(words ...string) func(error, string) bool {
 	}
 }
 
-// isFile reports whether a file cannot be opened. It recognizes the reason or, if a library passes
-// on only text, the words.
+// isFile returns a function that reports whether an error means that a file cannot be opened. It
+// recognizes the typed reason, or the given words if a library returns only a text.
 func isFile(reason error, words string) func(error, string) bool {
 	return func(err error, said string) bool {
 		var path *fs.PathError
@@ -152,7 +152,7 @@ func isJSON(err error, said string) bool {
 	return errors.As(err, &syntax) || errors.As(err, &kind) || says("end of json input", "cannot unmarshal", "invalid character")(err, said)
 }
 
-// away recognizes errors about a service that could not be reached.
+// away reports whether an error means that a service could not be reached.
 var away = says("dial tcp", "proxyconnect", "no such host", "timeout", "deadline exceeded", "connection refused", "eof")
 
 // tokenServiceAway reports whether a service that issues tokens could not be reached.

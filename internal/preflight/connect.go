@@ -46,12 +46,12 @@ type Source struct {
 	clock   *clock.Watch
 }
 
-// localRegion makes the SDK redirect only the client of tables to an emulator on this machine.
+// localRegion is a region name for which the SDK redirects requests to an emulator on this machine:
+// those for tables, but not those for streams.
 const localRegion = "local"
 
-// ConnectSource reads the AWS configuration and builds the clients, without a request to the
-// service. The SDK itself evaluates AWS_ENDPOINT_URL and its two more specific forms, AWS_PROFILE,
-// the web identity variables and so on.
+// ConnectSource reads the AWS configuration and builds the clients. It sends no request. The SDK
+// itself evaluates variables such as AWS_PROFILE, AWS_ENDPOINT_URL and those of web identities.
 func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	ac, err := LoadAWS(ctx, cfg, FetchTime)
 	if err != nil {
@@ -96,18 +96,18 @@ func (s *Source) ClockOffset() (time.Duration, bool) {
 	return s.clock.Offset()
 }
 
-// FetchTime bounds one request for credentials. The SDK fetches them once for all waiting callers,
-// without their deadlines, and its clients have no deadline of their own. A single stalled
-// connection to STS would block all later calls to the source.
+// FetchTime is the timeout of one request for credentials. The SDK sends one request for all
+// waiting callers, and ignores their deadlines. Without this timeout, a single stalled connection
+// to STS would block all later calls to the source.
 const FetchTime = 20 * time.Second
 
 // renewBefore is how long before their expiry credentials are renewed. DynamoDB accepts requests
-// from clocks that are up to five minutes behind, and such a host would keep sending expired
-// credentials.
+// from hosts with clocks up to five minutes behind. Without this margin, such a host would keep
+// sending expired credentials.
 const renewBefore = 5 * time.Minute
 
-// LoadAWS reads the AWS configuration, and bounds each request for credentials by the given time.
-// It returns a *diag.Error if the SDK could not use a variable.
+// LoadAWS reads the AWS configuration. Within is the timeout of each request for credentials. It
+// returns a *diag.Error if an environment variable has a value that the SDK cannot use.
 func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
 	if err := config.CheckAWSVariables(os.LookupEnv); err != nil {
 		return aws.Config{}, err
@@ -118,8 +118,8 @@ func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 		awsconfig.WithRetryMaxAttempts(1),
 		awsconfig.WithHTTPClient(bounded),
 		awsconfig.WithLogger(report.AWS),
-		// The endpoints of containers (ECS, EKS Pod Identity) are called by a client that does not
-		// use this configuration.
+		// The SDK calls the endpoints of containers (ECS, EKS Pod Identity) with a client of their
+		// own, so the limit must be set here again.
 		awsconfig.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = bounded }),
 		awsconfig.WithCredentialsCacheOptions(early),
 	}
@@ -145,13 +145,13 @@ func (s *Source) Stream(arn string) *cdc.DynamoDBStream { return cdc.NewSource(s
 
 // Target holds the clients of Bigtable.
 type Target struct {
-	sink.Table // the tables of Data
+	sink.Table // the tables that Data accesses
 
 	Data  *sink.Bigtable
 	Admin *sink.Admin
 }
 
-// ConnectTarget builds the clients, without a request to the service.
+// ConnectTarget builds the clients. It sends no request for data.
 func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	if err := checkGoogle("BIGTABLE_EMULATOR_HOST"); err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	return &Target{data, data, admin}, nil
 }
 
-// notConnected explains why Bigtable's clients could not be opened. While opening, they already
-// send a request with the credentials that they find.
+// notConnected explains why Bigtable's clients could not be opened. Some clients request a token
+// while they are opened, so wrong credentials already fail here.
 func notConnected(cfg *config.Config, err error) error {
 	what := "cannot connect to " + TargetName(cfg)
 	if answer := (*sink.Error)(nil); errors.As(err, &answer) {
@@ -179,8 +179,8 @@ func notConnected(cfg *config.Config, err error) error {
 }
 
 // Reach connects and checks that the instance answers. It retries temporary failures until ctx
-// ends. The connections outlive ctx. Even together with an error it may return a target, and the
-// caller must close it.
+// ends. The connections stay open after the end of ctx. Reach may return a target even together
+// with an error. Then the caller must close the target.
 func Reach(ctx context.Context, cfg *config.Config) (t *Target, err error) {
 	err = repeat(ctx, mayPass, func(ctx context.Context) (err error) {
 		if t == nil {
@@ -193,8 +193,9 @@ func Reach(ctx context.Context, cfg *config.Config) (t *Target, err error) {
 	return t, err
 }
 
-// connectWithin connects before ctx ends. It needs a second context, because Bigtable's client ties
-// its connections to the context under which it waits for the first answer.
+// connectWithin connects, and gives up when ctx ends. Bigtable's client closes its connections when
+// the context of the connect ends. So connectWithin passes another context to the client, which
+// outlives ctx.
 func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
 	outlives := context.WithoutCancel(ctx)
 	life, end := context.WithCancel(outlives)
@@ -204,7 +205,7 @@ func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
 		return t, err
 	}
 	if t != nil {
-		_ = t.Close() // its connections have ended
+		_ = t.Close() // its connections have ended before
 	}
 	if err = noToken(outlives); err == nil {
 		err = fmt.Errorf("no answer in time: %w", context.Cause(ctx))
@@ -212,8 +213,9 @@ func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
 	return nil, ExplainTarget("cannot connect to "+TargetName(cfg), err)
 }
 
-// SameCluster refuses a cluster other than the ledger's, because rows that were written there would
-// be missing here. It reads the app profile again, because the profile may have changed.
+// SameCluster fails if the app profile now routes to another cluster than the ledger's. Rows that
+// were written in the ledger's cluster may be missing in another cluster. It reads the app profile
+// again, because the profile may have changed.
 func SameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(context.Context) (string, error)) error {
 	known, err := ledger.Cluster(ctx)
 	if err != nil || known == "" {
@@ -226,9 +228,9 @@ func SameCluster(ctx context.Context, ledger *checkpoint.Ledger, ask func(contex
 	return err
 }
 
-// ping returns nil if the instance answers. Bigtable's client retries reads of an unreachable
-// instance until the context ends, and then reports only that. A ping reports the cause
-// immediately.
+// ping returns nil if the instance answers. If the instance cannot be reached, Bigtable's client
+// retries reads until the context ends, and then returns only the context's error. A ping returns
+// the cause immediately.
 func (t *Target) ping(ctx context.Context, cfg *config.Config) error {
 	if err := t.Data.Ping(ctx); err != nil {
 		return ExplainTarget("cannot reach "+TargetName(cfg), err)
@@ -236,7 +238,8 @@ func (t *Target) ping(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// OpenTarget connects for a command that only reads, and checks that the instance answers.
+// OpenTarget connects to the target for a command that only reads, and checks that the instance
+// answers.
 func OpenTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
 	limited, cancel := context.WithTimeout(ctx, ProbeTime)
 	defer cancel()
@@ -257,8 +260,8 @@ func (t *Target) Lacks(ctx context.Context, spec sink.TableSpec) (sink.Lacks, er
 	return askAgain(ctx, func(ctx context.Context) (sink.Lacks, error) { return t.Admin.Lacks(ctx, spec) })
 }
 
-// Permissions returns which of the wanted permissions the identity has, or a note with the reason
-// why that is unknown. It retries temporary failures.
+// Permissions returns which of the wanted permissions the identity has, or a note that explains why
+// they are unknown. It retries temporary failures.
 func (t *Target) Permissions(ctx context.Context, wanted []string) (has []string, note string, err error) {
 	has, err = askAgain(ctx, func(ctx context.Context) (has []string, err error) {
 		has, note, err = t.Admin.Permissions(ctx, wanted)
@@ -274,7 +277,7 @@ func TargetName(cfg *config.Config) string {
 	return fmt.Sprintf("Bigtable %s/%s", cfg.Target.Project, cfg.Target.Instance)
 }
 
-// BothEnds names the source and the target in one line, so that an operator notices a wrong one
+// BothEnds names the source and the target in one line, so that an operator notices a mistake
 // early.
 func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 	from := "DynamoDB " + region
@@ -302,7 +305,7 @@ func TargetEnd(cfg *config.Config, env config.Lookup) (name string, emulator boo
 func emulatorAt(host string) string { return " EMULATOR at " + config.WithoutPassword(host) }
 
 // endpointName describes an endpoint to which a client is redirected. It calls every endpoint
-// outside AWS an emulator. A VPC endpoint belongs to AWS.
+// outside AWS an emulator. A VPC endpoint counts as AWS.
 func endpointName(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {
@@ -342,12 +345,12 @@ func (t *Target) Exists(ctx context.Context, cluster string) (bool, error) {
 	return slices.ContainsFunc(clusters, func(c sink.Cluster) bool { return c.Name == cluster }), nil
 }
 
-// Replicate waits until all earlier writes to a table are in every cluster.
+// Replicate returns when every cluster has all writes to the table from before the call.
 func (t *Target) Replicate(ctx context.Context, table string) error {
 	return t.Admin.Replicate(ctx, table)
 }
 
-// WitnessStore returns the store of a target table's witness.
+// WitnessStore returns the store of a target table's witness row.
 func (t *Target) WitnessStore(table string) checkpoint.Store {
 	return checkpoint.Bigtable(t.Data.Open(table), sink.LiveFamily)
 }

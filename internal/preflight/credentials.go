@@ -10,8 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials/processcreds"
 )
 
-// checkedCredentials returns the credentials of a provider. It refuses credentials that no request
-// could carry. Each of its errors is a *credentialsError.
+// checkedCredentials returns the credentials of a provider. It refuses credentials that contain
+// characters that no request can carry. Each of its errors is a *credentialsError.
 type checkedCredentials struct{ aws.CredentialsProvider }
 
 // Retrieve implements aws.CredentialsProvider.
@@ -43,7 +43,8 @@ func (e *credentialsError) Error() string { return e.err.Error() }
 
 func (e *credentialsError) Unwrap() error { return e.err }
 
-// strangeCredentials describes an error in a part of credentials, without the part itself.
+// strangeCredentials is the error for an invalid character in a part of credentials. It does not
+// contain the part itself.
 type strangeCredentials struct{ part, source, fault string }
 
 func (e *strangeCredentials) Error() string {
@@ -64,8 +65,8 @@ func (e *strangeCredentials) fix() string {
 }
 
 // checkCredentials returns a *strangeCredentials if a part contains a character that is not valid
-// in keys. With a newline in the access key or the token, no request can be sent. A newline in the
-// secret makes every signature wrong.
+// in keys. If the access key or the token contains a newline, no request can be sent. If the secret
+// contains a newline, every signature is wrong.
 func checkCredentials(c aws.Credentials) error {
 	for _, part := range []struct{ name, value string }{
 		{"access key ID", c.AccessKeyID}, {"secret access key", c.SecretAccessKey}, {"session token", c.SessionToken},
@@ -77,7 +78,7 @@ func checkCredentials(c aws.Credentials) error {
 	return nil
 }
 
-// Invalid characters in credentials; each has its fix.
+// Faults in credentials. Each has its own fix.
 const (
 	newline   = "a newline"
 	quotation = "a quotation mark"

@@ -25,8 +25,9 @@ import (
 // The packages below return typed errors without codes. The functions here turn them into errors
 // for the operator.
 
-// Explain turns an error of the pipeline into an error for the operator. What describes the failed
-// action. Explained and unexpected errors are returned unchanged.
+// Explain turns an error of the pipeline into an error for the operator. The argument what
+// describes the failed action. Errors that are already explained, and unexpected errors, are
+// returned unchanged.
 func Explain(what string, err error) error {
 	var known *diag.Error
 	if err == nil || errors.As(err, &known) {
@@ -102,8 +103,8 @@ func Explain(what string, err error) error {
 	return err
 }
 
-// ExplainStep does the same as Explain, for a step of a worker. The ledger's store passes on
-// Bigtable's own words.
+// ExplainStep does the same as Explain, for a step of a worker. It also explains errors of the
+// ledger's store, which contain Bigtable's own words.
 func ExplainStep(what string, err error) error {
 	explained := Explain(what, err)
 	if _, answered := status.FromError(err); explained == err && answered {
@@ -119,7 +120,8 @@ func StrangerError(e *engine.StrangerError) error {
 			"If that migration no longer exists, delete its witness: " + deleteWitness(e.Other), Err: e}
 }
 
-// deleteWitness returns the command that deletes the witness of a migration that no longer exists.
+// deleteWitness returns the command that deletes the witness row of a migration that no longer
+// exists.
 func deleteWitness(other checkpoint.Stranger) string {
 	key := strings.ReplaceAll(transform.WitnessPrefix, "\xff", `\xff`) + other.Source
 	return "cbt deleterow " + other.Target + " $'" + key + "'"
@@ -145,7 +147,8 @@ func ExplainTarget(what string, err error) error {
 	case errors.As(err, &failed):
 		e.Code, e.Fix = ofRequest(failed)
 	default:
-		// The ledger's store passes on the client's words; its rows hold no item data.
+		// The error of the ledger's store contains the client's words. They contain no item data,
+		// because rows of the ledger have none.
 		e.Code, e.Cause = codeOf(status.Code(err)), statusWords.ReplaceAllString(err.Error(), "$1: ")
 	}
 	return bigtableService.remedied(e)
@@ -154,8 +157,8 @@ func ExplainTarget(what string, err error) error {
 // statusWords matches the beginning of a gRPC status text.
 var statusWords = regexp.MustCompile(`rpc error: code = (\w+) desc = `)
 
-// ofRequest returns the code and the fix for a failed request; the fix is "" if the code's own fix
-// applies.
+// ofRequest returns the error code and the fix for a failed request. The fix is "" if the general
+// fix of the code applies.
 func ofRequest(failed *sink.Error) (code, fix string) {
 	switch {
 	case failed.Reason == sink.Denied && slices.Contains([]string{"CreateTable", "ModifyColumnFamilies", "CreateAuthorizedView"}, failed.Op):
@@ -221,8 +224,8 @@ func createFix(name string) string {
 	return "correct the name in the configuration, or gcloud pubsub topics create " + name + " --message-retention-duration=7d"
 }
 
-// ExplainLedger explains errors of the ledger, which come from the service or from the ledger
-// itself. It returns explained errors unchanged.
+// ExplainLedger explains errors of the ledger, both those of Bigtable and those of the ledger
+// itself. Errors that are already explained are returned unchanged.
 func ExplainLedger(what string, err error) error {
 	if known := (*diag.Error)(nil); errors.As(err, &known) {
 		return err
@@ -249,8 +252,8 @@ var profileCodes = map[sink.ProfileProblem]string{
 	sink.NoTransactions: diag.ProfileNoTxn,
 }
 
-// ExplainExpiry warns of a table that should keep expired items although other regions remove them;
-// nil if there is no such conflict.
+// ExplainExpiry returns a warning for a global table that is configured to keep expired items,
+// although other regions remove them. It returns nil if there is no such conflict.
 func ExplainExpiry(t Table) *diag.Error {
 	if !t.Mapping.Outlives() || len(t.Description.Replicas) == 0 {
 		return nil
@@ -262,8 +265,8 @@ func ExplainExpiry(t Table) *diag.Error {
 		Fix: "write expire: follow_deletes"}
 }
 
-// ExplainShare warns of a limit that is a share of provisioned capacity, for a table without
-// provisioned capacity; otherwise nil. Option is the name of the setting.
+// ExplainShare returns a warning if a limit is a share of provisioned capacity, but the table has
+// no provisioned capacity. Otherwise it returns nil. Option is the name of the setting.
 func ExplainShare(option string, limit config.Capacity, table string, d backfill.Description) *diag.Error {
 	if !limit.IsShare() || d.ReadCapacity > 0 {
 		return nil
@@ -272,7 +275,8 @@ func ExplainShare(option string, limit config.Capacity, table string, d backfill
 		Cause: "the table is billed per request and has no provisioned read capacity", Fix: "write read units a second, such as 1000"}
 }
 
-// ExplainAgeing warns of a family whose rule removes cells of existing items.
+// ExplainAgeing returns a warning for a family with a garbage collection rule that may remove cells
+// of existing items.
 func ExplainAgeing(e *sink.SchemaError) *diag.Error {
 	return &diag.Error{Code: diag.FamilyAges, Warning: true,
 		What:  fmt.Sprintf("family %s of table %s has the rule %s, which collects cells of unchanged items", e.Family, e.Table, e.Have),
@@ -280,18 +284,19 @@ func ExplainAgeing(e *sink.SchemaError) *diag.Error {
 		Fix:   schemaFix(e) + "; or, if the age is intended, declare it in families"}
 }
 
-// AgeingText returns the same warning in a few words.
+// AgeingText returns the warning of ExplainAgeing in a few words.
 func AgeingText(e *sink.SchemaError) string {
 	return fmt.Sprintf("family %s:%s has %s, see %s", e.Table, e.Family, e.Have, diag.FamilyAges)
 }
 
-// applied is the fix that creates everything missing, with the families of the table's kind.
+// applied is the fix that creates all missing parts, each family with the right type.
 const applied = "run `replicator plan --apply`, or set target.create_missing: true"
 
 func schemaFix(e *sink.SchemaError) string {
 	switch e.Problem {
 	case sink.MissingFamily:
-		if strings.Contains(e.Want, ":") { // only a new family can become an aggregate; cbt takes the kind after the rule
+		// Only a new family can be an aggregate; cbt takes the aggregate after the rule.
+		if strings.Contains(e.Want, ":") {
 			return fmt.Sprintf("cbt createfamily %s %s, or %s", e.Table, shellWord(e.Family+":"+e.Want), applied)
 		}
 		return fmt.Sprintf("cbt createfamily %s %s && cbt setgcpolicy %s %s %s, or %s",
@@ -299,7 +304,7 @@ func schemaFix(e *sink.SchemaError) string {
 	case sink.MissingView:
 		return "create it over the families of the mapping with `gcloud bigtable authorized-views create " + e.View + " --table=" + e.Table + " …`, or set target.create_missing: true"
 	case sink.EatsVersions, sink.WrongAge, sink.WrongRule, sink.CollectsItems:
-		rule, _, _ := strings.Cut(e.Want, ":") // without the aggregate, which does not change
+		rule, _, _ := strings.Cut(e.Want, ":") // without the aggregate, which cannot be changed
 		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, shellWord(rule))
 	case sink.WrongAggregate:
 		return fmt.Sprintf("use another family in the configuration, because the kind of %s cannot be changed; or declare it as it is", e.Family)
@@ -321,7 +326,7 @@ func profileFix(e *sink.ProfileError) string {
 	another := fmt.Sprintf("gcloud bigtable app-profiles create replicator --instance=%s --route-to=CLUSTER --transactional-writes, then target.app_profile: replicator", e.Instance)
 	switch e.Problem {
 	case sink.MissingProfile:
-		if e.Profile == "default" { // the profile was deleted; plan creates only profiles that the configuration names
+		if e.Profile == "default" { // the profile default was deleted, and plan does not create a profile of that name
 			return another
 		}
 		return "`replicator plan --apply` creates it in an instance of one cluster; or gcloud bigtable app-profiles create " + e.Profile +

@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// ExplainSource explains errors of DynamoDB. Table is the requested table; "" if the error concerns
-// none or several.
+// ExplainSource explains errors of DynamoDB. Table is the requested table; "" if the request was
+// for no table or for several tables.
 func ExplainSource(what, table string, err error) error {
 	var noKey *credentialsError
 	if errors.As(err, &noKey) {
@@ -33,7 +33,7 @@ func ExplainSource(what, table string, err error) error {
 	case cdc.Is(err, cdc.Malformed), cdc.Is(err, cdc.Unreadable):
 		e.Code = diag.SourceMalformed
 		if answer := (smithy.APIError)(nil); errors.As(err, &answer) && aboutKMS(nil, strings.ToLower(answer.ErrorCode()+": "+answer.ErrorMessage())) {
-			e.Code = diag.SourceDenied // DynamoDB reports an unusable key as an invalid request
+			e.Code = diag.SourceDenied // DynamoDB reports an unusable KMS key as an invalid request
 			remediedByAWS(e)
 		}
 	case cdc.Is(err, cdc.Throttled):
@@ -53,7 +53,7 @@ func ExplainSource(what, table string, err error) error {
 
 const throttledFix = "wait a moment, then start again. An account has 10 DescribeStream calls a second, and a table its read capacity"
 
-// notByAWS corrects the fix for a refusal that does not come from AWS.
+// notByAWS corrects the fix of an error that did not come from AWS.
 func notByAWS(e *diag.Error) {
 	var (
 		answer   smithy.APIError
@@ -69,8 +69,8 @@ func notByAWS(e *diag.Error) {
 	}
 }
 
-// explainCredentials distinguishes missing credentials, credentials that a service refused, and
-// credentials that no request can carry.
+// explainCredentials explains an error about credentials. It distinguishes missing credentials,
+// credentials that a service refused, and credentials that no request can carry.
 func explainCredentials(what string, err error) *diag.Error {
 	e := &diag.Error{Code: diag.NoAWSCredentials, What: what, Cause: err.Error(), Err: err}
 	var (
@@ -85,8 +85,8 @@ func explainCredentials(what string, err error) *diag.Error {
 	case halfKey(os.LookupEnv) != "" && lastPlace(err):
 		e.Cause, e.Fix = halfKey(os.LookupEnv), "set both or neither; with neither, the AWS SDK tries other sources"
 	case lastPlace(err):
-		// The SDK tries this place last, even if there is no such service. So no other source was
-		// configured.
+		// The SDK tries the metadata service of EC2 last, even on hosts without this service. So no
+		// other source of credentials was configured.
 	case errors.As(err, &answer) && cdc.ReasonOf(answer.ErrorCode(), 0) == cdc.Throttled:
 		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, then start again: the service that issues the credentials throttles"
 	case errors.As(err, &answer) && answer.ErrorFault() == smithy.FaultClient:
@@ -104,13 +104,13 @@ func explainCredentials(what string, err error) *diag.Error {
 	return e
 }
 
-// lastPlace reports whether the SDK looked for credentials on an EC2 instance, as its last attempt,
-// and found none.
+// lastPlace reports whether the SDK found no credentials in its last attempt, the metadata service
+// of EC2.
 func lastPlace(err error) bool {
 	return says("no EC2 IMDS role found", "access disabled to EC2 IMDS")(err, err.Error())
 }
 
-// remediedByAWS adds the code and the fix of the cause to an error, if the cause is known.
+// remediedByAWS adds to an error the code and the fix for its cause, if the cause is known.
 func remediedByAWS(e *diag.Error) {
 	said, known := e.Err.Error(), awsFailures
 	var answer smithy.APIError
@@ -132,7 +132,7 @@ func remediedByAWS(e *diag.Error) {
 	}
 }
 
-// clockCause adds the error of this host's clock, if the answer has the time.
+// clockCause adds to the cause the error of this host's clock, if the answer contains the time.
 func clockCause(err error, said string) string {
 	var response *smithyhttp.ResponseError
 	if !errors.As(err, &response) || response.Response == nil {
@@ -140,7 +140,7 @@ func clockCause(err error, said string) string {
 	}
 	at, parsing := http.ParseTime(response.Response.Header.Get("Date"))
 	offset := clock.Ahead(at)
-	if parsing != nil || offset.Abs() < time.Minute { // a proxy may have written the Date
+	if parsing != nil || offset.Abs() < time.Minute { // a proxy may have set the header Date
 		return said
 	}
 	return fmt.Sprintf("this host's clock is %s AWS's: %s", clock.Text(offset), said)

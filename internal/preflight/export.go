@@ -41,7 +41,7 @@ func (s *Source) OpenFolder(ctx context.Context, env config.Lookup, address stri
 	return store, p.Folder, nil
 }
 
-// ImagesFailed explains why the source of a load cannot be read.
+// ImagesFailed explains why the export of a load cannot be read.
 func ImagesFailed(address string, err error) error {
 	if told := (*diag.Error)(nil); errors.As(err, &told) {
 		return err

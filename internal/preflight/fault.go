@@ -37,7 +37,8 @@ func faultOfGoogle(err error) bool {
 
 const faultOfAWSFix = "wait, then try again: the service, or a proxy in front of it, answered with an internal error; https://health.aws.amazon.com/health/status shows known ones"
 
-// faultOfAWS does the same for AWS, including a gateway or a proxy in between.
+// faultOfAWS reports whether AWS, or a gateway or proxy in front of it, answered with an internal
+// error.
 func faultOfAWS(err error) bool {
 	var response *smithyhttp.ResponseError
 	if errors.As(err, &response) && response.Response != nil && response.Response.Response != nil {

@@ -74,5 +74,6 @@ func (p *Prober) Find(ctx context.Context) ([]config.Table, bool) {
 	return tables, ok
 }
 
-// findTime bounds the listing of all tables, which takes one request for every hundred tables.
+// findTime is the time limit for listing all tables. The listing takes one request per hundred
+// tables.
 const findTime = 30 * time.Second

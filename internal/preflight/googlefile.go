@@ -19,8 +19,9 @@ const (
 	madeByGoogle = "name a file made by Google Cloud: the key of a service account, or the file that `gcloud auth application-default login` writes"
 )
 
-// checkGoogle refuses variables that Google's libraries could not use. It skips the check if a
-// variable redirects the client to an emulator, which needs no credentials and no proxy.
+// checkGoogle refuses environment variables with values that Google's libraries cannot use. It does
+// nothing if the variable emulator redirects the client to an emulator, because an emulator needs
+// no credentials and no proxy.
 func checkGoogle(emulator string) error {
 	if os.Getenv(emulator) != "" {
 		return nil
@@ -28,8 +29,8 @@ func checkGoogle(emulator string) error {
 	return config.CheckGoogleVariables(os.LookupEnv)
 }
 
-// credentialsFile returns the credentials file that Google's libraries read, and the setting that
-// names it; "" if there is none.
+// credentialsFile returns the path of the credentials file that Google's libraries read, and the
+// setting that names the file. It returns "" if there is no such file.
 func credentialsFile() (where, path string) {
 	if path := os.Getenv(credentialsVariable); path != "" {
 		return credentialsVariable, path
@@ -46,8 +47,8 @@ func credentialsFile() (where, path string) {
 	return "the file of `gcloud auth application-default login`", path
 }
 
-// contentFault describes why a file is not a JSON object, and the fix; "" if it finds no fault. It
-// never shows the file's content.
+// contentFault describes why the content of a file is not a JSON object, and the fix. It returns ""
+// if it finds no fault. It never shows the file's content.
 func contentFault(path string) (is, fix string) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -74,8 +75,9 @@ func contentFault(path string) (is, fix string) {
 	return "", ""
 }
 
-// ofNetwork reports whether a service could not be reached, if the error still has its type.
+// ofNetwork reports whether an error means that a service could not be reached. It recognizes only
+// typed errors.
 func ofNetwork(err error) bool {
-	var failed net.Error // also a *url.Error
+	var failed net.Error // includes *url.Error
 	return errors.As(err, &failed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

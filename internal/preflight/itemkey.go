@@ -14,12 +14,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// KeyHelp describes the value of --key, the same for every command.
+// KeyHelp describes the value of --key, in the help of all commands that have this flag.
 const KeyHelp = "primary key as `JSON`: plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) or DynamoDB's own ({\"PK\":{\"S\":\"VIDEO#42\"},…}); binary is base64"
 
-// ParseKey parses the primary key of one item, typed by the key schema. A value may be plain JSON
-// or DynamoDB's JSON. Errors are for the operator. They contain no values, because they may be
-// copied into tickets.
+// ParseKey parses the primary key of one item. The key schema determines the types. A value may be
+// plain JSON or DynamoDB JSON. Errors contain no values, because operators may copy errors into
+// tickets.
 func ParseKey(text string, schema []transform.KeyAttribute) (attribute.Item, error) {
 	fail := func(what, fix string) (attribute.Item, error) {
 		if fix == "" {
@@ -55,8 +55,8 @@ func ParseKey(text string, schema []transform.KeyAttribute) (attribute.Item, err
 	return attribute.NewItem(keys), nil
 }
 
-// keyValue parses one value of a key. A problem completes a sentence that begins with the
-// attribute.
+// keyValue parses one value of a key. If there is a problem, it returns text that completes a
+// sentence, after the attribute's name.
 func keyValue(raw json.RawMessage, kind attribute.Kind) (attribute.Value, string) {
 	var typed map[string]json.RawMessage
 	if json.Unmarshal(raw, &typed) == nil && typed != nil {
@@ -104,7 +104,7 @@ func keyNames(schema []transform.KeyAttribute) string {
 	return strings.Join(names, ", ")
 }
 
-// exampleKey shows a key of the schema.
+// exampleKey returns an example of a primary key with the given schema.
 func exampleKey(schema []transform.KeyAttribute) string {
 	var members []string
 	for _, k := range schema {
@@ -118,7 +118,7 @@ func exampleKey(schema []transform.KeyAttribute) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// SchemaOf returns the key schema of the keys of a record.
+// SchemaOf returns the key schema that the keys of a parked record show.
 func SchemaOf(keys attribute.Item) []transform.KeyAttribute {
 	var schema []transform.KeyAttribute
 	for _, a := range keys.Attributes() {

@@ -19,12 +19,12 @@ func LedgerStore(t *Target, cfg *config.Config) checkpoint.Store {
 }
 
 // OpenLedger opens the ledger for a command that reads it and makes an operator's changes. It
-// returns nil without an error if no migration has begun. The command writes under an id by which
-// the ledger recognizes the command's own writes. The id begins with the command's name and is
-// unique to this process. Version is the program's version.
+// returns nil without an error if no migration has begun. The command writes to the ledger under an
+// id that begins with the command's name and is unique to this process. Version is the program's
+// version.
 func OpenLedger(ctx context.Context, store checkpoint.Store, cfg *config.Config, command, version string) (*checkpoint.Ledger, error) {
 	id := make([]byte, 8)
-	_, _ = rand.Read(id) // it never fails, according to its documentation
+	_, _ = rand.Read(id) // according to its documentation, it never fails
 	ledger, err := checkpoint.Open(ctx, store, cfg.Name, checkpoint.Options{ReadOnly: true, Worker: command + "-" + hex.EncodeToString(id), Lease: cfg.State.Lease,
 		About: checkpoint.About{Version: version}})
 	if errors.Is(err, checkpoint.ErrNoLedger) || status.Code(err) == codes.NotFound {

@@ -24,13 +24,13 @@ func askAgain[T any](ctx context.Context, ask func(context.Context) (T, error)) 
 	return answer, err
 }
 
-// again wraps a question so that temporary failures are retried.
+// again returns a probe that also retries temporary failures.
 func again(question func(context.Context) (string, error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) { return askAgain(ctx, question) }
 }
 
-// mayPass reports whether Bigtable or Pub/Sub throttles or has a temporary failure. A failed
-// connection is not an answer of the service, so it is reported immediately.
+// mayPass reports whether an error of Bigtable or Pub/Sub is temporary, such as throttling. A
+// failed connection does not count, so that it is reported immediately.
 func mayPass(err error) bool {
 	var target *sink.Error
 	if errors.As(err, &target) {
@@ -40,7 +40,7 @@ func mayPass(err error) bool {
 	if errors.As(err, &topic) {
 		return topic.Reason == relay.Throttled || topic.Reason == relay.Unavailable && !neverSent(topic.Text)
 	}
-	switch status.Code(err) { // from the ledger's store
+	switch status.Code(err) { // the error is from the ledger's store
 	case codes.ResourceExhausted, codes.Aborted, codes.Internal, codes.DeadlineExceeded:
 		return true
 	case codes.Unavailable:
@@ -49,8 +49,8 @@ func mayPass(err error) bool {
 	return false
 }
 
-// mayPassAtAWS does the same for AWS. Google's clients wait for a connection, but those of AWS try
-// only once, so a probe retries everything.
+// mayPassAtAWS reports whether an error of AWS is temporary. Google's clients wait for a
+// connection, but those of AWS try only once. So a failed connection to AWS counts as temporary.
 func mayPassAtAWS(err error) bool {
 	var dialled *net.OpError
 	if errors.As(err, &dialled) && dialled.Op == "dial" {
@@ -73,7 +73,7 @@ func neverSent(text string) bool {
 	return strings.Contains(text, "connection error: desc = ") || strings.Contains(text, "name resolver error: ")
 }
 
-// unanswered reports whether a request got no answer in time.
+// unanswered reports whether an error means that a request got no answer in time.
 func unanswered(err error) bool {
 	late := func(code string) bool {
 		return code == codes.DeadlineExceeded.String() || code == codes.Canceled.String()
@@ -89,6 +89,6 @@ func unanswered(err error) bool {
 	if status.Code(err) == codes.DeadlineExceeded {
 		return true
 	}
-	var slow net.Error // context.DeadlineExceeded is one
+	var slow net.Error // includes context.DeadlineExceeded
 	return errors.As(err, &slow) && slow.Timeout() || errors.Is(err, context.Canceled)
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// A run first checks the whole target: the sources, the app profile, the existing tables, and the
-// ledger's records of all of them. It changes the target only if every check passes. A refused run
-// or a dry run leaves the target unchanged (H99).
+// A run first checks the source tables, the app profile, the existing target tables, and the
+// ledger's records of all of these. It changes the target only if every check passes. So a refused
+// run or a dry run leaves the target unchanged (H99).
 
-// tables checks the target's tables and the ledger in them, and creates what is missing.
+// tables checks the target's tables and the ledger, and creates missing parts.
 func (p *Prober) tables(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, ProbeTime*time.Duration(len(p.Cfg.Tables)+1))
 	missing, err := p.lacks(limited)
@@ -53,13 +53,13 @@ func (p *Prober) tables(ctx context.Context) {
 	}
 }
 
-// cutOver reports whether the application has left the source. Other checks then no longer apply:
-// the source may be switched off, and replicator's metadata removed from the target. A process that
-// may not idle fails with only this error.
+// cutOver reports whether the application has left the source. In that case other checks do not
+// apply: the source may be switched off, and replicator's metadata may be removed from the target.
+// A process that is not allowed to idle then fails, with only this error.
 func (p *Prober) cutOver(ctx context.Context) bool {
 	c, err := LeftSource(ctx, p.ledgerStore(), p.Cfg)
 	if err != nil || c == nil {
-		return false // the next question reports an error
+		return false // the next probe reports the error
 	}
 	p.Failed, p.Found = nil, Found{Cluster: p.Found.Cluster, Left: true}
 	if p.Idles && p.Found.Cluster == "" {
@@ -93,8 +93,8 @@ func LeftSource(ctx context.Context, store checkpoint.Store, cfg *config.Config)
 	return &c, nil
 }
 
-// CutOver returns the refusal of a run, or of a plan, for tables that the application has left; nil
-// if it has not left them.
+// CutOver returns the error of a run or a plan for tables that are cut over. It returns nil if c is
+// nil.
 func (p *Prober) CutOver(c *checkpoint.Cutover) error {
 	return p.refused("the tables of "+p.Cfg.Name+" are cut over", c.Left())
 }
@@ -127,7 +127,7 @@ func (p *Prober) lacks(ctx context.Context) ([]Lacking, error) {
 	return missing, nil
 }
 
-// noteLacks records further notes about a table.
+// noteLacks records findings about the existing parts of a table. They are reported later.
 func (p *Prober) noteLacks(spec sink.TableSpec, l sink.Lacks) {
 	p.Found.Ageing = append(p.Found.Ageing, l.Ageing...)
 	if l.NoViews {
@@ -162,7 +162,8 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 			all.Tables, all.Families, all.Views = append(all.Tables, made.Tables...), append(all.Families, made.Families...), append(all.Views, made.Views...)
 		}
 		p.Found.Made = slices.DeleteFunc(slices.Clone(all.Tables), func(name string) bool { return name == p.Cfg.State.Table })
-		if created := slices.Concat(all.Tables, all.Families, all.Views); len(created) > 0 { // empty if other processes created them first
+		// Empty if other processes created the parts first.
+		if created := slices.Concat(all.Tables, all.Families, all.Views); len(created) > 0 {
 			text = "created " + strings.Join(created, ", ")
 		}
 	}
@@ -175,8 +176,8 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 	return strings.Join(append([]string{text}, notes...), "; "), nil
 }
 
-// writtenTargets returns the target tables that were written before, according to the ledger. Their
-// source table has a generation, or they have a fence number.
+// writtenTargets returns the target tables that were written before, according to the ledger. These
+// are tables with a fence number, and tables of source tables with a generation.
 func writtenTargets(cfg *config.Config, states []checkpoint.TableState, targets []checkpoint.Target) map[string]bool {
 	written, sources := map[string]bool{}, []string(nil)
 	for _, s := range states {
@@ -195,9 +196,9 @@ func writtenTargets(cfg *config.Config, states []checkpoint.TableState, targets 
 	return written
 }
 
-// mayMake returns which missing parts a starting process may create. If a target was written
-// before, the process must not create the table or replicator's families, because their loss is a
-// gap. The table's coordinator declares the gap before it recreates them (H108).
+// mayMake returns the missing parts that a starting process may create. If a target was written
+// before, a missing table or a missing family of replicator is a gap. The process must not create
+// such parts: the table's coordinator first declares the gap and then recreates them (H108).
 func (p *Prober) mayMake(missing []Lacking) (may []Lacking, left []string) {
 	for _, m := range missing {
 		if !p.written[m.Spec.Name] {
@@ -229,8 +230,8 @@ type creator interface {
 }
 
 // Create creates the missing parts of a target table, and retries temporary failures for ProbeTime.
-// After an attempt with unknown outcome, the next attempt finds the created parts and checks them.
-// Create returns the parts that it created, even together with an error.
+// After an attempt with unknown outcome, the next attempt finds the parts that were created, and
+// checks them. Create returns the parts that it created, even together with an error.
 func (t *Target) Create(ctx context.Context, spec sink.TableSpec) (sink.Made, error) {
 	return create(ctx, t.Admin, spec)
 }
@@ -257,8 +258,8 @@ func PrepareTarget(ctx context.Context, admin *sink.Admin, cfg *config.Config, t
 	return len(made.Tables) > 0, err
 }
 
-// namesOf returns the names of missing parts. For a table that is missing as a whole, it is only
-// the table's name.
+// namesOf returns the names of missing parts. If a whole table is missing, it returns only the
+// table's name.
 func namesOf(missing []Lacking) []string {
 	var all []string
 	for _, m := range missing {
@@ -276,9 +277,9 @@ func namesOf(missing []Lacking) []string {
 	return all
 }
 
-// split chooses split points for tables to be created, from a sample of the source's keys. It notes
-// the tables without split points. Such a table begins as a single tablet, which is slower but has
-// no other effect.
+// split chooses split points for tables that will be created, from a sample of the source's keys.
+// It notes the tables without split points. Such a table begins as a single tablet, so writes are
+// slower at first.
 func (p *Prober) split(ctx context.Context, missing []Lacking) (notes []string) {
 	all, asked := Samples{}, map[string]bool{}
 	for i := range missing {
@@ -303,7 +304,7 @@ func (p *Prober) split(ctx context.Context, missing []Lacking) (notes []string) 
 	return notes
 }
 
-// ledger checks whether an existing ledger can be resumed with the results of the other probes.
+// ledger checks whether a run can resume an existing ledger, given the results of the other probes.
 func (p *Prober) ledger(ctx context.Context) (string, error) {
 	what := "cannot read the ledger in table " + p.Cfg.State.Table
 	ledger, err := checkpoint.Open(ctx, p.ledgerStore(), p.Cfg.Name, checkpoint.Options{ReadOnly: true, Lease: p.Cfg.State.Lease})
@@ -353,7 +354,7 @@ func (p *Prober) ledger(ctx context.Context) (string, error) {
 	return "resuming the migration", refused.Err()
 }
 
-// refused explains a refusal by the ledger, which a missing `name` may have caused.
+// refused explains a refusal by the ledger. A missing `name` in the configuration may be its cause.
 func (p *Prober) refused(what string, err error) error {
 	err = Explain(what, err)
 	var e *diag.Error

@@ -23,16 +23,17 @@ import (
 )
 
 const (
-	// ProbeTime bounds one question to one dependency. Without it an unreachable endpoint would
-	// block a first run for minutes, and the Bigtable client would then report only "context
+	// ProbeTime is the timeout of one probe. Without it, an endpoint that cannot be reached would
+	// block a first run for minutes. After that, Bigtable's client would return only "context
 	// deadline exceeded".
 	ProbeTime = 5 * time.Second
-	// CreateTime bounds the creation of one target table that is split at keys sampled from the
-	// source. That takes Bigtable seconds. Earlier probes have shown that the instance answers.
+	// CreateTime is the time limit for creating one target table with split points. Bigtable needs
+	// seconds for that. The limit can be long, because earlier probes have shown that the instance
+	// answers.
 	CreateTime = time.Minute
 )
 
-// ledgerFamily is the family of the state table that the ledger's rows use.
+// ledgerFamily is the family of the ledger's cells in the state table.
 const ledgerFamily = "ledger"
 
 // Found holds the results of the probes.
@@ -41,47 +42,48 @@ type Found struct {
 	Cluster   string // the cluster to which the app profile routes; "" if it is unknown
 	Ageing    []*sink.SchemaError
 	Made      []string    // target tables that were created
-	Suspended []string    // tables of patterns that cannot be followed
-	Shared    *diag.Error // the warning that the ledger belongs to another migration, or nil
-	// Left reports that the application has left the source, so the source was not probed.
+	Suspended []string    // tables that match a pattern but cannot be replicated
+	Shared    *diag.Error // warning that the ledger seems to belong to another migration, or nil
+	// Left reports whether the application has left the source. In that case the source was not
+	// probed.
 	Left bool
 }
 
-// Table is one table of the configuration with its description by DynamoDB.
+// Table is one table of the configuration, with DynamoDB's description of the table.
 type Table struct {
 	Config      config.Table
 	Description backfill.Description
 	Mapping     *transform.Mapping
 }
 
-// Prober asks every dependency one question and writes the answers, one line each.
+// Prober probes every dependency and writes the answers, one line each.
 type Prober struct {
 	Out     io.Writer
 	Colored bool
-	// Record gets each answer, instead of Out. If it is nil, answers are written to Out as lines.
+	// Record is called with each answer. If it is nil, answers are written to Out as lines instead.
 	Record func(line string, a Answer)
-	Hints  string // flags for the commands in fixes
+	Hints  string // flags that commands in fixes need
 	Cfg    *config.Config
 	Source *Source
-	// Unsourced is why there is no Source, or nil.
+	// Unsourced is the reason why Source is nil.
 	Unsourced error
-	Target    *Target // set once reach has connected it
+	Target    *Target // nil before reach has connected it
 	Worker    string
-	Dry       bool // change nothing, not even the target's tables
-	// Idles: do not refuse tables that are cut over, because this process then idles.
+	Dry       bool // change nothing, including the target's tables
+	// Idles: do not refuse tables that are cut over. This process then idles.
 	Idles bool
-	// AcceptMapping: do not refuse a table because its mapping changed.
+	// AcceptMapping: do not refuse a table with a changed mapping.
 	AcceptMapping bool
-	// AdoptRows: do not refuse a table because its target has rows.
+	// AdoptRows: do not refuse a table if its target has rows.
 	AdoptRows bool
 	// Mode determines whether changes are written, published or both. AcceptMode: do not refuse a
-	// table because the ledger has another mode.
+	// table if the ledger has another mode.
 	Mode       checkpoint.Mode
 	AcceptMode bool
-	// Topic is the client of relay.pubsub_topic, once it was checked.
+	// Topic is the client of relay.pubsub_topic; nil before the topic was checked.
 	Topic *relay.PubSub
-	// Subscription is the client of relay.subscription. Applies: this process applies the
-	// subscription's messages, and publishes nothing.
+	// Subscription is the client of relay.subscription. Applies: this process applies messages of
+	// the subscription, and does not publish.
 	Subscription *relay.PubSubscription
 	// DeadLetter is the client of relay.dead_letter, or nil. Retention is how long Subscription
 	// keeps messages.
@@ -94,11 +96,11 @@ type Prober struct {
 	ParkTopic *relay.PubSub
 	Applies   bool
 	written   map[string]bool // target tables that were written before, according to the ledger
-	noViews   []string        // <table>:<view>, which the service cannot create
+	noViews   []string        // views that the service cannot create, as <table>:<view>
 	Found     Found
 	Failed    []error
-	// Told has every answer, for commands that also show them in another form. InFull writes cause
-	// and fix of a failure immediately instead of at the end.
+	// Told holds all answers, for commands that also show them in another form. With InFull, cause
+	// and fix of a failure are written immediately, and not at the end.
 	Told   []Answer
 	InFull bool
 }
@@ -111,8 +113,8 @@ type Answer struct {
 	Error  *diag.Error `json:"error,omitempty"`
 }
 
-// Run asks all questions, so that one run shows all problems. It asks the target first. It does not
-// probe a source that the application has left.
+// Run makes all probes, even after failures, so that one run shows all problems. It probes the
+// target first. If the application has left the source, it does not probe the source.
 func (p *Prober) Run(ctx context.Context) (Found, error) {
 	reached := p.Ask(ctx, ProbeTime, TargetName(p.Cfg), p.reach)
 	if !reached || p.Dry || !p.cutOver(ctx) {
@@ -126,8 +128,8 @@ func (p *Prober) Run(ctx context.Context) (Found, error) {
 	return p.Found, errors.Join(p.Failed...)
 }
 
-// examine probes everything except the connection to the target. It returns an error only if the
-// error makes all other findings worthless.
+// examine probes everything except the connection to the target. It returns an error only if all
+// other findings are worthless because of the error.
 func (p *Prober) examine(ctx context.Context, reached bool) error {
 	if p.Unsourced != nil {
 		return p.Unsourced
@@ -138,7 +140,7 @@ func (p *Prober) examine(ctx context.Context, reached bool) error {
 			p.table(ctx, t)
 		}
 		if err := p.Source.clock.Refuse(); err != nil && !p.Dry {
-			return err // other failures may follow from it
+			return err // other failures may be consequences of this error
 		}
 	}
 	if reached {
@@ -163,13 +165,13 @@ func (p *Prober) askProfile(ctx context.Context) {
 	p.Ask(ctx, ProbeTime, "app profile "+p.Cfg.Target.AppProfile, p.Profile)
 }
 
-// Untold is the answer of a probe without a result: neither a failure nor a success.
+// Untold is the error of a probe without a result, which is neither a failure nor a success.
 type Untold string
 
 func (u Untold) Error() string { return string(u) }
 
 // Ask runs one probe and writes its outcome. For a failure it writes only the name of the
-// dependency. Cause and fix follow at the end of the run, in the form of all errors.
+// dependency. Cause and fix are written at the end of the run, in the usual form of errors.
 func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, question func(ctx context.Context) (string, error)) bool {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -221,12 +223,13 @@ func (p *Prober) Ask(ctx context.Context, limit time.Duration, name string, ques
 	return err == nil
 }
 
-// InPlace formats an error that is written immediately: its headline, and the lines below it.
+// InPlace formats an error that is written immediately. It returns the headline, and the lines
+// below the headline.
 func InPlace(e *diag.Error, hints string) (headline, remedy string) {
 	var text strings.Builder
 	_ = diag.List{e}.WithFlags(hints).Render(&text)
 	headline, remedy, _ = strings.Cut(text.String(), "\n")
-	_, headline, _ = strings.Cut(headline, " ") // without the word error or warning
+	_, headline, _ = strings.Cut(headline, " ") // without the first word, error or warning
 	return headline, remedy
 }
 
@@ -241,8 +244,8 @@ func (p *Prober) Credentials(ctx context.Context) (string, error) {
 	return "from " + c.Source, nil
 }
 
-// table checks a table and its stream. An error of a table of a pattern is written in full but does
-// not prevent the start. That table is suspended, and the others continue.
+// table checks a table and its stream. If a pattern matched the table, its error is written in
+// full, but does not prevent the start. Only this table is suspended.
 func (p *Prober) table(ctx context.Context, t config.Table) {
 	if t.Pattern() != "" {
 		inFull, failed := p.InFull, p.Failed
@@ -286,7 +289,7 @@ func (p *Prober) Stream(ctx context.Context, t Table) (string, error) {
 	return string(info.View), nil
 }
 
-// reach connects to Bigtable. The clients outlive the probe.
+// reach connects to Bigtable. The clients stay usable after the probe.
 func (p *Prober) reach(ctx context.Context) (_ string, err error) {
 	p.Target, err = Reach(ctx, p.Cfg)
 	return "answers", err
@@ -304,8 +307,8 @@ func (p *Prober) Profile(ctx context.Context) (string, error) {
 	return "single cluster " + profile.Cluster + ", single-row transactions", nil
 }
 
-// Specs returns the required tables: the state table first, then those of the configuration in
-// order.
+// Specs returns the specifications of the required tables: first the state table, and then the
+// target tables in the order of the configuration.
 func Specs(cfg *config.Config) []sink.TableSpec {
 	out := []sink.TableSpec{sink.StateSpec(cfg.State.Table, ledgerFamily)}
 	for i := range cfg.Tables {
@@ -315,9 +318,9 @@ func Specs(cfg *config.Config) []sink.TableSpec {
 			families := sink.DataFamilies(target.Families)
 			for i := range families {
 				// These families need exactly the declared rule. The timestamps of expire: gc are
-				// computed from the rule's age. Elements of lists survive only under the rule that
-				// keeps everything. An age rule would remove valid values, and also counters, whose
-				// cells have the timestamp 0.
+				// computed from the rule's age. Elements of lists need a rule that keeps all cells.
+				// A rule by age would remove valid values, including counters, because their cells
+				// have the timestamp 0.
 				if t.TTL.Expire == "gc" || t.KeepVersions || slices.Contains(lists, families[i].Name) {
 					families[i].Check = sink.Same
 				} else if slices.Contains(counters, families[i].Name) {
@@ -337,9 +340,9 @@ func Specs(cfg *config.Config) []sink.TableSpec {
 	return out
 }
 
-// mergeFamilies adds the families of another source table with the same target. Both declare shared
-// families alike, because the configuration refuses differences. If one of the two requires a
-// strict check of an existing family, the check applies to both.
+// mergeFamilies adds the families of another source table with the same target. Families of the
+// same name are declared in the same way, because the configuration refuses differences. If one of
+// the source tables requires a strict check of an existing family, the merged family does too.
 func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 	for _, f := range more {
 		if n := slices.IndexFunc(have, func(o sink.FamilySpec) bool { return o.Name == f.Name }); n >= 0 {
@@ -352,8 +355,8 @@ func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 }
 
 // state tries the operations that the ledger needs: a conditional write, and a read of its result.
-// If the app profile could not be read, this also shows whether it allows single-row transactions.
-// It reuses the row of an earlier attempt.
+// The conditional write also shows whether the app profile allows single-row transactions, which
+// matters if the profile could not be read. All attempts use the same row.
 func (p *Prober) state(ctx context.Context) (string, error) {
 	if p.Dry {
 		return "not tried in a dry run", nil
@@ -380,7 +383,7 @@ func (p *Prober) state(ctx context.Context) (string, error) {
 	return "read and written", nil
 }
 
-// orUnexpected returns err, or an error for a wrong answer without an error.
+// orUnexpected returns err. If err is nil, it returns the error for an unexpected answer.
 func orUnexpected(err error) error {
 	if err == nil {
 		return errors.New("a row that was just written is missing or has changed")

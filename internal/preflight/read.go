@@ -44,18 +44,18 @@ func KnownTable(cfg *config.Config, table string) error {
 	return diag.BadUsage(fmt.Sprintf("the configuration has no source table %q", table), fix)
 }
 
-// readTime bounds a command's reads of Bigtable. Without it, an unreachable endpoint would block
-// the command indefinitely.
+// readTime is the time limit for a command's reads of Bigtable. Without it, an endpoint that cannot
+// be reached would block the command forever.
 const readTime = 20 * time.Second
 
 var ErrReadTime = fmt.Errorf("no answer within %s", timespan.Format(readTime))
 
-// Reading returns a context that bounds reads.
+// Reading returns a context with the time limit for reads.
 func Reading(ctx context.Context) (context.Context, context.CancelFunc) {
 	return task.WithTimeoutCause(ctx, readTime, ErrReadTime)
 }
 
-// ReadingFailed explains a read error. If the time was up, the error says so.
+// ReadingFailed explains a read error. If the reads reached the time limit, the error says so.
 func ReadingFailed(ctx context.Context, what string, err error) error {
 	if errors.Is(context.Cause(ctx), ErrReadTime) {
 		return &diag.Error{Code: diag.TargetUnreachable, What: what, Err: ErrReadTime}

@@ -9,22 +9,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The waits between two attempts of a probe. About seven fit into ProbeTime.
+// The waits between two attempts of a probe. About seven attempts fit into ProbeTime.
 const (
 	firstWait = 100 * time.Millisecond
 	longWait  = time.Second
 )
 
-// repeat asks until an answer is not a temporary failure according to helps, or until ctx ends. A
-// short failure or throttling is no reason to refuse a start. It returns the last answer. If the
-// end of ctx interrupts an attempt, the previous answer counts, so "throttled" is never reported as
-// "no answer".
+// repeat calls ask until it succeeds or fails permanently, or until ctx ends. The function helps
+// reports whether a retry may help. Without retries, a short failure would prevent a start. repeat
+// returns the last error. If the end of ctx interrupts an attempt, it returns the error of the
+// attempt before. So "throttled" is not reported as "no answer".
 func repeat(ctx context.Context, helps func(error) bool, ask func(ctx context.Context) error) error {
 	policy := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstWait),
 		backoff.WithMaxInterval(longWait),
-		backoff.WithRandomizationFactor(0), // none, because task.Rand adds the jitter
-		backoff.WithMaxElapsedTime(0),      // ctx ends it
+		backoff.WithRandomizationFactor(0), // no jitter here, because task.Rand adds it
+		backoff.WithMaxElapsedTime(0),      // no limit, because ctx ends the retries
 	)
 	var last error
 	for {
@@ -43,19 +43,19 @@ func repeat(ctx context.Context, helps func(error) bool, ask func(ctx context.Co
 	}
 }
 
-// AskSource sends a request to DynamoDB, and retries temporary failures for ProbeTime. Only ctx
-// bounds a single attempt.
+// AskSource sends a request to DynamoDB, and retries temporary failures for ProbeTime. A single
+// attempt is limited only by ctx.
 func AskSource[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	return askWithin(ctx, mayPassAtAWS, ask)
 }
 
-// AskTarget does the same for Bigtable.
+// AskTarget sends a request to Bigtable or Pub/Sub, and retries temporary failures for ProbeTime.
 func AskTarget[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	return askWithin(ctx, mayPass, ask)
 }
 
-// askWithin sends a request. For ProbeTime it retries failures that are temporary according to
-// helps. An attempt that began in time may last until ctx ends.
+// askWithin sends a request, and retries it for ProbeTime if helps reports that the failure is
+// temporary. An attempt that began within ProbeTime may last until ctx ends.
 func askWithin[T any](ctx context.Context, helps func(error) bool, ask func(context.Context) (T, error)) (answer T, err error) {
 	began := task.Mono(ctx)
 	inTime := func(err error) bool { return helps(err) && task.Mono(ctx)-began < ProbeTime }

@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 )
 
-// DefaultSample is how many items are read to choose the split points of a new table.
+// DefaultSample is the number of items that are read to choose the split points of a new table.
 const DefaultSample = 1000
 
 // Sampled holds the findings from a sample of a table's items.
@@ -19,7 +19,7 @@ type Sampled struct {
 	consumed   float64             // read units of 4 KB
 	Rows       map[string][]string // row keys by target table, in the order of the sample
 	Unmappable map[string]int      // number of items that would be parked, by reason
-	shared     map[string]int      // number of items by shared row: table and key
+	shared     map[string]int      // number of items in each shared row, by table and row key
 }
 
 // SampleTable reads up to n items of a table and maps them.
@@ -31,7 +31,7 @@ func SampleTable(ctx context.Context, tables *backfill.Tables, t Table, n int) (
 	}
 	s.Unmappable, s.Rows, s.shared = map[string]int{}, map[string][]string{}, map[string]int{}
 	for _, item := range s.Items {
-		addresses, _ := t.Mapping.Addresses(item) // the reason is reported below
+		addresses, _ := t.Mapping.Addresses(item) // an item without addresses is reported below
 		for _, at := range addresses {
 			s.Rows[at.Table] = append(s.Rows[at.Table], at.Row)
 			if at.Owner != "" {
@@ -46,13 +46,13 @@ func SampleTable(ctx context.Context, tables *backfill.Tables, t Table, n int) (
 }
 
 // triesPerAttribute is the number of items in which an attribute must be missing from the target
-// before it is reported. A rule may map the attribute in only some of them, and an empty list may
-// yield no cell.
+// before it is reported. With fewer items the report might be wrong: a rule may map the attribute
+// only in some items, and an empty list may have no cells.
 const triesPerAttribute = 5
 
-// Unmapped returns the attributes of sampled items that reach no cell, sorted. Such an attribute
-// can be removed from the item without a change of its rows. Unmapped skips attributes that the
-// configuration drops, and items that it ignores.
+// Unmapped returns the sorted names of attributes in the sample that are written to no cell.
+// Without such an attribute, an item would have the same rows. Unmapped skips attributes that the
+// configuration drops, and items that a rule ignores.
 func (s Sampled) Unmapped(t Table) []string {
 	var (
 		at      = time.Unix(0, 0)
@@ -84,8 +84,8 @@ func (s Sampled) Unmapped(t Table) []string {
 	return out
 }
 
-// Samples holds, for each target table, the row keys of a sample and the total size of its sources
-// in bytes. Several sources may share a target.
+// Samples holds, for each target table, row keys from a sample and the total size of its source
+// tables in bytes. Several source tables may share a target.
 type Samples map[string]*struct {
 	rows  []string
 	bytes int64

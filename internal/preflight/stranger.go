@@ -10,16 +10,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Taken is a target table that another migration writes without sharing it.
+// Taken is a target table that another migration also writes, and that is not declared as shared.
 type Taken struct {
 	*engine.StrangerError
-	// Begun: the ledger already follows the source table. In that case changes are still applied,
-	// but the sweep waits.
+	// Begun reports whether the ledger already knows the source table. In that case changes are
+	// still applied, but the sweep waits.
 	Begun bool
 }
 
-// Taken returns the target tables that another migration writes, at most one for each of the given
-// source tables. Work that removes rows must not begin in them.
+// Taken returns the target tables that another migration also writes, at most one for each given
+// source table. Work that removes rows must not begin in these targets.
 func (p *Prober) Taken(ctx context.Context, tables []Table, absent func(target string) bool) ([]Taken, error) {
 	if p.Cfg.Target.Shared {
 		return nil, nil

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	// margin is how much longer tombstones must be kept than messages.
+	// margin is the minimum time by which the age of tombstones must exceed the retention of
+	// messages.
 	margin = 4 * 24 * time.Hour
 	// leastAttempts is the minimum number of delivery attempts before a message goes to the
-	// dead-letter topic. Each restart of an applier uses up one attempt of every message that it
-	// holds. The service allows at most 100; its default is 5.
+	// dead-letter topic. Each restart of an applier uses up one delivery attempt of every message
+	// that the applier holds. The service allows at most 100; its default is 5.
 	leastAttempts = 20
-	// manyAttempts and backsOff are the recommended flags.
+	// manyAttempts and backsOff are the flags that are recommended for a subscription.
 	manyAttempts = "--max-delivery-attempts=100"
 	backsOff     = "--min-retry-delay=10s --max-retry-delay=600s"
 )
@@ -31,8 +32,8 @@ type setting struct {
 	fault
 }
 
-// unfit returns the first reason why appliers cannot use a subscription, or nil. They need every
-// message of the topic, as it was published.
+// unfit returns the first reason why appliers cannot use a subscription, or nil. Appliers need
+// every message of the topic, exactly as it was published.
 func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 	name := cfg.Relay.Subscription
 	kept, remembered := timespan.Format(f.Retention), timespan.Format(cfg.State.TombstoneAge)
@@ -54,7 +55,7 @@ func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 	}...))
 }
 
-// unwatchable returns the first reason why a subscription does not show the messages of the given
+// unwatchable returns the first reason why a subscription cannot show all messages of the given
 // dead-letter topic, or nil.
 func unwatchable(cfg *config.Config, deadTopic string, f relay.SubscriptionFacts) *fault {
 	name := cfg.Relay.DeadLetter
@@ -69,7 +70,8 @@ func unwatchable(cfg *config.Config, deadTopic string, f relay.SubscriptionFacts
 // deletedTopic is the service's name for a deleted topic.
 const deletedTopic = "_deleted-topic_"
 
-// unpulled returns the settings with which pulling does not return every message.
+// unpulled returns the settings of a subscription that can keep a pull from returning every
+// message.
 func unpulled(name string, f relay.SubscriptionFacts) []setting {
 	return []setting{
 		{f.Topic == deletedTopic, fault{"its topic was deleted. It gets no messages, even if a topic with that name exists now",
@@ -82,7 +84,7 @@ func unpulled(name string, f relay.SubscriptionFacts) []setting {
 	}
 }
 
-// clears holds the flags that end an export.
+// clears holds, for each kind of export subscription, the flag that ends the export.
 var clears = map[relay.Destination]string{
 	relay.ToBigQuery:     "--clear-bigquery-config",
 	relay.ToCloudStorage: "--clear-cloud-storage-config",
@@ -102,8 +104,8 @@ func update(name, flags string) string {
 	return "gcloud pubsub subscriptions update " + name + " " + flags
 }
 
-// another returns the command that creates a subscription to replace one that cannot be changed.
-// The new one does not get earlier messages.
+// another returns the command that creates a new subscription. It is needed if a setting of the
+// existing subscription cannot be changed. The new subscription does not receive earlier messages.
 func another(f relay.SubscriptionFacts) string {
 	return "gcloud pubsub subscriptions create NAME --topic=" + f.Topic +
 		" --message-retention-duration=7d, name it in the configuration, and load again the tables that were already followed"

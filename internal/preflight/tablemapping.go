@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// MapTable returns the mapping of a source table with the given primary key. If rules do not fit
-// the key, the error is a list of findings.
+// MapTable returns the mapping of a source table with the given primary key. If rules are not valid
+// for the key, the error is a list of findings.
 func MapTable(t config.Table, primaryKey []transform.KeyAttribute) (*transform.Mapping, error) {
 	return t.Mapping(primaryKey)
 }
@@ -21,7 +21,7 @@ type Describer interface {
 }
 
 // DescribeTable reads the description of a configured table from DynamoDB and builds its mapping.
-// It retries temporary failures, within the time of a probe.
+// It retries temporary failures within ProbeTime.
 func DescribeTable(ctx context.Context, tables Describer, t config.Table) (Table, error) {
 	limited, cancel := task.WithTimeout(ctx, ProbeTime)
 	defer cancel()

@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// tokenTime is how long a token may take after a connection has timed out. A library that
-	// ignores this limit is abandoned after twice that time.
+	// tokenTime is how long a request for a token may take, after a connection has timed out. If a
+	// library ignores this limit, noToken returns after twice that time.
 	tokenTime = time.Second
-	// dataScope is the scope of a token for Bigtable's data.
+	// dataScope is the OAuth scope of a token for Bigtable's data.
 	dataScope = "https://www.googleapis.com/auth/bigtable.data"
 )
 
-// noToken returns why no token is available, if a connection is waiting for one; otherwise nil.
-// Google's libraries request a token until their time is up, and then report only that.
+// noToken returns the reason if a connection failed because no token is available; otherwise nil.
+// It is needed because Google's libraries retry requests for a token until their context ends, and
+// then return only the context's error.
 func noToken(ctx context.Context) error {
 	if os.Getenv("BIGTABLE_EMULATOR_HOST") != "" {
 		return nil
@@ -34,7 +35,7 @@ func noToken(ctx context.Context) error {
 	if found.JSON != nil {
 		var file struct{ Type string }
 		if json.Unmarshal(found.JSON, &file) != nil || file.Type == "service_account" {
-			return nil // its key signs its own tokens
+			return nil // a service account's key signs its own tokens
 		}
 		issuer = "the token service for " + file.Type
 	}
@@ -48,7 +49,7 @@ func noToken(ctx context.Context) error {
 	case <-time.After(2 * tokenTime):
 		err = context.DeadlineExceeded
 	}
-	if err != nil { // not wrapped, because the deadline is not the only cause
+	if err != nil { // err is not wrapped, because the deadline is not the only cause
 		return fmt.Errorf("no token from %s: %v", issuer, err)
 	}
 	return nil

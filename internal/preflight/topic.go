@@ -20,7 +20,7 @@ func TopicEnd(cfg *config.Config, env config.Lookup) string {
 	return " and topic " + topicAt(cfg.Relay.Topic, env)
 }
 
-// ParkEnd names the topic to which parked items are published; "" if they are not.
+// ParkEnd names the topic to which parked items are published; "" if they are not published.
 func ParkEnd(cfg *config.Config, env config.Lookup) string {
 	if cfg.Errors.Topic() == "" {
 		return ""
@@ -36,7 +36,7 @@ func topicAt(name string, env config.Lookup) string {
 	return to
 }
 
-// SubscriptionEnd names source and target of a process that applies a topic.
+// SubscriptionEnd names the subscription and the target of a process that applies a topic.
 func SubscriptionEnd(cfg *config.Config, env config.Lookup) string {
 	from, to := "subscription "+subscriptionName(cfg), TargetName(cfg)
 	if host, _ := env("PUBSUB_EMULATOR_HOST"); host != "" {
@@ -117,8 +117,8 @@ func OpenDeadLetter(ctx context.Context, cfg *config.Config) (*relay.PubSubscrip
 	return s, err
 }
 
-// openSubscription connects, and reads the subscription's settings. The client outlives the probe,
-// so it does not use the probe's context.
+// openSubscription connects, and reads the subscription's settings. The client must stay usable
+// after the probe, so it does not use the probe's context.
 func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscription, relay.SubscriptionFacts, error) {
 	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {
 		return nil, relay.SubscriptionFacts{}, err
@@ -135,7 +135,7 @@ func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscri
 }
 
 // deadLetter checks the subscription that watches the dead-letter topic. A subscription of another
-// topic would show nothing, or irrelevant messages.
+// topic would show no messages, or the wrong ones.
 func (p *Prober) deadLetter(ctx context.Context) (_ string, err error) {
 	name := p.Cfg.Relay.DeadLetter
 	what := "cannot monitor the dead-letter topic through " + name
@@ -149,10 +149,10 @@ func (p *Prober) deadLetter(ctx context.Context) (_ string, err error) {
 	return "is monitored", nil
 }
 
-// shortName returns a topic or a subscription without its project.
+// shortName returns the name of a topic or a subscription without its project.
 func shortName(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// projectOf returns the project of projects/PROJECT/….
+// projectOf returns the project in a name of the form projects/PROJECT/….
 func projectOf(name string) string {
 	_, rest, _ := strings.Cut(name, "/")
 	project, _, _ := strings.Cut(rest, "/")
@@ -170,8 +170,8 @@ func (p *Prober) AskTopic(ctx context.Context) {
 	}
 }
 
-// appliedOnce checks that no application also writes a target table. A published change is applied
-// only once, and no process writes it a second time.
+// appliedOnce checks that no application also writes a target table. Dual writes need a second
+// application of each change, and appliers apply a published change only once.
 func (p *Prober) appliedOnce() bool {
 	for _, t := range p.Cfg.Tables {
 		if p.Cfg.DualWritten(t) {
@@ -197,7 +197,8 @@ func (p *Prober) topic(ctx context.Context) (detail string, err error) {
 	return retention(facts), nil
 }
 
-// AskParkTopic does the same for the topic to which parked items are published, if there is one.
+// AskParkTopic connects to the topic to which parked items are published, if there is one, and
+// checks that it exists.
 func (p *Prober) AskParkTopic(ctx context.Context) {
 	if topic := p.Cfg.Errors.Topic(); topic != "" {
 		p.Ask(ctx, ProbeTime, "topic "+shortName(topic), func(ctx context.Context) (_ string, err error) {
@@ -208,8 +209,8 @@ func (p *Prober) AskParkTopic(ctx context.Context) {
 	}
 }
 
-// openTopic connects, and reads the topic's settings. The client outlives the probe, so it does not
-// use the probe's context.
+// openTopic connects, and reads the topic's settings. The client must stay usable after the probe,
+// so it does not use the probe's context.
 func openTopic(ctx context.Context, name string) (*relay.PubSub, relay.TopicFacts, error) {
 	what := "cannot use topic " + name
 	if err := checkGoogle("PUBSUB_EMULATOR_HOST"); err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Two migrations without a name that use the same state table share the ledger with the default
-// name. To each of them, the other's records look like its own.
+// If two migrations have no name and use the same state table, both use the ledger with the default
+// name. Then each migration takes the records of the other for its own.
 
-// refusedByLedger are the codes of errors that such sharing may cause.
+// refusedByLedger are the codes of errors that a shared ledger may cause.
 var refusedByLedger = []string{diag.MappingChanged, diag.SourceMoved, diag.CutOver}
 
 // SuggestName adds the advice to set a name to an error of the ledger, if the configuration has no
@@ -30,8 +30,8 @@ func SuggestName(cfg *config.Config, e *diag.Error) *diag.Error {
 
 const exampleName = "name: orders-2"
 
-// ExplainShared warns of a ledger that follows tables, but none of this configuration; otherwise
-// nil. The usual cause is a copied configuration that kept its name.
+// ExplainShared returns a warning if the ledger has tables, but none of this configuration.
+// Otherwise it returns nil. The usual cause is a copied configuration with the same name.
 func ExplainShared(cfg *config.Config, states []checkpoint.TableState) *diag.Error {
 	if len(states) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// WayBack returns why the items of a table could not be restored from its rows after the cutover;
-// nil if they could. The mapping may be nil if the source was not read.
+// WayBack returns the reasons why items could not be restored from the table's rows after the
+// cutover. It returns nil if they could be. The mapping may be nil if the source was not read.
 func WayBack(t config.Table, m *transform.Mapping) (lost []string) {
 	add := func(format string, args ...any) {
 		if text := fmt.Sprintf(format, args...); !slices.Contains(lost, text) {
@@ -27,7 +27,7 @@ func WayBack(t config.Table, m *transform.Mapping) (lost []string) {
 		add("cells and their items expire by garbage collection")
 	}
 	columns := func(list []config.Column) {
-		whole := len(list) == 0 // each attribute is a column
+		whole := len(list) == 0 // without a list, each attribute is a column
 		for _, c := range list {
 			whole = whole || c.Attribute == "*"
 			switch c.As {

@@ -20,36 +20,37 @@ import (
 )
 
 const (
-	// atOnce is how many items are repaired at the same time, so that a repair does not starve the
-	// stream.
+	// atOnce is the number of items that are repaired concurrently. It is small, so that a repair
+	// does not slow down the replication.
 	atOnce = 8
-	// tries is how often a step is attempted, and firstWait the wait between the first two
-	// attempts.
+	// tries is the maximum number of attempts of a step. firstWait is the wait between the first
+	// two attempts.
 	tries     = 5
 	firstWait = 500 * time.Millisecond
-	// mostRows is how many rows a document lists.
+	// mostRows is the maximum number of rows that a document lists.
 	mostRows = 1000
 )
 
 // Document is the outcome of a repair of one table's differences.
 type Document struct {
-	Schema   string         `json:"schema"` // replicator.repair/v1
-	Table    string         `json:"table"`
-	DryRun   bool           `json:"dry_run"`  // nothing was written
-	Findings int            `json:"findings"` // findings to repair
-	Repaired int            `json:"repaired"` // in a dry run, how many would be
+	Schema   string `json:"schema"` // replicator.repair/v1
+	Table    string `json:"table"`
+	DryRun   bool   `json:"dry_run"`  // true for a dry run, which writes nothing
+	Findings int    `json:"findings"` // number of findings to repair
+	// Number of repaired findings; in a dry run, of those that would be repaired.
+	Repaired int            `json:"repaired"`
 	Outcomes []OutcomeCount `json:"outcomes"` // one for each outcome that occurred
-	// NotReached are findings that the repair did not process, because of an earlier failure.
+	// NotReached is the number of findings that were not processed because of an earlier failure.
 	NotReached int   `json:"not_reached"`
 	Left       []Row `json:"left"` // findings that were not repaired, at most 1,000
 }
 
-// OutcomeCount is how many findings had an outcome.
+// OutcomeCount is the number of findings with an outcome.
 type OutcomeCount struct {
 	Outcome string `json:"outcome"`
 	Rows    int    `json:"rows"`
 	Text    string `json:"text"` // one sentence
-	// Different: the rows still differ, and only an operator can change that.
+	// Different reports whether rows with this outcome still differ, so that an operator must act.
 	Different bool `json:"different"`
 }
 
@@ -57,11 +58,11 @@ type OutcomeCount struct {
 type Row struct {
 	KeyHash string `json:"key_hash"` // of the item; empty for foreign rows
 	RowHash string `json:"row_hash"`
-	Kind    string `json:"kind"` // of the difference, as verify names it
+	Kind    string `json:"kind"` // kind of the difference, by its name in verify
 	Outcome string `json:"outcome"`
 }
 
-// outcomes are the words for outcomes, in the order of the list.
+// outcomes are the descriptions of outcomes, in the order of the document.
 var outcomes = []struct {
 	outcome   sink.Outcome
 	text      string
@@ -79,9 +80,9 @@ var outcomes = []struct {
 	{sink.Unreadable, "with a version that another program wrote", true},
 }
 
-// Findings repairs the findings of a comparison, each row exactly as it was read. Errors of either
-// database are retried for a while. An error that stays ends the repair, and the document shows the
-// progress.
+// Findings repairs the findings of a comparison. It changes a row only if the row is the same as
+// when it was read. Temporary errors of the source and the target are retried for some time. An
+// error that does not pass ends the repair, and the document shows the progress so far.
 func Findings(ctx context.Context, r *sink.Repairer, found []verify.Finding, log *slog.Logger) (Document, error) {
 	items := byItem(r, found)
 	results := make([]sink.Outcome, len(found))
@@ -102,11 +103,11 @@ func Findings(ctx context.Context, r *sink.Repairer, found []verify.Finding, log
 type itemFindings struct {
 	keys      attribute.Item
 	sightings []sink.Sighting
-	of        [][]int // by row, its findings
+	of        [][]int // findings of each row
 }
 
 // byItem groups findings by item, in the order of each item's first finding. Findings without an
-// item are under no key.
+// item form groups without a key.
 func byItem(r *sink.Repairer, found []verify.Finding) []itemFindings {
 	var items []itemFindings
 	index := map[string]int{}
@@ -156,7 +157,8 @@ func (f *itemFindings) repair(ctx context.Context, r *sink.Repairer, found []ver
 		for i, o := range done {
 			switch before := results[f.of[i][0]]; {
 			case o == "":
-			case before == sink.Mended && (o == sink.Equal || o == sink.MovedOn): // an earlier attempt repaired it
+			// An earlier attempt, whose answer was lost, repaired the row.
+			case before == sink.Mended && (o == sink.Equal || o == sink.MovedOn):
 			default:
 				note(i, o)
 			}
@@ -165,7 +167,7 @@ func (f *itemFindings) repair(ctx context.Context, r *sink.Repairer, found []ver
 	})
 }
 
-// again retries what a retry may fix.
+// again calls op, and retries it after a temporary error.
 func again(ctx context.Context, op func(ctx context.Context) error) error {
 	wait := firstWait
 	for i := 1; ; i++ {
@@ -212,7 +214,7 @@ func document(r *sink.Repairer, found []verify.Finding, results []sink.Outcome) 
 	return d
 }
 
-// Render writes the document for people.
+// Render writes the document as text.
 func (d Document) Render(w io.Writer) error {
 	done := "repaired"
 	if d.DryRun {
@@ -233,7 +235,7 @@ func (d Document) Render(w io.Writer) error {
 	return tab.Flush()
 }
 
-// Verdict returns nil if nothing is left that an operator must act on.
+// Verdict returns nil if no finding is left for which an operator must act.
 func (d Document) Verdict() error {
 	left := d.NotReached
 	for _, o := range d.Outcomes {

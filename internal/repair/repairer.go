@@ -19,14 +19,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Source is the source from which a repair reads items.
+// Source holds the requests to the source with which a repair reads items.
 type Source interface {
 	preflight.Describer
-	// Get reads an item, strongly consistently; false if there is none.
+	// Get reads an item with strong consistency. It returns false if there is no such item.
 	Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error)
 }
 
-// Target is the target to which a repair writes rows and from which it reads the ledger.
+// Target holds the requests to the target with which a repair writes rows and reads the ledger.
 type Target interface {
 	sink.Reader
 	sink.Table
@@ -35,13 +35,13 @@ type Target interface {
 	Cluster(ctx context.Context) (string, error)
 }
 
-// The periods in which a repair looks whether a cutover asks it to stop.
+// The intervals at which a repair checks whether a cutover asks it to stop.
 const (
 	heedEvery = 2 * time.Second
 	heedSoon  = 250 * time.Millisecond
 )
 
-// Repairer repairs items of a table.
+// Repairer repairs the rows of a table's items.
 type Repairer struct {
 	*sink.Repairer
 	register *fence.Register
@@ -49,16 +49,17 @@ type Repairer struct {
 	unheed   context.CancelFunc
 }
 
-// Leave ends the repairer, though ctx may have ended. Nothing is repaired afterwards.
+// Leave ends the repairer, even if ctx has ended. After that, the repairer must not be used.
 func (r *Repairer) Leave(ctx context.Context) {
 	r.unheed()
 	_ = r.heeding.Wait()      // it does not fail
 	_ = r.register.Leave(ctx) // if it fails, the record of this process stays, which is safe
 }
 
-// Of returns a repairer for items of a table, after checking that a repair is allowed. As for run,
-// the ledger must know the table with this mapping, and the app profile must route to the ledger's
-// cluster. What is the beginning of its errors. The caller ends it with Leave.
+// Of returns a repairer for items of a table, after checking that a repair is allowed. As for the
+// command run, the ledger must have the table with this mapping, and the app profile must route to
+// the ledger's cluster. The argument what describes the repair. Errors begin with it. The caller
+// must end the repairer with Leave.
 func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, target Target, what string) (*Repairer, error) {
 	whole := ctx
 	ctx, cancel := preflight.Reading(ctx)
@@ -94,22 +95,22 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 		Now: ledger.Now}}, nil
 }
 
-// generations reads a table's generation from the ledger, again for every item, because a repair of
-// many items takes hours.
+// generations reads a table's generation from the ledger. It reads the generation again for every
+// item, because a repair of many items may take hours.
 type generations struct {
 	ledger         *checkpoint.Ledger
 	table, mapping string
-	late           time.Duration // how long after its change the application may write the target
+	late           time.Duration // maximum time between a change and the application's own write
 }
 
-// current returns the generation in which rows are written.
+// current returns the generation with which rows are written.
 func (g generations) current(ctx context.Context) (uint32, error) {
 	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)
 	return state.Generation, err
 }
 
-// former returns the earlier mappings whose rows and columns may still exist. If one of their
-// families is deleted meanwhile, the repair fails until the sweep is over.
+// former returns the earlier mappings with rows and columns that may still exist. If one of their
+// families is deleted during the repair, the repair fails until the sweep is complete.
 func (g generations) former(ctx context.Context) ([]sink.Former, error) {
 	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)
 	var all []sink.Former
@@ -121,8 +122,8 @@ func (g generations) former(ctx context.Context) ([]sink.Former, error) {
 	return all, err
 }
 
-// admissible returns the generation in which every change after a time will be applied; an error if
-// there is none yet.
+// admissible returns a generation in which every change after the given time will be applied. It
+// fails if there is no such generation yet.
 func (g generations) admissible(ctx context.Context, at time.Time) (uint32, error) {
 	state, _, err := g.ledger.Table(ctx, g.table)
 	if err != nil {
@@ -135,8 +136,8 @@ func (g generations) admissible(ctx context.Context, at time.Time) (uint32, erro
 	return state.Generation, checkpoint.Admissible(state, shards, at, g.late)
 }
 
-// underMapping returns the ledger's record of a table, if its rows are written under the mapping of
-// this hash.
+// underMapping returns the ledger's record of a table. It fails if the table's rows are written
+// with another mapping than the mapping with this hash.
 func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (checkpoint.TableState, error) {
 	state, _, err := ledger.Table(ctx, table)
 	switch {
@@ -149,15 +150,15 @@ func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash st
 	return state, err
 }
 
-// itemReader returns a function that reads items of a table, strongly consistently.
+// itemReader returns a function that reads items of a table with strong consistency.
 func itemReader(source Source, table string) func(context.Context, attribute.Item) (attribute.Item, bool, error) {
 	return func(ctx context.Context, keys attribute.Item) (attribute.Item, bool, error) {
 		return source.Get(ctx, table, keys)
 	}
 }
 
-// Failed explains an error that ended a repair. Its outcome may be unknown; the same command may be
-// run again.
+// Failed explains an error that ended a repair. If the outcome of the last write is unknown, the
+// same command may be run again.
 func Failed(ctx context.Context, what, table string, err error) error {
 	var unready *checkpoint.NotAdmissible
 	switch {

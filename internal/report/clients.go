@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// AWS is the logger of the AWS SDK's clients. Their messages become records of the default log. No
-// mode may be set in which clients log requests or answers, because these contain item data.
+// AWS is the logger of the AWS SDK's clients. Their messages become records of the default log.
+// Clients must not be set to log requests or answers, because these contain item data.
 var AWS logging.Logger = logging.LoggerFunc(func(c logging.Classification, format string, v ...any) {
 	message := fmt.Sprintf(format, v...)
 	if c == logging.Warn {
@@ -24,8 +24,8 @@ var AWS logging.Logger = logging.LoggerFunc(func(c logging.Classification, forma
 	}
 })
 
-// Clients makes log the default of the process, so that it includes messages of the vendors'
-// clients and their libraries. Call it before the clients are created.
+// Clients makes log the default log of the process, so that it includes messages of the vendors'
+// clients and libraries. It must be called before the clients are created.
 func Clients(log *slog.Logger) {
 	slog.SetDefault(log) // this also redirects the standard library's log, which Google's libraries use
 	errors := Lines(log.With(admin.KeyClient, "grpc"))

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Documents writes each finding as a line of JSON, in the form that `lint -o json` also uses.
+// Documents writes each finding as a line of JSON, in the same form as `lint -o json`.
 func Documents(w io.Writer, found diag.List) error {
 	few, rest := found.Few()
 	encoder := json.NewEncoder(diag.PrintableJSON(w))
@@ -53,8 +53,8 @@ func Records(log *slog.Logger, found diag.List) {
 	}
 }
 
-// Lines returns a writer that makes a record of each line. It keeps an incomplete last line until
-// the rest arrives.
+// Lines returns a writer that logs each line as a record. It keeps an incomplete last line until
+// the rest of the line is written.
 func Lines(log *slog.Logger) io.Writer { return &lines{log: log} }
 
 type lines struct {

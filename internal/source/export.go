@@ -19,13 +19,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// export is an export of the table to S3, in DynamoDB JSON: a full export and the windows after it,
-// or only windows.
+// export is the kind of exports to S3 in DynamoDB JSON: a full export and the incremental exports
+// after it, or only incremental exports.
 var export = &kind{
 	name: "export", noun: "export", form: `/.*|(?:s3|gs)://[^/]+/.+`,
 	written:  "the folder of one export: s3://BUCKET/AWSDynamoDB/EXPORT, gs://BUCKET/FOLDER, or an absolute directory",
 	named:    "name the folder of one export: a directory, s3:// or gs://, …/AWSDynamoDB/<export id>",
-	claims:   func(string) bool { return true }, // check says what is wrong with the address
+	claims:   func(string) bool { return true }, // check returns what is wrong with the address
 	check:    checkExport,
 	parse:    parseExport,
 	folder:   func(address string) string { return address },
@@ -37,15 +37,15 @@ var export = &kind{
 	fit:  chain,
 }
 
-// exportCommand requests an export of the table whose ARN follows.
+// exportCommand is the command that requests an export, up to the table's ARN.
 const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
 
-// recoverable is how far the latest time that can be exported is behind the present.
+// recoverable is the time between the latest time that can be exported and the present.
 const recoverable = 5 * time.Minute
 
-// NextWindow returns the fix that requests the window which begins at from and shows all changes up
-// to until. The service rejects windows that are too short or too long, and windows whose end is
-// too recent.
+// NextWindow returns the fix that requests an incremental export. Its window begins at from, and
+// includes all changes up to until. The service rejects windows that are too short or too long, and
+// windows that end too recently.
 func NextWindow(d backfill.Description, from, until time.Time) string {
 	end, n := exports.NextEnd(from, until.Add(time.Minute-1).Truncate(time.Minute))
 	what := fmt.Sprintf("request a window that begins at %s, and name it too", from.Format(time.RFC3339))
@@ -59,11 +59,11 @@ func NextWindow(d backfill.Description, from, until time.Time) string {
 		what, exportCommand, d.ARN, from.Unix(), end.Unix(), exports.ViewNewAndOld)
 }
 
-// Missing returns the fix that requests all changes between two times.
+// Missing returns the fix that requests an incremental export of all changes between two times.
 func Missing(from, to time.Time) string { return exports.Request(from.UTC(), to.UTC()) }
 
-// bucketFolder matches the address of a folder in a bucket. The services' own rules for bucket
-// names are stricter; a key may hold any character, and several slashes in a row.
+// bucketFolder matches the address of a folder in a bucket. The services have stricter rules for
+// bucket names. A key may contain any character, and several consecutive slashes.
 var bucketFolder = regexp.MustCompile(`^(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,221}/.*[^/\s]/*$`)
 
 func checkExport(address string) string {
@@ -87,7 +87,7 @@ func parseExport(address string) (string, error) {
 type exported struct {
 	*exports.Export
 	address string
-	group   int // maximum number of files of a part; 0 is one
+	group   int // maximum number of files in a part; 0 means 1
 }
 
 func openExport(ctx context.Context, from Ends, address string) (set, error) {
@@ -105,7 +105,7 @@ func openExport(ctx context.Context, from Ends, address string) (set, error) {
 	return exported{Export: e, address: address}, nil
 }
 
-// chain sorts exports into their order in time.
+// chain sorts exports in chronological order, and checks that no time is missing between them.
 func chain(sets []set, of Wanted) ([]set, error) {
 	known := map[*exports.Export]exported{}
 	var all []*exports.Export
@@ -135,27 +135,29 @@ func (e exported) Grouped(group int) set {
 	return e
 }
 
-// Part opens the data files of a part, each of which is verified before it is read.
+// Part opens the data files of a part. Each file is verified before it is read.
 func (e exported) Part(int) (backfill.PartSource, func() error, error) {
 	files := &backfill.Exported{Steps: []exports.Step{{Export: e.Export, Version: e.At}}, Group: e.group, Verify: true}
 	return files, files.Close, nil
 }
 
-// Reporter returns what the service knows about an export; *backfill.Exporter is one.
+// Reporter asks the service about an export. *backfill.Exporter implements it.
 type Reporter interface {
 	Report(ctx context.Context, arn string) (backfill.ExportReport, error)
 }
 
-// Proof is the evidence that a source is whole.
+// Proof holds the means to prove that an export contains the whole table.
 type Proof struct {
 	Service Reporter
-	// Said: an operator confirms it, if nothing else does. Say is the instruction to do so.
+	// Said is an operator's confirmation, used if DynamoDB cannot confirm it. Say is the
+	// instruction that tells the operator how to confirm it.
 	Said bool
 	Say  string
 }
 
-// Whole asks DynamoDB, because neither the files nor a copy of them show it. If DynamoDB no longer
-// knows the export, or this identity may not ask, the operator has to confirm it.
+// Whole asks DynamoDB whether the export contains the whole table, because the files do not show
+// that. If DynamoDB no longer knows the export, or this identity may not ask, the operator must
+// confirm it.
 func (e exported) Whole(ctx context.Context, address string, p Proof) error {
 	report, err := p.Service.Report(ctx, e.ARN)
 	refused := &diag.Error{Code: diag.LoadRefused, What: "cannot load the export " + address}

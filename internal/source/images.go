@@ -13,16 +13,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Images holds what a load copies: the sets of its source, in order.
+// Images holds the images that a load copies: the sets of its source, in order.
 type Images struct {
 	kind *kind
 	sets []set
 }
 
-// ErrNone is returned by a worker that cannot open sources.
+// ErrNone is returned by a worker that cannot read exports.
 var ErrNone = errors.New("this worker does not read exports")
 
-// OpenError names the address that could not be opened.
+// OpenError is the error for an address that could not be opened.
 type OpenError struct {
 	Address string
 	Err     error
@@ -32,8 +32,8 @@ func (e *OpenError) Error() string { return e.Err.Error() }
 
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// Open opens the source of one load. Without addresses, or with the address of a scan, that is the
-// table itself. The error is an *OpenError.
+// Open opens the source of one load. Without addresses, or with the address of a scan, the source
+// is the table itself. The error is an *OpenError.
 func Open(ctx context.Context, from Ends, addresses ...string) (Images, error) {
 	if len(addresses) == 0 {
 		addresses = []string{""}
@@ -49,8 +49,8 @@ func Open(ctx context.Context, from Ends, addresses ...string) (Images, error) {
 	return out, nil
 }
 
-// Records returns what the ledger stores about the sets, in order. Sets without a common time, as
-// of a scan, have none.
+// Records returns the records of the sets that the ledger stores, in order. A set without a common
+// time, such as a scan, has no record.
 func (i Images) Records() (all []checkpoint.Export) {
 	for _, s := range i.sets {
 		if r := s.Record(); r != (checkpoint.Export{}) {
@@ -60,12 +60,12 @@ func (i Images) Records() (all []checkpoint.Export) {
 	return all
 }
 
-// Windows reports whether they hold only changes within some time.
+// Windows reports whether the images are only those of incremental exports.
 func (i Images) Windows() bool {
 	return !slices.ContainsFunc(i.sets, func(s set) bool { return s.Record().From.IsZero() })
 }
 
-// Size returns how much there is to copy.
+// Size returns the amount of data to copy.
 func (i Images) Size() (all Size) {
 	for _, s := range i.sets {
 		size := s.Size()
@@ -74,7 +74,7 @@ func (i Images) Size() (all Size) {
 	return all
 }
 
-// grouped gives at most the given number of files to each part.
+// grouped returns the same images with at most the given number of files in each part.
 func (i Images) grouped(files int) Images {
 	out := Images{kind: i.kind}
 	for _, s := range i.sets {
@@ -83,9 +83,9 @@ func (i Images) grouped(files int) Images {
 	return out
 }
 
-// divided makes the given number of parts of them, or the default number if the load has none yet.
-// A load that an earlier version sealed has a part for each file. False if that number is
-// impossible.
+// divided returns the same images with the given number of parts. If the number is 0, it is the
+// default number. A load that an earlier version of the program sealed has one part for each file.
+// It returns false if the number is impossible.
 func (i Images) divided(parts int) (Images, bool) {
 	var files []int
 	for _, s := range i.sets {
@@ -100,16 +100,16 @@ func (i Images) divided(parts int) (Images, bool) {
 	return i, false
 }
 
-// Fit sorts them into the order of a load of the table, and fails with a *Fault if they cannot make
-// one.
+// Fit returns the images in the order in which a load of the table copies them. It fails with a
+// *Fault if the images cannot be loaded together.
 func (i Images) Fit(of Wanted) (Images, error) {
 	sets, err := i.kind.fit(i.sets, of)
 	return Images{i.kind, sets}, err
 }
 
-// Whole fails unless they show the whole table. Items that a filtered export lacks would otherwise
-// stay missing in the target (H89). The error is an *OpenError, which wraps a *diag.Error if the
-// source is refused.
+// Whole fails if there is no proof that the images contain the whole table. Items that a filtered
+// export lacks would stay missing in the target (H89). The error is an *OpenError, which wraps a
+// *diag.Error if the source is refused.
 func (i Images) Whole(ctx context.Context, p Proof) error {
 	for _, s := range i.sets {
 		address := s.Record().Address
@@ -123,7 +123,7 @@ func (i Images) Whole(ctx context.Context, p Proof) error {
 // Part is one opened part of a load.
 type Part struct {
 	backfill.PartSource
-	// At is the time of all images; zero: each page has the time of its read.
+	// At is the time of all images. If it is zero, each page has the time of its read.
 	At time.Time
 	// Close closes the part.
 	Close func() error
@@ -133,7 +133,9 @@ type Part struct {
 func (i Images) Part(index int) (Part, error) {
 	local := index
 	for _, s := range i.sets {
-		if n := s.Size().Parts; n > 0 && local >= n { // the load determines the number of a scan's parts
+		// A set with a fixed number of parts is an export. The parts of a scan are those of the
+		// load.
+		if n := s.Size().Parts; n > 0 && local >= n {
 			local -= n
 			continue
 		}
@@ -146,7 +148,7 @@ func (i Images) Part(index int) (Part, error) {
 	return Part{}, fmt.Errorf("%w: no file for part %d of the load", checkpoint.ErrConflict, index)
 }
 
-// within reads a part by its number in its set.
+// within reads a part of a set. It converts the part's number in the load to its number in the set.
 type within struct {
 	backfill.PartSource
 	index, total int
@@ -156,8 +158,8 @@ func (w within) Read(ctx context.Context, _, _ int, after json.RawMessage, limit
 	return w.PartSource.Read(ctx, w.index, w.total, after, limit)
 }
 
-// Opener opens the sources of the loads of a table. It keeps the last one, which all parts of a
-// load share.
+// Opener opens the sources of the loads of a table. It keeps the last opened source, because all
+// parts of a load share it.
 type Opener struct {
 	From Ends
 
@@ -166,8 +168,8 @@ type Opener struct {
 	of    []checkpoint.Export
 }
 
-// Open opens what a load copies. It checks that it is the requested source: a folder may have been
-// replaced, or may be a different one on this machine.
+// Open opens the source that a load copies. It checks that the source is the requested one, because
+// a folder may have been replaced, or may have other content on this machine.
 func (o *Opener) Open(ctx context.Context, load checkpoint.Load) (Images, error) {
 	wanted := load.Exports()
 	o.mu.Lock()
@@ -202,9 +204,10 @@ func addresses(records []checkpoint.Export) (all []string) {
 	return all
 }
 
-// Plan returns the plan with which a load would be sealed, after checking that its images belong to
-// this table, are whole and are young enough. It sets source and size; the caller sets the rest.
-// Oldest is the maximum age of the images; 0 means no limit.
+// Plan returns the plan with which a load would be sealed. It fails if the load's images do not
+// belong to this table, are not complete, or are too old. It sets only the source and the size in
+// the plan. The caller must set the other members. Oldest is the maximum age of the images; 0 means
+// no limit.
 func (o *Opener) Plan(ctx context.Context, load checkpoint.Load, of Wanted, adopted time.Time, oldest time.Duration) (checkpoint.Plan, error) {
 	images, err := o.Open(ctx, load)
 	if err != nil {

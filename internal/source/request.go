@@ -9,7 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Destination parses the destination of an export to request: s3://BUCKET or s3://BUCKET/PREFIX.
+// Destination parses the destination for an export that will be requested: s3://BUCKET or
+// s3://BUCKET/PREFIX.
 func Destination(address string) (string, error) {
 	rest, ok := strings.CutPrefix(address, s3)
 	bucket, prefix, _ := strings.Cut(rest, "/")
@@ -28,7 +29,7 @@ func Bucket(destination string) (bucket, prefix string) {
 	return bucket, prefix
 }
 
-// Delivered returns the address of an export that DynamoDB reports as done.
+// Delivered returns the address of an export that DynamoDB reports as completed.
 func Delivered(r backfill.ExportReport) string {
 	return s3 + r.Bucket + "/" + strings.TrimSuffix(r.Manifest, "/"+path.Base(r.Manifest))
 }

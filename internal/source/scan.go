@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// scan reads the table itself, segment by segment.
+// scan is the kind that reads the table itself, segment by segment.
 var scan = &kind{
 	name: "scan", noun: "table", form: "scan", written: "scan", named: "name no export",
 	claims: func(address string) bool { return address == "" || address == "scan" },
@@ -23,14 +23,14 @@ var scan = &kind{
 	},
 }
 
-// segments are the segments of a scan. Their number is unknown until they are fitted to a table.
+// segments is the set of a scan, with its number of segments. The number is unknown before Fit.
 type segments struct {
 	from Ends
 	size Size
 }
 
-// OfScan returns how much a scan of a table has to copy, if each worker reads the given number of
-// segments concurrently.
+// OfScan returns the amount of data that a scan of a table copies, if each worker reads the given
+// number of segments concurrently.
 func OfScan(d backfill.Description, segments int) Size {
 	return Size{Parts: backfill.NumberOfParts(d.Bytes, segments), Items: d.Items, Bytes: d.Bytes}
 }

@@ -6,31 +6,33 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// leases is the age, in leases, up to which a process's reports count. A process renews its leases
-// every third of a lease, and others take over after one. So after three leases without a takeover,
-// no process will take over soon.
+// leases is the maximum age of a process's reports that count, in durations of a lease. A process
+// renews its leases three times per duration, and others take over after one duration. So after
+// three durations without a takeover, no process is expected to take over.
 const leases = 3
 
-// Fresh returns the age up to which a process's reports count.
+// Fresh returns the maximum age of a process's reports that count.
 func Fresh(lease time.Duration) time.Duration { return leases * lease }
 
-// isFresh reports whether a time is at most three leases ago.
+// isFresh reports whether a time is at most three durations of a lease ago.
 func isFresh(at, now time.Time, lease time.Duration) bool {
 	return !at.IsZero() && now.Sub(at) <= Fresh(lease)
 }
 
 // Answers reports whether the process that wrote a heartbeat answers. The heartbeat must be at most
-// three leases old by the service's clock, if the process knows the error of its own clock.
+// three durations of a lease old. If the process knows the error of its clock, the service's clock
+// is used.
 func Answers(b checkpoint.Heartbeat, now time.Time, lease time.Duration) bool {
 	return isFresh(beatAt(b), now, lease)
 }
 
-// beatAt returns when a heartbeat was written; zero if there is none.
+// beatAt returns the time at which a heartbeat was written; zero if there is no heartbeat.
 func beatAt(b checkpoint.Heartbeat) time.Time { return serviceTime(b.WrittenAt, b) }
 
-// TroubleSince returns since when a process has had the trouble in its heartbeat, on the clock of
-// now. The heartbeat has the trouble's duration by one clock. A heartbeat from the future comes
-// from a clock that is ahead by an unknown time, and counts as written now.
+// TroubleSince returns the time since which a process has had the trouble in its heartbeat, on the
+// clock of now. The heartbeat contains the duration of the trouble, which does not depend on the
+// error of a clock. A heartbeat with a future time comes from a clock that is ahead. It counts as
+// written now.
 func TroubleSince(b checkpoint.Heartbeat, now time.Time) time.Time {
 	if b.Trouble.Since.IsZero() {
 		return time.Time{}
@@ -51,7 +53,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// earliest returns the earlier of two times; zero stands for no time.
+// earliest returns the earlier of two times. It ignores a time that is zero.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -7,43 +7,46 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Figures are the measurements from which a table's state is judged. Unknown ones are nil or zero.
+// Figures are the measurements that determine a table's state. Unknown figures are nil or zero.
 type Figures struct {
-	// Lag is the largest lag of a shard. Estimated says that it is the time since that shard was
-	// last found empty.
+	// Lag is the largest lag of a shard. If Estimated, it is the time since the last empty read of
+	// that shard.
 	Lag       *time.Duration
 	Estimated bool
-	// Headroom is the least headroom of a shard. AtMost says that the true value may be lower,
-	// because some shards' headroom is unknown.
+	// Headroom is the least headroom of a shard: the time until the stream drops its oldest unread
+	// change. If AtMost, the true value may be lower, because the headroom of some shards is
+	// unknown.
 	Headroom *time.Duration
 	AtMost   bool
-	// OldestRead is the oldest last read of all shards that could be read. Old says that it is more
-	// than three leases ago.
+	// OldestRead is the earliest of the last reads of all shards that can be read. Old reports
+	// whether it is more than three durations of a lease ago.
 	OldestRead time.Time
 	Old        bool
-	Unlisted   bool      // no complete listing of the stream for more than three leases
-	Childless  time.Time // since when the children of an ended shard are not listed
-	// Behind is how many published messages are not known to be applied, and TopicLag the age that
-	// the oldest of them has at most. Both are nil unless changes are applied from a topic. If the
-	// age is unknown, TopicLag is the age of the generation, and Lag is nil.
+	// No complete listing of the stream for more than three durations of a lease.
+	Unlisted  bool
+	Childless time.Time // time since which listings have not shown the children of an ended shard
+	// Behind is the number of published messages that are not known to be applied. TopicLag is the
+	// maximum age of the oldest such message. Behind and TopicLag are nil if changes are not
+	// applied from a topic. If the age is unknown, TopicLag is the age of the generation, and Lag
+	// is nil.
 	Behind   *uint64
 	TopicLag *time.Duration
 
-	open    int  // shards from which changes are expected
-	unknown bool // some shard's applied position is unknown
-	future  bool // some shard's last read is unknown, because clocks differ
+	open    int  // number of shards from which changes are expected
+	unknown bool // the applied position of a shard is unknown
+	future  bool // the last read of a shard has a future time, because clocks differ
 }
 
-// outlived reports whether some changes have waited longer than the stream keeps changes. Later
-// changes may be lost; only further reads can show that.
+// outlived reports whether some changes have waited longer than the stream keeps changes. Changes
+// may be lost; only further reads show whether they are.
 func (f *Figures) outlived() bool { return f.Headroom != nil && *f.Headroom <= 0 }
 
-// headroomAt returns the headroom of a shard that is applied up to a time.
+// headroomAt returns the headroom of a shard with changes that are applied up to the given time.
 func headroomAt(reached, now time.Time) time.Duration {
 	return cdc.Retention - max(0, now.Sub(reached))
 }
 
-// measure judges the shards, and computes the table's figures from them.
+// measure computes the table's figures from its shards.
 func (l *lineage) measure(s *Standing) {
 	var covered, reached time.Time
 	var estimated bool
@@ -76,17 +79,18 @@ func (l *lineage) measure(s *Standing) {
 	}
 	f.Old = !f.OldestRead.IsZero() && !isFresh(f.OldestRead, l.Now, l.Lease)
 	if l.Table.Paused() {
-		f.Old = false // the operator wants no worker to read it
+		f.Old = false // the table is paused, so no worker should read it
 	}
 	if WaitsForListing(l.Table) {
-		f.OldestRead, f.Old = begunAt(l.Table, l.Now), false // no read could be old yet
+		// There could be no reads before begunAt.
+		f.OldestRead, f.Old = begunAt(l.Table, l.Now), false
 		f.Unlisted = !f.OldestRead.IsZero() && !isFresh(f.OldestRead, l.Now, l.Lease)
 	}
 	if covered.IsZero() {
 		return
 	}
-	// A shard in an unknown state may be further behind than all others. It must not hide that one
-	// of those is about to lose changes.
+	// The lag of a shard in an unknown state is unknown. Such a shard must not hide that another
+	// shard will soon lose changes.
 	headroom := headroomAt(reached, l.Now)
 	f.Headroom, f.AtMost = &headroom, f.unknown
 	if !f.unknown {
@@ -96,7 +100,8 @@ func (l *lineage) measure(s *Standing) {
 }
 
 // measureTopic adds the figures of a table that is applied from a topic. Checkpoints show which
-// changes are published. The unbroken prefix of each shard's messages shows which are applied.
+// changes are published. A shard's changes are applied up to its first message that is not known to
+// be applied.
 func (f *Facts) measureTopic(of *Figures) {
 	behind, oldest := uint64(0), time.Duration(0)
 	for _, s := range checkpoint.Unapplied(f.Table, f.Shards, f.Merged) {
@@ -104,7 +109,7 @@ func (f *Facts) measureTopic(of *Figures) {
 		behind += n
 		if since.IsZero() {
 			of.Lag = nil
-			since = f.Table.AdoptedAt // this generation published nothing before
+			since = f.Table.AdoptedAt // this generation has published no messages before that time
 		}
 		lag := f.Now.Sub(since)
 		if !since.IsZero() {
@@ -117,22 +122,23 @@ func (f *Facts) measureTopic(of *Figures) {
 	of.Behind, of.TopicLag = &behind, &oldest
 }
 
-// overdue reports whether published messages may be more than three leases old. Under load some
-// message always waits, so only the age counts.
+// overdue reports whether published messages may have waited for more than three durations of a
+// lease. Only the age counts, because under load there are always waiting messages.
 func (f *Figures) overdue(lease time.Duration) bool {
 	return f.Behind != nil && *f.Behind > 0 && (f.Lag == nil || *f.TopicLag > Fresh(lease))
 }
 
-// WaitsForListing reports whether no shard of a table is read because its stream never had a
-// complete listing. A suspended table does not wait for a listing.
+// WaitsForListing reports whether the shards of a table are not read because its stream has had no
+// complete listing yet. A suspended table does not wait for a listing.
 func WaitsForListing(s checkpoint.TableState) bool {
 	return s.Listed == 0 && !s.StreamEnded && s.Suspended.Reason == ""
 }
 
-// begunAt returns since when a table that was never listed could have been read. A generation is at
-// least the number of minutes since 1970 at which it began (checkpoint.NextGeneration), so it began
-// by the end of that minute. The record's own time does not help: a coordinator that cannot list
-// renews it with every heartbeat.
+// begunAt returns the time since which a table without a listing could have been read. The number
+// of a generation is at least the number of minutes from 1970 to its beginning
+// (checkpoint.NextGeneration). So the generation began before the end of that minute. The record's
+// own time cannot be used, because a coordinator renews it with every heartbeat, even if it cannot
+// list shards.
 func begunAt(s checkpoint.TableState, now time.Time) time.Time {
 	if s.Generation == 0 {
 		return s.Changed
@@ -153,8 +159,9 @@ func Open(table checkpoint.TableState, shards []checkpoint.Shard) (open []*check
 	return open
 }
 
-// Headroom returns the least headroom of some shards, and for how many it is known. It is unknown
-// for a shard whose position has no time, and for all shards if the service's time is unknown.
+// Headroom returns the least headroom of the given shards, and the number of shards with known
+// headroom. The headroom of a shard is unknown if its position has no time, or if the service's
+// time is unknown.
 func Headroom(shards []*checkpoint.Shard, now time.Time) (least time.Duration, known int) {
 	if now.IsZero() {
 		return 0, 0
@@ -172,11 +179,11 @@ func Headroom(shards []*checkpoint.Shard, now time.Time) (least time.Duration, k
 	return least, known
 }
 
-// AppliedTo returns the source time up to which all changes of a table are applied, by its shards.
-// It is zero if that is unknown: a shard was not read yet, a gap waits for its load, or no worker
-// follows the table. Children of a shard that was read to its end began when it was closed, and
-// none of their changes is applied before they are listed. Listings are the listings of the table's
-// stream.
+// AppliedTo returns the source time up to which all changes of a table are applied, according to
+// its shards. It is zero if that time is unknown: a shard was not read yet, a gap waits for its
+// load, or no worker replicates the table. When a shard has ended, its children's changes are not
+// applied before the children are listed. So the time must not exceed the end of a shard with
+// unlisted children. Listings are the listings of the table's stream.
 func AppliedTo(table checkpoint.TableState, shards []checkpoint.Shard, listings checkpoint.Listings) time.Time {
 	open := Open(table, shards)
 	if len(open) == 0 {
@@ -185,7 +192,7 @@ func AppliedTo(table checkpoint.TableState, shards []checkpoint.Shard, listings 
 	to := open[0].PositionTime()
 	for _, s := range open {
 		if s.State != checkpoint.Reading {
-			return time.Time{} // its changes are older than any applied one
+			return time.Time{} // its changes are older than all applied changes
 		}
 		to = earlier(to, s.PositionTime())
 	}

@@ -4,8 +4,9 @@ package standing
 type Goal string
 
 const (
-	GoalInSync Goal = "in_sync" // or done
-	GoalCopied Goal = "copied"  // existing items are copied: sweeping, or any later state in the list
+	GoalInSync Goal = "in_sync" // reached in state in_sync or done
+	// Existing items are copied; reached in state sweeping or a later state.
+	GoalCopied Goal = "copied"
 	GoalDone   Goal = "done"
 )
 
@@ -23,15 +24,16 @@ func (g Goal) reachedBy(s State) bool {
 	return s == InSync || s == Done
 }
 
-// Reached reports whether a migration of these tables has reached the goal. It uses the state of
-// the migration, as Overall does.
+// Reached reports whether a migration of these tables has reached the goal. It decides by the state
+// of the migration that Overall returns.
 func (g Goal) Reached(tables []Standing) bool {
 	i := Overall(tables)
 	return i >= 0 && g.reachedBy(tables[i].State())
 }
 
-// Stuck returns the index of a table that cannot reach the goal until an operator acts; -1 if there
-// is none. Stalled and unknown states may pass without an operator.
+// Stuck returns the index of a table that cannot reach the goal before an operator acts; -1 if
+// there is no such table. The states stalled and unknown do not count, because they may pass
+// without an operator.
 func (g Goal) Stuck(tables []Standing) int {
 	for i := range tables {
 		if s := &tables[i]; !s.Passed && !g.reachedBy(s.State()) && s.Conditions[0].asksOperator() {
@@ -41,7 +43,7 @@ func (g Goal) Stuck(tables []Standing) int {
 	return -1
 }
 
-// asksOperator reports whether a condition lasts until an operator acts, while workers run.
+// asksOperator reports whether a condition lasts until an operator acts, even if workers run.
 func (c Condition) asksOperator() bool {
 	switch c.State {
 	case Paused, Parked, Differs:

@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// judgement checks one state after the other. The methods are in the order of the states.
+// judgement checks all states of a table, one after the other. Its methods are in the order of the
+// states.
 type judgement struct {
 	f *Facts
 	s *Standing
@@ -21,12 +22,12 @@ func (j *judgement) hold(state State, reason Reason, since time.Time, detail str
 	j.s.Conditions = append(j.s.Conditions, Condition{State: state, Reason: reason, Since: since, detail: detail})
 }
 
-// switched reports whether the application has left the table.
+// switched reports whether the application has moved from the table to the target.
 func (f *Facts) switched() bool {
 	return f.Cutover.Moves(f.Table.Source) && f.Cutover.Step.Switched()
 }
 
-// left checks whether the application has left the source, or is about to.
+// left checks whether the application has left the source, or will leave it soon.
 func (j *judgement) left() {
 	c := j.f.Cutover
 	switch {
@@ -44,7 +45,7 @@ func (j *judgement) left() {
 	}
 }
 
-// unknown checks whether ledger, target or clocks make the state unknowable.
+// unknown checks whether the state is unknown because of the ledger, the target or clocks.
 func (j *judgement) unknown() {
 	f := j.f
 	if at := f.ReadAt; !at.IsZero() && !isFresh(at, f.Now, f.Lease) {
@@ -64,8 +65,8 @@ func (j *judgement) paused() {
 	}
 }
 
-// needsLoad checks whether data is missing and no load is in progress. An undeclared gap
-// invalidates a load in progress.
+// needsLoad checks whether data is missing and no load is in progress. A gap that is not declared
+// yet makes a load in progress invalid.
 func (j *judgement) needsLoad() {
 	if gaps := j.s.Undeclared; len(gaps) > 0 {
 		j.hold(NeedsLoad, undeclared, gaps[0].DoneAt, j.s.LoadReason)
@@ -89,7 +90,8 @@ func (j *judgement) needsLoad() {
 	c.command = load.Leads
 }
 
-// stalled checks whether some shard has had no reader, or some step has failed, for three leases.
+// stalled checks whether a shard was not read, or a step has failed, for three durations of a
+// lease.
 func (j *judgement) stalled() {
 	f, t := j.f, j.f.Table
 	switch {
@@ -112,13 +114,14 @@ func (j *judgement) stalled() {
 	}
 }
 
-// fails reports whether a process's failure lasts. Throttling by a service is normal and does not
-// count.
+// fails reports whether the trouble in a process's heartbeat has lasted long enough to count as a
+// failure. Throttling by a service is normal, and does not count.
 func fails(b checkpoint.Heartbeat, f *Facts) bool {
 	return b.Trouble.Step != "" && !b.Trouble.Throttled && !isFresh(TroubleSince(b, f.Now), f.Now, f.Lease)
 }
 
-// unread records one condition for each reason why shards are not read, the longest lasting first.
+// unread records one condition for each reason why shards are not read. The reason that has lasted
+// longest comes first.
 func (j *judgement) unread() {
 	f := j.f
 	found := map[Reason]*Condition{}
@@ -155,7 +158,7 @@ func (j *judgement) unread() {
 	j.s.Conditions = append(j.s.Conditions, all...)
 }
 
-// whyUnread returns why a shard was not read for three leases.
+// whyUnread returns why a shard was not read for three durations of a lease.
 func whyUnread(shard *Shard, row *checkpoint.Shard) (Reason, string) {
 	switch {
 	case shard.Unfollowed:
@@ -170,7 +173,8 @@ func whyUnread(shard *Shard, row *checkpoint.Shard) (Reason, string) {
 	return notRead, "shard " + row.ID
 }
 
-// begun reports whether a worker has registered the table and its stream had a complete listing.
+// begun reports whether a worker has registered the table, and there is a complete listing of its
+// stream.
 func (j *judgement) begun() bool {
 	return j.f.Table.Generation > 0 && (j.f.Table.Listed > 0 || !WaitsForListing(j.f.Table))
 }
@@ -184,8 +188,8 @@ func (j *judgement) preparing() {
 	}
 }
 
-// copying checks whether the copy of the existing items is unfinished. If a load is needed and none
-// is in progress, needsLoad reports that.
+// copying checks whether the copy of the existing items is unfinished. If a load is needed but not
+// in progress, needsLoad reports that instead.
 func (j *judgement) copying() {
 	t := j.f.Table
 	load := LoadOf(t, j.f.LoadsAgain)
@@ -213,7 +217,8 @@ func (j *judgement) sweeping() {
 	}
 }
 
-// pausedOr returns why a load is paused, or else the other reason.
+// pausedOr returns the reason why a load is paused. If the load is not paused, it returns the other
+// reason.
 func pausedOr(l checkpoint.Load, other Reason) Reason {
 	switch l.Paused {
 	case "":
@@ -229,7 +234,7 @@ func pausedOr(l checkpoint.Load, other Reason) Reason {
 	return targetBusy
 }
 
-// stranger returns the other migration for which a load is paused; "" if there is none.
+// stranger returns the other migration because of which a load is paused; "" if there is none.
 func stranger(l checkpoint.Load) string {
 	if !l.PausedForStranger() {
 		return ""
@@ -260,15 +265,16 @@ func (j *judgement) differs() {
 	}
 }
 
-// aroundNoTopic makes a load the recommended repair of a table in mode topic. Appliers own its
-// rows, and no command repairs single ones.
+// aroundNoTopic recommends a load as the repair of a table in mode topic. Appliers write the rows
+// of such a table, so no command can repair single rows.
 func (j *judgement) aroundNoTopic() {
 	if j.f.Table.Apply == checkpoint.Topic {
 		j.s.Conditions[len(j.s.Conditions)-1].command = redo
 	}
 }
 
-// catchingUp checks whether changes more than three leases old may be unapplied.
+// catchingUp checks whether there may be unapplied changes that are older than three durations of a
+// lease.
 func (j *judgement) catchingUp() {
 	s, t, now := j.s, j.f.Table, j.f.Now
 	if !j.begun() {
@@ -290,8 +296,8 @@ func (j *judgement) catchingUp() {
 	}
 }
 
-// syncedSince returns since when a table in sync is known to be in sync. Since then its load was
-// over, and no shard's lag exceeded the configured bound.
+// syncedSince returns the time since which a table is known to be in sync. Since that time, its
+// load has been complete, and no shard's lag has exceeded the configured bound.
 func (f *Facts) syncedSince() time.Time {
 	since := later(f.Table.Load.SweptAt, f.Table.Load.DoneAt)
 	for _, s := range Open(f.Table, f.Shards) {

@@ -8,19 +8,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Shard is the judged state of one shard.
+// Shard is the state of one shard, as judged from the ledger.
 type Shard struct {
-	Over       bool              // no more changes are expected of it
-	Unfollowed bool              // it ended, and its children are not listed
-	Blocked    *checkpoint.Shard // the parent that must be finished first, or nil
-	Silent     bool              // its owner does not answer
-	Old        bool              // it has an owner, and was last read more than three leases ago
-	Lag        *time.Duration    // nil if unknown
-	Estimated  bool              // the lag is the time since the shard was last found empty
-	Headroom   *time.Duration    // nil if unknown
+	Over       bool              // no more changes are expected from the shard
+	Unfollowed bool              // the shard ended, and its children are not listed
+	Blocked    *checkpoint.Shard // the parent that must be read to its end first, or nil
+	Silent     bool              // the shard's owner does not answer
+	// The shard has an owner, but its last read is more than three durations of a lease ago.
+	Old       bool
+	Lag       *time.Duration // nil if unknown
+	Estimated bool           // the lag is the time since the last empty read
+	Headroom  *time.Duration // nil if unknown
 
 	askedAt  time.Time
-	future   bool // its last read is in the future: clocks differ
+	future   bool // the last read has a future time, because clocks differ
 	coverage coverage
 	covered  time.Time
 	reached  time.Time
@@ -29,12 +30,12 @@ type Shard struct {
 // lineage holds the shards of one table and their relations.
 type lineage struct {
 	*Facts
-	rows       map[string]*checkpoint.Shard // by label and id
-	unfollowed map[string]bool              // by id
+	rows       map[string]*checkpoint.Shard // rows of the shards, by label and id
+	unfollowed map[string]bool              // shards that ended and have unlisted children, by id
 }
 
 // listingGrace is how long the children of an ended shard may be missing from listings before that
-// is reported, because the service's listings may be minutes late.
+// is reported. The service's listings may be minutes late.
 const listingGrace = 5 * time.Minute
 
 func lineageOf(f *Facts) *lineage {
@@ -48,11 +49,11 @@ func lineageOf(f *Facts) *lineage {
 	return l
 }
 
-// childless returns the shards that ended a while ago and whose children are unknown. It skips
-// suspended tables, which wait for something else. But a named table that was dropped is watched
-// while its stream can be read, because nothing else reports its unlisted children. Its last shards
-// ended with it and have no children. Any listing from a while after their end or after the drop
-// shows that, however late they were read to their ends.
+// childless returns the shards that ended some time ago and have unknown children. It returns none
+// for a suspended table. But it includes a dropped table that the configuration names, while its
+// stream can be read, because no other check reports unlisted children of such a table. The last
+// shards of a dropped table have no children. A listing from some time after their end, or after
+// the drop, proves that.
 func (f *Facts) childless() []checkpoint.Shard {
 	aside := f.Table.Suspended
 	kept := f.Named && aside.Reason == Gone
@@ -61,16 +62,16 @@ func (f *Facts) childless() []checkpoint.Shard {
 	}
 	return slices.DeleteFunc(checkpoint.Unfollowed(f.Table, f.Shards, f.Listings.At), func(s checkpoint.Shard) bool {
 		if kept {
-			// Twice the grace. Otherwise every dropped table would be reported for a moment: the
-			// listing that shows its end comes within a minute.
+			// Wait for twice the grace time. Otherwise every dropped table would be reported for a
+			// moment, until the next listing, which comes within a minute.
 			return f.Now.Sub(s.EndTime()) <= 2*listingGrace || f.Listings.At.Sub(s.EndTime()) >= listingGrace || f.Listings.At.Sub(aside.Since) >= 2*listingGrace
 		}
 		return f.Now.Sub(s.EndTime()) <= listingGrace
 	})
 }
 
-// longGone reports whether no change of a dropped table can still be read late. That is so once its
-// stream has ended too, and was read to its end in time.
+// longGone reports whether all changes of a dropped table were read in time. Its stream must have
+// ended too, and must have been read to its end in time.
 func (l *lineage) longGone() bool {
 	since := l.Table.Suspended.Since
 	unread := func(s checkpoint.Shard) bool {
@@ -85,13 +86,13 @@ func (l *lineage) isUnfollowed(s *checkpoint.Shard) bool {
 	return s.Label == l.Table.Label && l.unfollowed[s.ID]
 }
 
-// over reports whether no more changes are expected of a shard.
+// over reports whether no more changes are expected from a shard.
 func (l *lineage) over(s *checkpoint.Shard) bool {
 	return s.Label != l.Table.Label || (s.Finished() || s.Ended()) && !l.unfollowed[s.ID]
 }
 
-// blocked returns the parent that must be finished first, or nil. A trimmed parent is read to its
-// end before its children.
+// blocked returns the parent that must be read to its end before the shard, or nil. Even a trimmed
+// parent must be read to its end first.
 func (l *lineage) blocked(s *checkpoint.Shard) *checkpoint.Shard {
 	if p := l.parent(s); p != nil && !(p.Ended() || p.State == checkpoint.Gap && p.Loss != checkpoint.Trimmed) {
 		return p
@@ -104,7 +105,7 @@ func (l *lineage) silent(s *checkpoint.Shard) bool {
 	return s.Owner != "" && !s.WrittenAt.IsZero() && !Answers(s.Heartbeat, l.Now, l.Lease)
 }
 
-// judge judges one shard.
+// judge judges one shard by its row and those of its ancestors.
 func (l *lineage) judge(s *checkpoint.Shard) Shard {
 	out := Shard{Over: l.over(s), Unfollowed: l.isUnfollowed(s), Blocked: l.blocked(s), Silent: l.silent(s)}
 	if out.Over {
@@ -122,19 +123,20 @@ func (l *lineage) judge(s *checkpoint.Shard) Shard {
 	return out
 }
 
-// coverage says what is known about the applied position of a shard.
+// coverage is the knowledge about the time up to which a shard is applied.
 type coverage int
 
 const (
-	coveredUnknown   coverage = iota // it was never read, and its ancestors do not show it
-	coveredHere                      // applied up to a known time
-	coveredElsewhere                 // covered by its parent, which is behind, and counts
+	// Unknown: the shard was never read, and its ancestors do not show the time.
+	coveredUnknown   coverage = iota
+	coveredHere               // applied up to a known time
+	coveredElsewhere          // the shard's parent is not read to its end and counts instead
 )
 
-// covers returns the time up to which all changes of an unfinished shard are applied, if known.
-// Empty says that it is the time of an empty page, which proves nothing. For unlisted children it
-// is the time with which their first read will be compared. They began when their parent was
-// closed, perhaps long before it was read to its end.
+// covers returns the time up to which all changes of an unfinished shard are applied, if known. If
+// empty, it is the time of an empty page, which proves nothing. For an ended shard with unlisted
+// children, it is the time with which the children's first read will be compared. The children
+// began when the shard was closed. That may be long before the shard was read to its end.
 func (l *lineage) covers(s *checkpoint.Shard) (at time.Time, empty bool, state coverage) {
 	parent := l.parent(s)
 	switch {
@@ -153,16 +155,17 @@ func (l *lineage) covers(s *checkpoint.Shard) (at time.Time, empty bool, state c
 	case parent != nil && !parent.Finished() && !parent.Ended():
 		return time.Time{}, false, coveredElsewhere
 	case parent != nil && l.blocked(s) != nil:
-		return time.Time{}, false, coveredUnknown // the rest of the trimmed parent comes first
+		// The rest of the trimmed parent must be read first.
+		return time.Time{}, false, coveredUnknown
 	case parent != nil && !parent.EndTime().IsZero():
 		return l.passedOn(parent), true, coveredHere
 	}
 	return time.Time{}, false, coveredUnknown
 }
 
-// reaches returns the time that decides whether a shard was trimmed, and from which its headroom
-// follows: the time of its position. For a shard that this worker has not read yet, and for
-// children of an ended shard, it is the time that covers it.
+// reaches returns the time of a shard's position. This time determines whether the shard was
+// trimmed, and how much headroom it has. For a shard that its present worker has not read yet, and
+// for the children of an ended shard, it returns covered instead.
 func (l *lineage) reaches(s *checkpoint.Shard, covered time.Time) time.Time {
 	if at := s.PositionTime(); !l.unfollowed[s.ID] && !s.ReadAt.IsZero() && !at.IsZero() {
 		return at
@@ -170,10 +173,10 @@ func (l *lineage) reaches(s *checkpoint.Shard, covered time.Time) time.Time {
 	return covered
 }
 
-// passedOn returns the time up to which a finished shard covers its children. They began when it
-// was closed. If it was read to its end long after that, their changes are as old as the close. If
-// both times are about the same, passedOn returns the end of the read, because a shard's Covers is
-// a bound that lies earlier by that difference.
+// passedOn returns the time up to which all changes before those of a finished shard's children are
+// applied. The children began when the shard was closed. If the shard was read to its end long
+// after that, the result is the time of the close. If the two times are about the same, the result
+// is the end of the read. The time from Covers would be earlier than necessary.
 func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 	if at := s.Covers(l.Listings.Open[s.ID], l.Table.Owed()); !at.IsZero() && s.EndTime().Sub(at) > checkpoint.Slack+listingGrace {
 		return at
@@ -181,10 +184,10 @@ func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 	return s.EndTime()
 }
 
-// askedAt returns when a readable shard was last read, or else since when it could be read; zero
-// for a shard that has to wait. If a shard's children are unlisted, they have not been read since
-// it ended. Future says that a worker's clock puts the last read into the future and no other
-// source shows the time.
+// askedAt returns the time at which a readable shard was last read. If it was not read yet, it is
+// the time since which it could be read. For a shard that must wait, it is zero. For an ended shard
+// with unlisted children, it is the time of its end. Future is true if the last read has a future
+// time on a worker's clock, and its real time is unknown.
 func (l *lineage) askedAt(s *checkpoint.Shard) (at time.Time, future bool) {
 	parent := l.parent(s)
 	switch {
@@ -197,15 +200,16 @@ func (l *lineage) askedAt(s *checkpoint.Shard) (at time.Time, future bool) {
 	case parent != nil && !parent.EndTime().IsZero():
 		return parent.EndTime(), false
 	case s.Trouble != (checkpoint.Trouble{}):
-		return TroubleSince(s.Heartbeat, l.Now), false // renewals succeed even if reads fail
+		// A renewed lease proves nothing: renewals succeed even if reads fail.
+		return TroubleSince(s.Heartbeat, l.Now), false
 	}
-	return beatAt(s.Heartbeat), false // when it was created or acquired
+	return beatAt(s.Heartbeat), false // when the row was created, or the shard was acquired
 }
 
-// lastRead returns the latest time at which the shard was read. Results of a read also carry the
-// service's time, which no worker's clock affects. Only this time is used if the read was recorded
-// under another worker's clock. That is so if the shard has no owner now, or its owner has not read
-// it yet. How wrong that clock was is not recorded.
+// lastRead returns the latest time at which the shard was read. The row has this time by the
+// worker's clock and by the service's clock. The worker's time can be corrected only if the shard's
+// present owner made the read, because only the error of the owner's clock is recorded. Otherwise
+// only the service's time is used.
 func (l *lineage) lastRead(s *checkpoint.Shard) (at time.Time, future bool) {
 	ahead := func(t time.Time) bool { return t.Sub(l.Now) > Fresh(l.Lease) }
 	shown, beat := later(s.EventTime, s.AppliedTo), beatAt(s.Heartbeat)

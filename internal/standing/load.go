@@ -14,26 +14,26 @@ const (
 	LoadDone       LoadState = "done"
 )
 
-// Load is the judged load of a table.
+// Load describes the load of a table.
 type Load struct {
 	State  LoadState
 	Needed bool // changes or rows are missing until a load ends
-	// UnderWay says that the load was requested and is not over.
+	// UnderWay reports whether a load was requested and is not complete.
 	UnderWay bool
-	// Over says that everything is loaded, and swept if a sweep is needed.
+	// Over reports whether all items are loaded, and swept if a sweep is needed.
 	Over bool
-	// Waits is the reason why a needed load does not start automatically; "" if it does, or if none
-	// is needed.
+	// Waits is the reason why a needed load does not start automatically. It is "" if the load
+	// starts automatically, or if no load is needed.
 	Waits string
-	// Leads is the command to run, in the form of Command, if a load is needed and none is in
-	// progress; "" if the load starts automatically.
+	// Leads is the command that starts a needed load, in the form that Command takes. It is "" if a
+	// load is in progress or starts automatically.
 	Leads string
-	// FirstIntoOwn says that the next load is the first one into a target of only this pipeline,
-	// which needs no sweep.
+	// FirstIntoOwn reports whether the next load is the first load into a target that only this
+	// migration writes. Such a load needs no sweep.
 	FirstIntoOwn bool
 }
 
-// LoadOf judges the load of a table. Again says that a load after a gap starts automatically.
+// LoadOf judges the load of a table. Again must be true if loads after a gap start automatically.
 func LoadOf(s checkpoint.TableState, again bool) Load {
 	l := Load{State: loadStateOf(s), Needed: s.NeedsLoad, FirstIntoOwn: s.MadeByUs && s.Base == 0 && !s.NeedsLoad}
 	l.UnderWay = l.State != LoadNotStarted && l.State != LoadDone
@@ -52,10 +52,9 @@ func LoadOf(s checkpoint.TableState, again bool) Load {
 	return l
 }
 
-// afterSweep returns the command to run if a load and its sweep are over and left rows that they
-// cannot judge. Another load of this generation would find the same rows. A verify names them, a
-// repair removes those of this migration, and the load of a new generation proves that none is
-// left.
+// afterSweep returns the command to run if a sweep is complete but left rows of unknown origin.
+// Another load of this generation would find the same rows. A verify lists these rows, and a repair
+// removes those of this migration. The load of a new generation proves that no such row is left.
 func afterSweep(s checkpoint.TableState) string {
 	r := s.Verify.Result
 	switch {
@@ -89,9 +88,9 @@ func loadStateOf(s checkpoint.TableState) LoadState {
 // Lost reports whether a table's record says that changes or rows are missing until a load ends.
 func Lost(s checkpoint.TableState) bool { return s.NeedsLoad }
 
-// needed reports whether changes or rows are missing until a load ends, and why. Either the record
-// says so, or only the rows of shards do, because the worker that found the gap ended before it
-// declared it.
+// needed reports whether changes or rows are missing until a load ends, and why. Either the table's
+// record says so, or only the rows of shards do. In the second case the worker that found the gap
+// ended before it declared the gap.
 func needed(f Facts) (yes bool, why string, gaps []checkpoint.Shard) {
 	yes, why = f.Table.NeedsLoad, f.Table.Reason
 	for _, s := range f.Shards {

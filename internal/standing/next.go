@@ -7,20 +7,19 @@ import (
 	"text/tabwriter"
 )
 
-// NextStep is a command to run next, and the reason, as every document shows it.
+// NextStep is a command to run next, with the reason. All documents show next steps in this form.
 type NextStep struct {
 	Command string `json:"command"`
 	Why     string `json:"why"`
 }
 
-// Command returns a complete command line. It adds the first word, puts the table into "--table
-// TABLE", and appends the flags by which the command finds the same configuration.
+// Command returns a complete command line. It adds the word replicator in front, replaces TABLE in
+// "--table TABLE", and appends the flags that name the configuration.
 func Command(command, table, flags string) string {
 	return "replicator " + strings.Replace(command, "--table TABLE", "--table "+table, 1) + flags
 }
 
-// WriteNext writes next steps for people, one line each, and nothing if there are none. The error
-// comes from the writer.
+// WriteNext writes next steps as text, one line each. It returns the error of the writer.
 func WriteNext(w io.Writer, steps []NextStep) error {
 	if len(steps) == 0 {
 		return nil

@@ -1,8 +1,8 @@
-// Package standing judges the state of a table. From the ledger's records, Of computes one state
-// word, the reasons, the time since when, and the next step. Every command, page and metric shows
-// that word, so no two of them contradict each other. The package also owns the figures behind the
-// word. These are lag, headroom, the time up to which changes are applied, whether a process
-// answers, and what a verify proves. It is pure: it reads no store and no clock.
+// Package standing judges the state of a table. From the ledger's records, Of computes a state with
+// its reasons, the time since which it applies, and the next step. All commands, pages and metrics
+// show this state, so they cannot contradict each other. The package also computes the figures on
+// which the state depends: lag, headroom, the time up to which changes are applied, whether a
+// process answers, and what a verify proves. It reads no store and no clock.
 package standing
 
 import (
@@ -17,29 +17,33 @@ import (
 type State string
 
 const (
-	Done       State = "done"        // the application has left the source permanently
-	Cutover    State = "cutover"     // from the freeze until the watch for late writers ends
-	Unknown    State = "unknown"     // the ledger or the target cannot be read, or clocks differ
-	Paused     State = "paused"      // by an operator
-	NeedsLoad  State = "needs_load"  // changes or rows are missing, and no load is in progress
-	Stalled    State = "stalled"     // a shard is not read, or a step fails for three leases
-	Preparing  State = "preparing"   // the stream has no complete listing yet, so nothing is read
-	Copying    State = "copying"     // the items that existed are not all copied
-	Sweeping   State = "sweeping"    // rows that the copy did not reach are compared with the source
+	Done    State = "done"    // the application has left the source permanently
+	Cutover State = "cutover" // from the freeze until the watch for late writers ends
+	// Unknown: the ledger or the target cannot be read, or clocks differ.
+	Unknown   State = "unknown"
+	Paused    State = "paused"     // paused by an operator
+	NeedsLoad State = "needs_load" // changes or rows are missing, and no load is in progress
+	// A shard was not read, or a step has failed, for three durations of a lease.
+	Stalled State = "stalled"
+	// The stream has no complete listing yet, so its shards are not read.
+	Preparing  State = "preparing"
+	Copying    State = "copying"     // not all existing items are copied
+	Sweeping   State = "sweeping"    // rows that the copy did not write are compared with the source
 	Parked     State = "parked"      // items could not be stored
-	Differs    State = "differs"     // rows are known to differ
-	CatchingUp State = "catching_up" // changes are unapplied, or may be
-	InSync     State = "in_sync"     // everything up to three leases ago is applied
+	Differs    State = "differs"     // known rows differ from their items
+	CatchingUp State = "catching_up" // changes may be unapplied
+	// All changes are applied, except those of the last three durations of a lease.
+	InSync State = "in_sync"
 )
 
-// States lists all states in the order in which they are checked: the first that applies is the
-// state of a table.
+// States lists all states in the order in which they are checked. The first state that applies is
+// the state of a table.
 var States = []State{Done, Cutover, Unknown, Paused, NeedsLoad, Stalled, Preparing, Copying, Sweeping, Parked, Differs, CatchingUp, InSync}
 
-// rank returns the position of a state in that order.
+// rank returns the position of a state in States.
 func (s State) rank() int { return slices.Index(States, s) }
 
-// Phase returns the phase of a migration, in the words of older documents.
+// Phase returns the phase of a migration to which the state belongs.
 func (s State) Phase() string {
 	switch s {
 	case Preparing:
@@ -50,7 +54,7 @@ func (s State) Phase() string {
 	return "copy"
 }
 
-// Text returns the state in words.
+// Text describes the state in words.
 func (s State) Text() string {
 	switch s {
 	case Unknown:
@@ -63,24 +67,25 @@ func (s State) Text() string {
 	return strings.ReplaceAll(string(s), "_", " ")
 }
 
-// Gone is the reason for the suspension of a dropped table.
+// Gone is the reason with which a dropped table is suspended.
 const Gone = "the table does not exist any more; its rows stay, as of the last change that was read"
 
-// Facts are the inputs by which a table is judged, as read from the ledger. Times in the ledger
-// come from the services or from workers' clocks; Now comes from the reader's clock.
+// Facts are the data from which a table is judged, as read from the ledger. Times in the ledger
+// come from the services or from workers' clocks. Now comes from the clock of the process that
+// reads the ledger.
 type Facts struct {
 	Table  checkpoint.TableState // zero if no worker has registered the table
-	Named  bool                  // in the configuration; false for a table of a pattern
+	Named  bool                  // the configuration names the table; false if a pattern matched it
 	Shards []checkpoint.Shard
-	// Listings are needed only if a shard's children are unknown or unread.
+	// Listings may be zero unless a shard's children are unknown or unread.
 	Listings    checkpoint.Listings
-	Coordinator checkpoint.Heartbeat // the last heartbeat of the table's coordinator; zero if there is none
-	Merged      []checkpoint.Applied // mode topic: the changes known to be applied
+	Coordinator checkpoint.Heartbeat // last heartbeat of the table's coordinator; zero if there is none
+	Merged      []checkpoint.Applied // in mode topic: the changes that are known to be applied
 	DeadLetter  checkpoint.DeadLetter
-	Parked      int // items
+	Parked      int // number of parked items
 	Cutover     checkpoint.Cutover
-	Doubts      []Doubt // about the target
-	LoadsAgain  bool    // a load after a gap starts automatically (on_gap: load)
+	Doubts      []Doubt // doubts about the target
+	LoadsAgain  bool    // loads after a gap start automatically (on_gap: load)
 	Lease       time.Duration
 	ReadAt      time.Time // when the ledger was read; zero means now
 	Now         time.Time
@@ -94,23 +99,25 @@ type Doubt struct {
 	Since  time.Time
 }
 
-// Standing is the judged state of a table.
+// Standing is the state of a table, as judged from its Facts.
 type Standing struct {
-	// Conditions are all that apply, in the order of the states. There is at least one.
+	// Conditions are all conditions that apply, in the order of the states. There is at least one.
 	Conditions []Condition
-	// LoadNeeded says that changes or rows are missing until a load ends, whether or not one is in
-	// progress.
+	// LoadNeeded reports whether changes or rows are missing until a load ends. It is true even if
+	// that load is in progress.
 	LoadNeeded bool
 	LoadReason string
 	Undeclared []checkpoint.Shard // gaps that the table's record does not include yet
 	Shards     []Shard            // in the order of the facts
 	Figures
 
-	Left     bool // the application has left the source: nothing of it is read, loaded or repaired
+	// The application has left the source, so the table is not read, loaded or repaired.
+	Left     bool
 	Dropped  bool // the source table no longer exists
-	Drained  bool // and its stream is read to the end
-	LongGone bool // and no change can be read late
-	Passed   bool // a table of a pattern that was in sync until it was dropped: no migration waits for it
+	Drained  bool // the table was dropped, and its stream is read to the end
+	LongGone bool // the table was dropped, and all its changes were read in time
+	// A table that matched a pattern and was in sync until it was dropped; no goal waits for it.
+	Passed bool
 }
 
 // State returns the first state that applies.
@@ -121,13 +128,14 @@ func (s *Standing) holds(states ...State) bool {
 	return slices.ContainsFunc(s.Conditions, func(c Condition) bool { return slices.Contains(states, c.State) })
 }
 
-// Unloaded returns the first condition because of which the table is not completely loaded, swept
-// and followed since; false if there is none. It does not judge whether changes are read in time.
+// Unloaded returns the first condition that means that the table is not completely loaded and
+// swept, or not replicated since. It returns false if there is none. It does not consider whether
+// changes are read in time.
 func (s *Standing) Unloaded() (Condition, bool) { return s.first(Condition.unloaded) }
 
-// Unapplied returns the first condition because of which unapplied changes may wait: they are not
-// read or not written, or their state is unknown. False if there is none. The caller decides how
-// old they may be.
+// Unapplied returns the first condition that means that changes may be unapplied: they are not
+// read, not written, or unknown. It returns false if there is none. The caller decides how old
+// unapplied changes may be.
 func (s *Standing) Unapplied() (Condition, bool) {
 	return s.first(func(c Condition) bool {
 		return slices.Contains([]State{Unknown, Stalled, CatchingUp}, c.State) && c.Reason != lagging && !c.unloaded()
@@ -139,7 +147,7 @@ func (c Condition) unloaded() bool {
 		slices.Contains([]Reason{newGeneration, suspended, dropped, streamEnded}, c.Reason)
 }
 
-// first returns the first condition of a kind.
+// first returns the first condition for which the function of returns true.
 func (s *Standing) first(of func(Condition) bool) (Condition, bool) {
 	if i := slices.IndexFunc(s.Conditions, of); i >= 0 {
 		return s.Conditions[i], true
@@ -147,7 +155,7 @@ func (s *Standing) first(of func(Condition) bool) (Condition, bool) {
 	return Condition{}, false
 }
 
-// Of judges a table.
+// Of judges the state of a table from facts.
 func Of(f Facts) Standing {
 	s := Standing{Left: f.switched()}
 	if !s.Left {
@@ -160,7 +168,7 @@ func Of(f Facts) Standing {
 		f.measureTopic(&s.Figures)
 	}
 	s.LongGone = s.Dropped && l.longGone()
-	if s.LongGone || s.Left { // no change can be read late
+	if s.LongGone || s.Left { // all changes were read in time, or no longer matter
 		s.Figures = Figures{}
 		s.Drained = true
 	}
@@ -177,10 +185,10 @@ func Of(f Facts) Standing {
 	return s
 }
 
-// Overall returns the index of the table whose state is the state of the migration; -1 without
-// tables. A table between freeze and switch takes precedence. Then come tables that are neither
-// done nor watching, in the order of the states, then a watching one, then a done one. Passed
-// tables count only if there is no other.
+// Overall returns the index of the table with the state that is shown for the whole migration; -1
+// without tables. A table between freeze and switch takes precedence. After that come other tables,
+// in the order of their states; then tables that are watched for late writers, and last tables that
+// are done. Passed tables count only if there are no other tables.
 func Overall(tables []Standing) int {
 	best, rank := -1, 0
 	for i := range tables {
@@ -191,7 +199,7 @@ func Overall(tables []Standing) int {
 	return best
 }
 
-// weight ranks tables for Overall; the lowest wins.
+// weight ranks tables for Overall. The table with the lowest weight is chosen.
 func (s *Standing) weight() int {
 	c := s.Conditions[0]
 	switch {

@@ -12,15 +12,15 @@ import (
 // Reason is why a state applies, in one word for programs; "" if the state needs no reason.
 type Reason string
 
-// Reasons that other packages pass in a Doubt.
+// Reasons that other packages set in a Doubt.
 const (
 	OtherCluster     Reason = "other_cluster"
 	TargetLost       Reason = "target_lost"
 	TargetUnreadable Reason = "target_unreadable"
 )
 
-// The other reasons. Reasons of Cutover are the steps of a cutover, and reasons of NeedsLoad the
-// kinds of gaps.
+// The other reasons. In addition, reasons of the state Cutover are the steps of a cutover, and
+// reasons of NeedsLoad are the kinds of gaps.
 const (
 	watching         = Reason(checkpoint.CutoverWatching)
 	finalized        = Reason("finalized")
@@ -56,13 +56,13 @@ const (
 	beyondStream     = Reason("beyond_retention")
 )
 
-// Condition is a state that applies, why, and since when.
+// Condition is a state that applies, with the reason and the time since which it applies.
 type Condition struct {
 	State   State
 	Reason  Reason
 	Since   time.Time // zero if unknown
 	detail  string    // a count, or the words of an error
-	command string    // replaces the command in words; "" if that one applies
+	command string    // command instead of the one in words; "" to use that one
 }
 
 // Text returns the condition in one sentence.
@@ -75,7 +75,7 @@ func (c Condition) Text() string {
 }
 
 // NextStep returns the command to run for a condition of the named table; false if the condition
-// passes without a command. Flags have the meaning that they have in Command.
+// passes without a command. Flags are appended to the command, as in Command.
 func (c Condition) NextStep(table, flags string) (NextStep, bool) {
 	command := cmp.Or(c.command, wordingOf(c.State, c.Reason).command)
 	if command == "" {
@@ -84,11 +84,12 @@ func (c Condition) NextStep(table, flags string) (NextStep, bool) {
 	return NextStep{Command(command, table, flags), c.Text()}, true
 }
 
-// wording is a condition for people: a sentence, and the command to run. The command lacks its
-// first word and has TABLE for the table. It is "" if the condition passes without a command.
+// wording describes a condition: a sentence, and the command to run. The command is without the
+// word replicator, and has TABLE for the table's name. It is "" if the condition passes without a
+// command.
 type wording struct{ text, command string }
 
-// wordingOf returns the wording of a state for a reason.
+// wordingOf returns the wording of a state with a reason.
 func wordingOf(s State, r Reason) wording {
 	w, found := words[s][r]
 	if !found {
@@ -97,7 +98,7 @@ func wordingOf(s State, r Reason) wording {
 	return w
 }
 
-// Commands that several conditions share, or between which a condition chooses.
+// Commands that several conditions use, or from which a condition chooses one.
 const (
 	look      = "status --shards --table TABLE"
 	redo      = "backfill redo --table TABLE"
@@ -107,11 +108,11 @@ const (
 	foreign   = "verify --repair --remove-foreign --dry-run --table TABLE"
 )
 
-// shareOrPart is the advice if another migration writes the target. No command helps: the
-// configurations have to be changed.
+// shareOrPart is the advice if another migration writes the target. It is not a command, because
+// the configurations must be changed.
 const shareOrPart = "another migration writes the target table (set target.shared: true in both, or change one target)"
 
-// Advised returns all commands of conditions, in the form of Command.
+// Advised returns all commands of conditions, in the form that Command takes.
 func Advised() []string {
 	found := map[string]bool{redo: true, repairGap: true, list: true, foreign: true}
 	for _, reasons := range words {
@@ -123,7 +124,8 @@ func Advised() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// words has every sentence. The sentence of reason "" is for reasons without their own.
+// words holds the wordings of all states and reasons. The wording for reason "" applies to all
+// reasons without their own wording.
 var words = map[State]map[Reason]wording{
 	Done: {
 		"":        {"the application no longer uses the source", "finalize --dry-run"},

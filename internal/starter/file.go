@@ -10,16 +10,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Document is a proposal, for programs.
+// Document is a proposal in the form of JSON.
 type Document struct {
 	Schema string `json:"schema"` // replicator.init/v1
-	Config string `json:"config"` // the config file
+	Config string `json:"config"` // text of the configuration file
 	// Tables are the facts found about each table: sampled items, their types, hot keys, the
 	// time-to-live attribute, and a pattern for tables that are split by time.
 	Tables []Recognised `json:"tables"`
 }
 
-// Absent refuses a file that already exists.
+// Absent returns an error if a file already exists.
 func Absent(file string) error {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
 		return fileExists(file)
@@ -31,7 +31,7 @@ func fileExists(file string) error {
 	return diag.BadUsage(file+" already exists", "name another file with -c, or replace it with --force")
 }
 
-// Save writes the configuration to a file, which must not exist unless replace is set.
+// Save writes the configuration to a file. The file must not exist, unless replace is set.
 func (p *Proposal) Save(file string, replace bool) error {
 	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if replace {

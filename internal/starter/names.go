@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// Times as numbers: between 2001 and 2096.
+// Bounds of numbers that count as times: from 2001 to 2096.
 const (
 	firstSecond, lastSecond = 1_000_000_000, 4_000_000_000
-	// gaps is how sparse numbers may be, as a factor, and still count as a sequence.
+	// gaps is the maximum ratio of the range of numbers to their count, at which they still count
+	// as a sequence.
 	gaps = 100
 )
 
-// hotNumbers judges whole numbers of at most 18 digits, for a table with the given number of items.
+// hotNumbers returns why partition keys that are whole numbers of at most 18 digits would create a
+// hot tablet; "" if they would not.
 func hotNumbers(texts []string, items int64) string {
 	least, most := int64(1<<62), int64(0)
 	for _, text := range texts {
@@ -36,11 +38,11 @@ var cutByTime = regexp.MustCompile(`^(.+?)([_.-]?)((?:19|20)[0-9]{2})([_.-]?)(0[
 
 // series is a group of tables that look like one table split by time.
 type series struct {
-	pattern string // pattern of their names, in the form of the configuration
+	pattern string // pattern of the tables' names, as in the configuration
 	names   []string
 }
 
-// seriesOf finds groups of tables that look like one table, by their names.
+// seriesOf finds groups of tables with names that look like one table split by time.
 func seriesOf(names []string) []series {
 	var found []series
 	for _, name := range names {
@@ -62,7 +64,8 @@ func seriesOf(names []string) []series {
 	return slices.DeleteFunc(found, func(s series) bool { return len(s.names) < 2 })
 }
 
-// targetName returns the name of a Bigtable table for a source; "" if the source's own name fits.
+// targetName returns a name for the target table in Bigtable; "" if the name of the source table
+// can be used.
 func targetName(source string, taken map[string]bool) string {
 	const longest = 50
 	name := strings.TrimLeft(source, "-.")
@@ -84,10 +87,10 @@ func targetName(source string, taken map[string]bool) string {
 	return name
 }
 
-// plainName matches text that needs no quotes in YAML.
+// plainName matches names that need no quotes in YAML.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]*$`)
 
-// quoted returns text as a YAML value without expansion of variables.
+// quoted returns text as a YAML value, in which no variables are expanded.
 func quoted(text string) string {
 	switch strings.ToLower(text) {
 	case "null", "true", "false", "yes", "no", "on", "off":

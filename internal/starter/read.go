@@ -17,11 +17,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// sample is how many items of each table are read.
+// sample is the number of items that are read from each table.
 const sample = 200
 
-// Read reads the data for a proposal about the tables that match the patterns, or about all tables
-// of the region.
+// Read reads the data for a proposal. The proposal is about the tables that match the patterns;
+// without patterns, about all tables of the region.
 func Read(ctx context.Context, s *preflight.Source, patterns []string, minimal bool) ([]Table, error) {
 	names, err := match(ctx, s, patterns)
 	if err != nil {
@@ -38,7 +38,7 @@ func Read(ctx context.Context, s *preflight.Source, patterns []string, minimal b
 	return tables, nil
 }
 
-// once removes duplicate names, which patterns may cause.
+// once removes duplicate names. A table is found several times if several patterns match it.
 func once(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -69,7 +69,7 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 	for _, name := range all {
 		chosen := len(patterns) == 0
 		for _, one := range patterns {
-			matches, _ := path.Match(one, name) // * is its only special character
+			matches, _ := path.Match(one, name) // the only special character in a pattern is *
 			chosen = chosen || matches
 		}
 		if chosen {
@@ -86,8 +86,8 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 	return names, nil
 }
 
-// streamProblem returns why the proposal cannot use a table's stream; nil if it can. The proposal's
-// row keys depend only on the primary key, so every kind of stream is enough.
+// streamProblem returns why the proposal cannot use a table's stream; nil if it can. Row keys of a
+// proposal depend only on the primary key, so the stream may have any view type.
 func streamProblem(d backfill.Description) *diag.Error {
 	err := engine.CheckStream(d, true)
 	if err == nil {

@@ -1,8 +1,8 @@
-// Package starter writes a first configuration from existing tables. It is pure, except for the
-// code that reads the tables.
+// Package starter writes a first configuration from existing tables. Only the functions that read
+// the tables send requests.
 //
-// Users are expected to read and change a proposal. The program accepts every proposal. Rules that
-// do not compile, or that do not map every sampled item, are left out.
+// Users are expected to read and change a proposal. The program accepts every proposal. Proposed
+// rules that are invalid, or that do not map every sampled item, are left out.
 package starter
 
 import (
@@ -17,28 +17,30 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Table is everything known about a source table.
+// Table holds the data about a source table from which a proposal is made.
 type Table struct {
 	Name       string
 	PrimaryKey []transform.KeyAttribute
-	// TimeToLive is the attribute by which items expire; "" if they do not, or if it is unknown.
+	// TimeToLive is the time-to-live attribute; "" if items do not expire, or if it is unknown.
 	TimeToLive        string
 	TimeToLiveUnknown bool
-	// Stream is the reason why the table's stream cannot be read, with the fix; nil if it can.
+	// Stream is the reason why the table's stream cannot be read, with the fix; nil if the stream
+	// can be read.
 	Stream *diag.Error
 	Count  int64            // number of items, by DynamoDB's own count
 	Items  []attribute.Item // a sample
 }
 
-// Bounds for recognising types of items. If there are more types, prefixes are probably names of
-// customers or the like.
+// Bounds for recognising types of items. With more types than this, prefixes of keys are probably
+// not types, but for example names of customers.
 const (
 	mostTypes   = 12
-	leastOfType = 3 // distinct keys
+	leastOfType = 3 // minimum number of distinct keys of a type
 )
 
 // typePrefix matches a prefix of keys that looks like the name of a type. typeName matches a whole
-// sort key that looks like one. Both match only letters, so that no identifier matches.
+// sort key that looks like the name of a type. Names match only if they consist of letters, so that
+// identifiers do not match.
 var (
 	typePrefix = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{1,30}[#|:]`)
 	typeName   = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{1,30}$`)
@@ -51,7 +53,7 @@ type role uint8
 const (
 	sortSame   role = iota // equal to the partition key
 	sortName               // always the same name, such as META
-	sortPrefix             // a name and a suffix, such as COMMENT#1
+	sortPrefix             // a name and a varying suffix, such as COMMENT#1
 )
 
 // itemType is a group of items with keys of the same form.
@@ -61,11 +63,11 @@ type itemType struct {
 	text   string // the name, or the prefix with its delimiter
 }
 
-// alone reports whether each partition key has only one such item.
+// alone reports whether each partition key has only one item of the type.
 func (t itemType) alone() bool { return t.role != sortPrefix }
 
-// single returns the types of a table with several types of items; none if all keys have one form.
-// Keys of only one form, such as eu#17 and order#3, belong to an ordinary table.
+// single returns the types of items in a table, if the forms of their keys show several types. If
+// all keys have the same form, such as eu#17 and order#3, it returns none.
 func (t *Table) single() []itemType {
 	if len(t.PrimaryKey) != 2 {
 		return nil
@@ -75,7 +77,7 @@ func (t *Table) single() []itemType {
 			return nil
 		}
 	}
-	keys := map[itemType]map[string]bool{} // the differing parts of the type's items
+	keys := map[itemType]map[string]bool{} // the parts of keys that differ, by type
 	prefixes := map[string]bool{}
 	for _, item := range t.Items {
 		found, different, ok := t.typeOf(item)
@@ -99,7 +101,7 @@ func (t *Table) single() []itemType {
 	})
 }
 
-// typeOf returns the type of an item, and the part of its keys that distinguishes it within the
+// typeOf returns the type of an item, and the part of its keys that differs from other items of the
 // type.
 func (t *Table) typeOf(item attribute.Item) (found itemType, different string, ok bool) {
 	p, _ := item.Get(t.PrimaryKey[0].Name)
@@ -122,23 +124,23 @@ func (t *Table) typeOf(item attribute.Item) (found itemType, different string, o
 	return found, "", false
 }
 
-// word returns the name of a prefix or sort key for rules and families.
+// word derives a name for rules and families from a prefix or a sort key.
 func word(text string) string {
 	return strings.ToLower(strings.TrimRight(text, "#|:"))
 }
 
-// leastHot is how many distinct partition keys are needed to judge them.
+// leastHot is the minimum number of distinct partition keys from which hot judges.
 const leastHot = 10
 
-// Forms of text that would sort rows by time.
+// Forms of keys that would sort rows by time.
 var (
 	dateText  = regexp.MustCompile(`^(19|20)[0-9]{2}[-/.]?[01][0-9]([-/.T ]|[0-9]{2}|$)`)
 	ulidText  = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 	wholeText = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
 )
 
-// hot returns why new rows would all go to the end of the table; "" if the sampled partition keys
-// do not suggest it.
+// hot returns why all new rows would go to the end of the table; "" if the sampled partition keys
+// do not suggest that.
 func (t *Table) hot() string {
 	values := map[string]bool{}
 	for _, item := range t.Items {

@@ -22,15 +22,15 @@ type Proposal struct {
 type Recognised struct {
 	Table   string `json:"table"`
 	Sampled int    `json:"sampled"` // number of sampled items
-	// Types are the types of items that the table's keys show; empty if they do not show several.
+	// Types are the types of items, if the table's keys show several types; otherwise empty.
 	Types      []string `json:"types"`
-	Hot        string   `json:"hot"`          // why new rows would all go to one tablet; empty if they would not
+	Hot        string   `json:"hot"`          // why all new rows would go to one tablet; empty if they would not
 	TimeToLive string   `json:"time_to_live"` // the time-to-live attribute; empty if there is none
 	Series     string   `json:"series"`       // a pattern of names, if the tables look like one table split by time
 }
 
 // Propose writes a configuration for tables. Region may be "". A minimal configuration has no
-// comments and no proposals.
+// comments and no proposed rules.
 func Propose(region string, target Target, tables []Table, minimal bool) Proposal {
 	w := writer{minimal: minimal, taken: map[string]bool{"replicator_state": true}}
 	w.head(region, target)
@@ -133,7 +133,7 @@ func (w *writer) table(t *Table) Recognised {
 	return found
 }
 
-// spread proposes, as a comment, a row key that avoids a hot tablet.
+// spread writes a comment that proposes a row key, to avoid a hot tablet.
 func (w *writer) spread(t *Table, why string) {
 	first := t.PrimaryKey[0].Name
 	key := fmt.Sprintf("{%s | salt(16)}#{%s}", first, first)
@@ -149,7 +149,7 @@ func (w *writer) spread(t *Table, why string) {
 }
 
 // rules returns the families and rules for a table that holds several types of items; "" if there
-// are none to propose. The program accepts them, and they map every item of the sample.
+// is no proposal. The program accepts the rules, and they map every item of the sample.
 func (t *Table) rules() string {
 	types := t.single()
 	if len(types) == 0 {
@@ -177,7 +177,7 @@ func none(string) (string, bool) { return "", false }
 // dataFamily is the family of items that have their own row.
 const dataFamily = config.DataFamily
 
-// family returns the name of the family of a type's cells.
+// family returns the name of the family for the cells of a type.
 func family(text string) string {
 	if name := word(text); name != dataFamily {
 		return name
@@ -185,17 +185,17 @@ func family(text string) string {
 	return dataFamily + "_items"
 }
 
-// The row sizes in the text come from https://cloud.google.com/bigtable/quotas (data size within
-// tables).
+// The sizes of rows in the text below are from https://cloud.google.com/bigtable/quotas (data size
+// within tables).
 
-// lastRule is the name of the rule for items of no type.
+// lastRule is the name of the rule for items that belong to no type.
 const lastRule = "other"
 
-// ruleText writes the rules of types. If an item is the only one of its type in a partition, it
-// becomes the row. Other items become cells of that row. An item whose sort key names another type
-// with rows links the two types, and is written to both rows.
+// ruleText writes the rules of types. If an item is the only item of its type in a partition, it
+// becomes a row. The other items become cells of that row. If the sort key of an item names another
+// type with rows, the item links the two types, and is written to both rows.
 func (t *Table) ruleText(types []itemType) string {
-	rows := map[string]itemType{} // the type that becomes the row, by prefix
+	rows := map[string]itemType{} // the type of items that become rows, by prefix
 	for _, one := range types {
 		if _, taken := rows[one.prefix]; one.alone() && !taken {
 			rows[one.prefix] = one
@@ -225,7 +225,7 @@ func (t *Table) ruleText(types []itemType) string {
 			cell = fmt.Sprintf("%s:{%s | after('%s')}", family(one.text), sort, one.text)
 		}
 		free := name
-		for n := 2; names[free]; n++ { // different prefixes may yield the same name
+		for n := 2; names[free]; n++ { // different prefixes may result in the same name
 			free = fmt.Sprintf("%s_%d", name, n)
 		}
 		names[free] = true

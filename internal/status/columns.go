@@ -8,25 +8,25 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// Column is a figure of a table. Text, page and metrics all show the figures of this list. To add a
-// figure, add a member to Table and an entry here.
+// Column is a figure of a table. The text, the page and the metrics show the figures in Columns. A
+// new figure needs a member of Table and an entry in Columns.
 type Column struct {
-	ID         string // ends the identifier of the cell on the page
-	Head, Unit string // with an empty head, only metrics show the figure
+	ID         string // last part of the identifier of the cell on the page
+	Head, Unit string // if Head is empty, only metrics show the figure
 	Number     bool   // the cell holds a number
 	Gauge      admin.Gauge
 
-	rare bool // shown only while some table's figure is not zero
-	// text returns the cell for people; nil: the figure as a whole number.
+	rare bool // shown only if the figure of at least one table is not zero
+	// text returns the text of a cell. If it is nil, the text is the figure as a whole number.
 	text func(*tableLine) string
-	// value returns the figure for programs; nil is unknown.
+	// value returns the figure as a number; nil if it is unknown.
 	value func(*Table) *float64
-	// join combines the figures of the tables of a pattern.
+	// join combines the figures of all tables that match a pattern.
 	join func(sum *Table, all []*Table)
 	mark func(*Table) Mark
 }
 
-// Mark is the page's emphasis of a figure.
+// Mark is the emphasis that the page gives to a figure.
 type Mark int
 
 // The marks. Most figures have none.
@@ -36,10 +36,10 @@ const (
 	MarkBad
 )
 
-// ColumnCopy is the column next to which the page draws the progress of a copy.
+// ColumnCopy is the id of the column in which the page draws the progress of a copy.
 const ColumnCopy = "copy"
 
-// Columns lists the figures of tables in display order.
+// Columns lists the figures of tables, in the order in which they are shown.
 var Columns = []Column{
 	{ID: ColumnCopy, Head: "Copy", text: func(l *tableLine) string { return l.copy }, mark: markOfCopy},
 	{ID: "lag", Head: "Lag", Number: true, text: (*tableLine).lagText, value: func(t *Table) *float64 { return t.LagSeconds }, join: joinLag,
@@ -56,7 +56,7 @@ var Columns = []Column{
 	{Gauge: admin.GaugeLastPoll, value: lastPoll},
 }
 
-// Columns returns the columns to show for these tables, in order.
+// Columns returns the columns to show for the document's tables, in order.
 func (m *Document) Columns() []Column {
 	return slices.DeleteFunc(slices.Clone(Columns), func(c Column) bool {
 		some := func(t Table) bool { v := c.value(&t); return v != nil && *v != 0 }
@@ -64,10 +64,10 @@ func (m *Document) Columns() []Column {
 	})
 }
 
-// Text returns the cell of a table for people; "-" if unknown.
+// Text returns the text of a table's cell; "-" if the figure is unknown.
 func (c *Column) Text(t *Table) string { l := lineOf(t); return c.cell(&l) }
 
-// cell returns the text of the column in a line of the table of tables.
+// cell returns the text of the column's cell in a line of the status text.
 func (c *Column) cell(l *tableLine) string {
 	if c.text != nil {
 		return c.text(l)
@@ -79,7 +79,7 @@ func (c *Column) cell(l *tableLine) string {
 	return strconv.FormatFloat(*v, 'f', 0, 64)
 }
 
-// Value returns the figure of a table for programs; nil if it is unknown or not a number.
+// Value returns the figure of a table as a number; nil if it is unknown or not a number.
 func (c *Column) Value(t *Table) *float64 {
 	if c.value == nil {
 		return nil
@@ -87,8 +87,8 @@ func (c *Column) Value(t *Table) *float64 {
 	return c.value(t)
 }
 
-// Metric returns the figure of a table as a metric, or nil if the application has left the table,
-// because alerts on it would have no meaning.
+// Metric returns the figure of a table for metrics. It returns nil if the application has left the
+// table, because alerts would then have no meaning.
 func (c *Column) Metric(t *Table) *float64 {
 	if t.stands.Left {
 		return nil
@@ -96,7 +96,7 @@ func (c *Column) Metric(t *Table) *float64 {
 	return c.Value(t)
 }
 
-// Mark returns the page's emphasis of a table's figure.
+// Mark returns the emphasis that the page gives to a table's figure.
 func (c *Column) Mark(t *Table) Mark {
 	if c.mark == nil {
 		return unmarked
@@ -104,7 +104,7 @@ func (c *Column) Mark(t *Table) Mark {
 	return c.mark(t)
 }
 
-// title returns the head of the column in the text.
+// title returns the head of the column in the status text.
 func (c *Column) title() string { return strings.ToUpper(c.Head) + c.Unit }
 
 func badIf(bad bool) Mark {
@@ -145,8 +145,7 @@ func truth(holds bool) *float64 {
 	return figure(0)
 }
 
-// headroom returns the table's headroom; nil if it is unknown, or if the stream is no longer
-// needed.
+// headroom returns the table's headroom; nil if it is unknown, or if the stream no longer matters.
 func headroom(t *Table) *float64 {
 	if t.LongGone {
 		return nil
@@ -154,8 +153,8 @@ func headroom(t *Table) *float64 {
 	return t.HeadroomSeconds
 }
 
-// lastPoll returns the oldest last read of all shards, in seconds since 1970; nil if there is no
-// shard left to read.
+// lastPoll returns the earliest of the last reads of all shards, in seconds since 1970; nil if no
+// shard is left to read.
 func lastPoll(t *Table) *float64 {
 	if t.OldestReadAt == nil || t.LongGone {
 		return nil
@@ -164,7 +163,7 @@ func lastPoll(t *Table) *float64 {
 	return &at
 }
 
-// joinLag takes the largest lag.
+// joinLag sets the lag of a line to the largest lag of its tables.
 func joinLag(sum *Table, all []*Table) {
 	for _, t := range all {
 		if t.LagSeconds != nil && (sum.LagSeconds == nil || *t.LagSeconds > *sum.LagSeconds) {
@@ -173,8 +172,8 @@ func joinLag(sum *Table, all []*Table) {
 	}
 }
 
-// joinHeadroom takes the least headroom. The true value may be lower if it is unknown for a table
-// that can be followed.
+// joinHeadroom sets the headroom of a line to the least headroom of its tables. The true value may
+// be lower if the headroom of a table that can be replicated is unknown.
 func joinHeadroom(sum *Table, all []*Table) {
 	for _, t := range all {
 		if t.HeadroomSeconds != nil && (sum.HeadroomSeconds == nil || *t.HeadroomSeconds < *sum.HeadroomSeconds) {
@@ -184,7 +183,7 @@ func joinHeadroom(sum *Table, all []*Table) {
 	}
 }
 
-// joinRate adds the known rates.
+// joinRate sets the rate of a line to the sum of the known rates.
 func joinRate(sum *Table, all []*Table) {
 	for _, t := range all {
 		if t.ChangesPerSecond == nil {
@@ -204,7 +203,7 @@ func joinParked(sum *Table, all []*Table) {
 	}
 }
 
-// joinVerify takes the result that an operator must see first.
+// joinVerify sets the verify of a line to the result that an operator must see first.
 func joinVerify(sum *Table, all []*Table) {
 	sum.Verify = all[0].Verify
 	for _, t := range all[1:] {

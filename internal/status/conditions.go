@@ -15,22 +15,23 @@ import (
 )
 
 // condition is a statement about a migration or one of its tables, in addition to the states that
-// package standing judges. Everything that status shows below its table of figures comes from these
-// lists of conditions, in their order.
+// package standing judges. All texts that status shows below its table of figures come from the
+// lists of conditions in this file, in their order.
 type condition struct {
 	name  string
 	holds func(s subject) bool
-	lines func(s subject) []string            // for people; nil: none
-	next  func(s subject) []standing.NextStep // nil: no next step
+	lines func(s subject) []string            // the condition's lines of text; nil for none
+	next  func(s subject) []standing.NextStep // the condition's next steps; nil for none
 }
 
-// subject is the object of a condition. The table is nil for conditions of the whole migration.
+// subject is the object of a condition. The table is nil if the condition is about the whole
+// migration.
 type subject struct {
 	m *Document
 	t *Table
 }
 
-// ofMigration are the conditions of the whole migration. All that apply are shown.
+// ofMigration are the conditions of the whole migration. All conditions that apply are shown.
 var ofMigration = []condition{
 	{name: "the app profile routes elsewhere", holds: func(s subject) bool { return s.m.otherPlace != "" },
 		next: leads("failover --dry-run", func(s subject) string { return s.m.otherPlace })},
@@ -40,8 +41,8 @@ var ofMigration = []condition{
 	}, lines: cutoverLines},
 }
 
-// ofCutover are the steps of a cutover at which an operator can act. The first that applies is
-// shown.
+// ofCutover are the conditions during a cutover in which an operator can act. The first condition
+// that applies is shown.
 var ofCutover = []condition{
 	{name: "late writers", holds: func(s subject) bool { return s.m.cutover.Step.Switched() && s.m.cutover.Unanswered() > 0 },
 		next: leads("cutover status", says("there are writes to DynamoDB after the freeze; find the writer, and correct the target"))},
@@ -71,7 +72,7 @@ var ofWork = []condition{
 }
 
 // ofUnmet are the conditions of a table that no worker has registered, although the ledger exists
-// and may hold other tables. The first that applies is shown.
+// and may hold other tables. The first condition that applies is shown.
 var ofUnmet = []condition{
 	{name: "named", holds: func(s subject) bool { return s.t.group == "" }, next: leads("run", about(terminal.NotStarted))},
 	{name: "of a pattern", holds: always, next: leads("status", func(s subject) string {
@@ -79,8 +80,8 @@ var ofUnmet = []condition{
 	})},
 }
 
-// ofReading are the conditions under which shards of a table are not read: the worker with their
-// leases is gone, or no worker acquires them. The first that applies is shown.
+// ofReading are the conditions in which shards of a table are not read: the worker with their
+// leases is gone, or no worker acquires them. The first condition that applies is shown.
 var ofReading = []condition{
 	{name: "silent", holds: func(s subject) bool { return s.t.silent > 0 }, next: leads("run", func(s subject) string {
 		return fmt.Sprintf("%s: a silent worker holds %s; a running worker takes over within seconds", s.t.Source, terminal.Plural(s.t.silent, "shard"))
@@ -93,21 +94,21 @@ var ofReading = []condition{
 	})},
 }
 
-// ofWorkers are the conditions of all workers together. All that apply are shown.
+// ofWorkers are the conditions of all workers together. All conditions that apply are shown.
 var ofWorkers = []condition{
 	{name: "unknown tables", holds: func(s subject) bool { return s.m.started() && s.m.Leases > 0 }, next: firstOfEach(ofNew)},
 	{name: "clocks", holds: always, next: clockSteps},
 }
 
-// ofNew is for named tables that no worker has registered, although other tables are followed. Such
-// a table is not copied, and its stream keeps changes for only a day. Either the workers started
-// before the table was added to the configuration, or they cannot reach it.
+// ofNew are the conditions of named tables that no worker has registered, although other tables are
+// replicated. Such a table is not copied, and its stream keeps changes for only a day. Either the
+// workers started before the table was added to the configuration, or they cannot reach the table.
 var ofNew = []condition{
 	{name: "new", holds: func(s subject) bool { return s.t.Generation == nil && s.t.group == "" },
 		next: leads("run", about(terminal.NotStarted+"; restart the workers with this configuration"))},
 }
 
-// ofTable are the conditions of a table. All that apply are shown.
+// ofTable are the conditions of a table. All conditions that apply are shown.
 var ofTable = []condition{
 	{name: "state", holds: func(s subject) bool { return s.t.standsText() != "" }, lines: line(func(s subject) string { return s.t.standsText() })},
 	{name: "settling", holds: func(s subject) bool { return s.t.Settling > 0 }, lines: line(func(s subject) string {
@@ -157,10 +158,11 @@ var ofTable = []condition{
 // look is the command that shows why a table is not read.
 const look = "status --shards --table TABLE"
 
-// always is for conditions that compute their own lines and steps, possibly none.
+// always is the test of a condition that decides in its lines and steps whether it applies.
 func always(subject) bool { return true }
 
-// says returns a function with a fixed text. About puts the table's name before the text.
+// says returns a function with a fixed text. about returns a function that puts the table's name in
+// front of a text.
 func says(text string) func(subject) string { return func(subject) string { return text } }
 func about(text string) func(subject) string {
 	return func(s subject) string { return s.t.Source + ": " + text }
@@ -171,7 +173,8 @@ func line(text func(subject) string) func(subject) []string {
 	return func(s subject) []string { return []string{text(s)} }
 }
 
-// leads returns one step, with a command in the form of standing.Command.
+// leads returns a function that returns one step. The command has the form that standing.Command
+// takes.
 func leads(command string, why func(subject) string) func(subject) []standing.NextStep {
 	return func(s subject) []standing.NextStep {
 		table := ""
@@ -182,7 +185,7 @@ func leads(command string, why func(subject) string) func(subject) []standing.Ne
 	}
 }
 
-// named returns the step with the table's name before its reason.
+// named returns the step, with the table's name in front of the reason.
 func (s subject) named(step standing.NextStep) []standing.NextStep {
 	return []standing.NextStep{{Command: step.Command, Why: s.t.Source + ": " + step.Why}}
 }
@@ -215,8 +218,8 @@ func all(list []condition, s subject) (steps []standing.NextStep) {
 	return steps
 }
 
-// steps returns the next steps, in the order of the lists. Once the application has left the
-// source, its tables need none.
+// steps returns the next steps, in the order of the lists. If the application has left the source,
+// its tables need no steps.
 func (m *Document) steps() []standing.NextStep {
 	s := subject{m: m}
 	steps := append(all(ofMigration, s), first(ofCutover, s)...)
@@ -230,7 +233,7 @@ func (m *Document) steps() []standing.NextStep {
 	return joined(steps)
 }
 
-// joined merges adjacent steps with the same command, and keeps the reasons of all.
+// joined merges adjacent steps with the same command, and joins their reasons.
 func joined(steps []standing.NextStep) []standing.NextStep {
 	out := []standing.NextStep{}
 	for _, s := range steps {
@@ -264,8 +267,8 @@ func (m *Document) started() bool {
 	return slices.ContainsFunc(m.Tables, func(t Table) bool { return t.Generation != nil })
 }
 
-// unmanned reports whether no worker runs although changes may be left to read. A worker that
-// leases no shard may still be a table's coordinator, while all shards have ended or are not listed
+// unmanned reports whether no worker runs although there may be changes to read. A worker without a
+// lease of a shard may still be a table's coordinator, if all shards have ended or are not listed
 // yet.
 func (m *Document) unmanned() bool {
 	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })
@@ -305,7 +308,7 @@ func loadLine(s subject) string {
 	return fmt.Sprintf("%s needs a load: %s%s", s.t.Source, OrDash(s.t.NeedsLoadReason), since)
 }
 
-// loadLines returns the source of a load, and why it is not faster.
+// loadLines describes the source of a load, and why the load is not faster.
 func loadLines(s subject) (lines []string) {
 	if s.t.copiedFrom != "" {
 		lines = append(lines, fmt.Sprintf("Load of %s: %s", s.t.Source, s.t.copiedFrom))
@@ -353,9 +356,9 @@ func parkedWhy(s subject) string {
 	return terminal.Plural(s.t.Parked, "item") + " " + verb + " a decision"
 }
 
-// clockSteps returns steps for workers whose ledger writes are in the future by this machine's
-// clock. Lag and headroom compare workers' times with this clock. A worker whose clock is behind
-// looks the same as a silent one.
+// clockSteps returns steps for workers with ledger writes that are in the future by this machine's
+// clock. Lag and headroom compare workers' times with this clock. A clock that is behind cannot be
+// detected: such a worker looks like a silent worker.
 func clockSteps(s subject) (steps []standing.NextStep) {
 	add := func(format string, args ...any) {
 		steps = append(steps, leads("status --shards", says(fmt.Sprintf(format, args...)))(s)...)

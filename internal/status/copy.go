@@ -17,14 +17,14 @@ const (
 	copyDone       = "done"
 )
 
-// copyStatus is the progress of copying the items that existed at the start.
+// copyStatus is the progress of the copy of a table's existing items.
 type copyStatus struct {
 	State    string `json:"state"` // not_started, running or done
 	Items    *int64 `json:"items"`
 	Estimate *int64 `json:"estimate"` // DynamoDB's count of items, which may be hours old
-	// ItemsPerSecond is null unless a worker reported it recently.
+	// ItemsPerSecond is null if no worker has reported a rate recently.
 	ItemsPerSecond *float64   `json:"items_per_second"`
-	ETASeconds     *float64   `json:"eta_seconds"` // null unless a worker reported it recently
+	ETASeconds     *float64   `json:"eta_seconds"` // null if no worker has reported a rate recently
 	Started        *time.Time `json:"started_at"`
 	Done           *time.Time `json:"done_at"`
 }
@@ -48,12 +48,12 @@ func copyOf(state checkpoint.TableState, p loads.Progress) copyStatus {
 	return c
 }
 
-// String returns the cell of the text table.
+// String returns the text of the copy's cell in the status text.
 func (c copyStatus) String() string {
 	switch {
 	case c.State == copyDone:
 		took := c.Done.Sub(*c.Started)
-		if took < 0 { // the two times come from different clocks, the service's and a worker's
+		if took < 0 { // the times are from two clocks, the service's and a worker's
 			return "done"
 		}
 		return "done (" + backfill.FormatDuration(took) + ")"

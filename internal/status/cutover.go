@@ -14,23 +14,26 @@ import (
 
 // cutoverStatus is the state of the cutover.
 type cutoverStatus struct {
-	Ready     bool         `json:"ready"`      // every gate is ready
-	OpenGates []string     `json:"open_gates"` // gates that are not ready, each once
-	Gates     []gateStatus `json:"gates"`      // the gates of every table; empty once the application has switched
-	Step      string       `json:"step"`       // empty before the first attempt
+	Ready bool `json:"ready"` // whether every gate is ready
+	// Names of the gates that are not ready, without duplicates.
+	OpenGates []string `json:"open_gates"`
+	// The gates of every table; empty after the application has switched.
+	Gates     []gateStatus `json:"gates"`
+	Step      string       `json:"step"` // empty before the first attempt
 	Attempt   uint32       `json:"attempt"`
 	Rehearsal bool         `json:"rehearsal"`
-	// FrozenSeconds is how long the application has been, or was, without writes.
+	// FrozenSeconds is how long the application's writes have been frozen, or were frozen.
 	FrozenSeconds float64 `json:"frozen_seconds"`
-	// FrozenSince is when the application was asked to stop its writes; null unless writes are
+	// FrozenSince is when the application was asked to stop its writes; null if writes are not
 	// frozen now.
 	FrozenSince *time.Time `json:"frozen_since"`
-	Driver      *string    `json:"driver"`  // the process that drives the cutover; null if there is none
-	Trouble     *string    `json:"trouble"` // the condition that the step waits for, or its error
-	Strays      int        `json:"strays"`  // number of changes to the source after the freeze
+	// The process that drives the cutover; null if no process does.
+	Driver  *string `json:"driver"`
+	Trouble *string `json:"trouble"` // the condition that the step waits for, or its error
+	Strays  int     `json:"strays"`  // number of changes to the source after the freeze
 }
 
-// gateStatus is one gate of a cutover, for one table.
+// gateStatus is the state of one gate of a cutover, for one table.
 type gateStatus struct {
 	Gate   string `json:"gate"`
 	Table  string `json:"table"`
@@ -38,14 +41,14 @@ type gateStatus struct {
 	Figure string `json:"figure"` // the compared value, in words
 }
 
-// ReadyOf returns the gates of a configuration.
+// ReadyOf returns the bounds of the gates, from a configuration.
 func ReadyOf(cfg *config.Config) cutover.Ready {
 	r := cfg.Cutover.ReadyWhen
 	return cutover.Ready{LagBelow: r.LagBelow, LagHeldFor: r.LagHeldFor, VerifyWithin: r.VerifyWithin, ParkedAtMost: r.ParkedAtMost, HeadroomAbove: r.Headroom,
 		FinalWithin: cfg.Cutover.Deadlines.Verify, Lease: cfg.State.Lease}
 }
 
-// cutOver judges the cutover.
+// cutOver adds the state of the cutover to the document.
 func (m *Document) cutOver(l *Input) {
 	c := l.Cutover
 	m.Cutover = cutoverStatus{Step: "none", OpenGates: []string{}, Gates: []gateStatus{}, Attempt: c.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: c.FrozenFor(m.At).Seconds(),
@@ -63,7 +66,8 @@ func (m *Document) cutOver(l *Input) {
 		f := cutover.Figures{Found: in.Found, State: facts.Table, Shards: in.Shards, Merged: in.Merged, Parked: in.Parked, Targets: in.Targets,
 			Listings: in.Listings, Coordinator: facts.Coordinator, DeadLetter: in.Dead, Doubts: facts.Doubts}
 		for _, g := range f.Judge(t.From, ReadyOf(l.Cfg), m.At) {
-			if !c.Step.Switched() { // after the switch nothing is read, so no gate can be judged
+			// After the switch the source is not read, so gates cannot be judged.
+			if !c.Step.Switched() {
 				m.Cutover.Gates = append(m.Cutover.Gates, gateStatus{g.Name, g.Table, g.Ready, g.Figure})
 			}
 			if !g.Ready && !slices.Contains(m.Cutover.OpenGates, g.Name) {
@@ -74,9 +78,9 @@ func (m *Document) cutOver(l *Input) {
 	m.Cutover.Ready = len(l.Tables) > 0 && len(m.Cutover.OpenGates) == 0 && c.Step.Over()
 }
 
-// CutoverFacts returns the cutover data that alerts need. If an attempt was cancelled, changes
-// after its freeze are replicated as usual. Only after a switch does no process write them to the
-// target.
+// CutoverFacts returns the cutover data that alerts need. Changes after a freeze matter only after
+// a switch. Then no process writes them to the target. If an attempt is cancelled, they are
+// replicated as usual.
 func (m *Document) CutoverFacts() admin.Cutover {
 	c := admin.Cutover{Ready: m.Cutover.Ready, Strays: m.Cutover.Strays, Driven: m.Cutover.Driver != nil}
 	if m.Cutover.FrozenSince != nil {
@@ -95,9 +99,9 @@ func (m *Document) CutoverFacts() admin.Cutover {
 	return c
 }
 
-// lookForDriver waits until the driver has renewed its lease, at most for half a lease, because a
-// single read cannot show whether the driver is alive. If the watch already knows the lease, it
-// answers immediately.
+// lookForDriver finds out whether the driver of the cutover is alive. A single read of its lease
+// does not show that. So it waits until the driver renews the lease, for at most half the duration
+// of a lease. A watch that already knows the lease answers at once.
 func (l *Input) lookForDriver(ctx context.Context, watch *checkpoint.Watch) (err error) {
 	if l.Driver != "" {
 		l.Driver, err = cutover.Drives(ctx, l.Ledger, watch)

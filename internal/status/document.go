@@ -26,7 +26,7 @@ const (
 
 var phases = admin.Phases
 
-// statusSchema names the form of the document, which status.schema.json describes.
+// statusSchema identifies the document's schema, status.schema.json.
 const statusSchema = "replicator.status/v1"
 
 // Document is the state of a migration: the document of `status -o json` and of /api/v1/status.
@@ -35,7 +35,7 @@ type Document struct {
 	Schema    string              `json:"schema"`
 	Name      string              `json:"name"`
 	Phase     string              `json:"phase"`
-	Standing                      // of the whole migration; its next steps are below
+	Standing                      // state of the whole migration; its next steps are below
 	At        time.Time           `json:"at"`
 	Source    string              `json:"source"`
 	Target    string              `json:"target"`
@@ -48,51 +48,52 @@ type Document struct {
 	Cutover   cutoverStatus       `json:"cutover"`
 	NextSteps []standing.NextStep `json:"next_steps"`
 
-	loadsAgain bool // a load after a gap starts automatically
+	loadsAgain bool // loads after a gap start automatically
 	cutover    checkpoint.Cutover
-	otherPlace string    // the other cluster to which the app profile routes; "" if it routes to the ledger's
-	readAt     time.Time // when the ledger was read; zero means At
+	otherPlace string    // the cluster to which the app profile routes; "" if that is the ledger's cluster
+	readAt     time.Time // when the ledger was read; if zero, at the time At
 	lease      time.Duration
-	with       string // flags that next steps need to find the same configuration
-	begun      bool   // the ledger exists, with or without these tables
+	with       string // flags that commands in next steps need
+	begun      bool   // true if the ledger exists, even if it has none of these tables
 	workers    map[string]*workerStatus
 }
 
 // Standing is the state of a migration or of a table, the first of standing.States that applies.
 type Standing struct {
-	State  standing.State `json:"state"`  // the first state of the list that applies
-	Reason *string        `json:"reason"` // one word; null if the state needs no reason
-	Since  *time.Time     `json:"since"`  // null if unknown
+	State  standing.State `json:"state"`  // the first of standing.States that applies
+	Reason *string        `json:"reason"` // reason in one word; null if the state needs no reason
+	Since  *time.Time     `json:"since"`  // time since which the state applies; null if unknown
 }
 
-// standingOf converts the first condition that applies.
+// standingOf converts a condition for the document.
 func standingOf(c standing.Condition) Standing {
 	return Standing{State: c.State, Reason: terminal.Known(string(c.Reason)), Since: terminal.KnownTime(c.Since)}
 }
 
-// workerStatus is one process, as seen in the ledger.
+// workerStatus is one process, according to the ledger.
 type workerStatus struct {
 	ID      string   `json:"id"`
 	Host    *string  `json:"host"`
 	Version *string  `json:"version"`
 	Leases  int      `json:"leases"`
-	Keeps   []string `json:"keeps"` // source tables of which it is the coordinator
-	// HeartbeatAt is when it last wrote to the ledger, by its own clock.
+	Keeps   []string `json:"keeps"` // source tables that have this worker as coordinator
+	// HeartbeatAt is the time at which the worker last wrote to the ledger, by its own clock.
 	HeartbeatAt *time.Time `json:"heartbeat_at"`
-	// Silent: the last heartbeat is more than three leases old, so other workers may acquire its
-	// shards.
+	// Silent reports whether the last heartbeat is older than three durations of a lease. Other
+	// workers may acquire the shards of a silent worker.
 	Silent bool `json:"silent"`
-	// Idle: the worker runs without work, because the tables are cut over.
+	// Idle reports whether the worker has no work, because the tables are cut over.
 	Idle bool `json:"idle"`
-	// ClockOffsetSeconds is how far its clock is ahead of DynamoDB's; null while that is less than
-	// a minute.
+	// ClockOffsetSeconds is how far the worker's clock is ahead of DynamoDB's; null if the
+	// difference is less than a minute.
 	ClockOffsetSeconds *float64 `json:"clock_offset_seconds"`
 
-	beat  checkpoint.Heartbeat // the last one
-	parts int                  // parts of loads that it works on
+	beat  checkpoint.Heartbeat // last heartbeat
+	parts int                  // number of parts of loads that the worker copies or sweeps
 }
 
-// Standby reports whether a worker answers and holds no lease, but would acquire one.
+// Standby reports whether a worker is a standby: it answers and holds no lease, but would acquire a
+// free lease.
 func (w *workerStatus) Standby() bool {
 	return !w.Silent && !w.Idle && w.Leases+w.parts == 0 && len(w.Keeps) == 0
 }
@@ -103,18 +104,18 @@ type TableInput struct {
 	State       checkpoint.TableState
 	Shards      []checkpoint.Shard
 	Parked      int
-	Merged      []checkpoint.Applied // mode topic: the changes known to be applied
+	Merged      []checkpoint.Applied // in mode topic: the changes that are known to be applied
 	Dead        checkpoint.DeadLetter
 	Coordinator CoordinatorInput
-	Parts       []checkpoint.Part   // of the load's current phase
+	Parts       []checkpoint.Part   // parts of the load's current phase
 	Targets     []checkpoint.Target // targets that the ledger knows
 	findings    []targetFinding     // for targets that were checked
-	// listings are read only if a shard's children are unknown or unread.
+	// Listings is read only if a shard's children are unknown or unread.
 	Listings checkpoint.Listings
 }
 
-// CoordinatorInput is the part of a coordinator's lease that status uses. The lease also holds the
-// scan state with keys of items, so only its numbers are copied.
+// CoordinatorInput is the part of a coordinator's lease that status uses. The lease's row may also
+// contain keys of items, so only its numbers are copied.
 type CoordinatorInput struct {
 	Owner     string
 	Heartbeat checkpoint.Heartbeat
@@ -137,7 +138,7 @@ func NewDocument(cfg *config.Config, env config.Lookup, now time.Time) *Document
 	return m
 }
 
-// add judges one table.
+// add judges one table, and adds it to the document.
 func (m *Document) add(c config.Table, in TableInput) {
 	t := Table{Source: c.From, Target: c.TargetNames(), Apply: in.State.Apply.String(), Parked: in.Parked, Shards: map[string]int{}, coordinator: in.Coordinator.Owner,
 		Throttled: []throttledStatus{}, Troubles: []troubleStatus{}, NextSteps: []standing.NextStep{}}
@@ -189,14 +190,14 @@ func (m *Document) add(c config.Table, in TableInput) {
 	m.Tables = append(m.Tables, t)
 }
 
-// leave clears the figures that no longer matter once the application has left the source.
+// leave clears the figures that have no meaning after the application has left the source.
 func (t *Table) leave() {
 	t.Troubles, t.Throttled, t.Paused, t.FenceReason = []troubleStatus{}, []throttledStatus{}, nil, nil
 	t.load, t.noExport, t.copiedFrom, t.slowed = nil, "", "", nil
 	t.Settling, t.waiting, t.silent, t.Suspended = 0, 0, 0, ""
 }
 
-// facts returns the inputs by which a table is judged.
+// facts returns the data from which a table is judged.
 func (m *Document) facts(c config.Table, in TableInput) standing.Facts {
 	f := standing.Facts{Table: in.State, Named: c.Pattern() == "", Shards: in.Shards, Listings: in.Listings, Coordinator: in.Coordinator.Heartbeat, Merged: in.Merged,
 		DeadLetter: in.Dead, Parked: in.Parked, Cutover: m.cutover, Doubts: in.doubts(m.At), LoadsAgain: m.loadsAgain, Lease: m.lease, ReadAt: m.readAt, Now: m.At}
@@ -237,17 +238,17 @@ func (t *Table) drained() bool { return t.stands.Drained }
 // outlived reports whether some changes have waited longer than the stream keeps changes.
 func (t *Table) outlived() bool { return t.HeadroomSeconds != nil && *t.HeadroomSeconds <= 0 }
 
-// undeclared reports gaps that are recorded only in the rows of their shards: the worker that found
-// them ended before it updated the table's record. The next coordinator declares them.
+// undeclared adds gaps that are only in the rows of their shards. The worker that found such a gap
+// ended before it updated the table's record. The next coordinator declares the gap.
 func (t *Table) undeclared() {
 	for _, s := range t.stands.Undeclared {
 		t.Gaps, t.LastGap = t.Gaps+1, &gapStatus{At: s.DoneAt.UTC(), Shard: terminal.Known(s.ID), Reason: s.Reason}
 	}
 }
 
-// suspended reports a table that cannot be followed: a table of a pattern, for any reason, or a
-// named one that was dropped. A dropped table does not remain a failure. After a day only its line
-// in the status shows it, if its stream was read to the end in time.
+// suspended adds the trouble of a table that cannot be replicated. Such a table matched a pattern,
+// or was dropped. A dropped table is shown as trouble for one day. After that, if its stream was
+// read to the end in time, only its line in the status shows the drop.
 func (t *Table) suspended(in TableInput) {
 	a := in.State.Suspended
 	t.Suspended = a.Reason
@@ -256,10 +257,10 @@ func (t *Table) suspended(in TableInput) {
 	}
 }
 
-// stepFollow is the failing step of a suspended table.
+// stepFollow is the step that is shown as failing for a suspended table.
 const stepFollow = "follow the table"
 
-// standby adds the processes that answer, with or without a lease.
+// standby adds the processes that answer to the workers, even if they hold no lease.
 func (m *Document) standby(processes []checkpoint.Process) {
 	for _, p := range processes {
 		if standing.Answers(p.Heartbeat, m.At, m.lease) {
@@ -268,13 +269,13 @@ func (m *Document) standby(processes []checkpoint.Process) {
 	}
 }
 
-// Beats reports whether the ledger shows that a worker holds a lease, or coordinates a table.
+// Beats reports whether a worker holds a lease or coordinates a table, according to the ledger.
 func (m *Document) Beats(worker string) bool {
 	w := m.workers[worker]
 	return w != nil && !w.Silent && !w.Idle && !w.Standby()
 }
 
-// Working are the workers that answer and do not idle, with their versions.
+// Working returns the workers that answer and are not idle, with their versions.
 func (m *Document) Working() (names []string) {
 	for _, w := range m.Workers {
 		if w.Silent || w.Idle {
@@ -289,7 +290,8 @@ func (m *Document) Working() (names []string) {
 	return names
 }
 
-// worker returns the entry of a worker, updated from the heartbeat in one of its rows.
+// worker returns the entry of a worker. It updates the entry with the heartbeat from one of the
+// worker's rows.
 func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
 	w := m.workers[id]
 	if w == nil {
@@ -308,7 +310,7 @@ func (m *Document) worker(id string, sign checkpoint.Heartbeat) *workerStatus {
 	return w
 }
 
-// throttledBy copies the limits that a load waited for, unless the report is too old.
+// throttledBy copies the limits for which a load waited, if the report is recent.
 func (t *Table) throttledBy(pace checkpoint.Pace, now time.Time) {
 	if t.Copy.State != copyRunning || now.Sub(pace.At) > time.Hour {
 		return
@@ -336,7 +338,8 @@ func (m *Document) conclude() {
 	m.NextSteps = m.steps()
 }
 
-// overall returns the table whose state is the state of the migration; nil if there is none.
+// overall returns the table with the state that is shown for the whole migration; nil if there are
+// no tables.
 func overall(tables []Table) *Table {
 	if i := standing.Overall(stand(tables)); i >= 0 {
 		return &tables[i]
@@ -344,7 +347,7 @@ func overall(tables []Table) *Table {
 	return nil
 }
 
-// stand returns the judged states of the tables.
+// stand returns the standings of the tables.
 func stand(tables []Table) []standing.Standing {
 	all := make([]standing.Standing, len(tables))
 	for i := range tables {
@@ -353,7 +356,7 @@ func stand(tables []Table) []standing.Standing {
 	return all
 }
 
-// text returns the failing step, how long it has been failing, and where.
+// text describes a failing step: which step, for how long, and where.
 func (t troubleStatus) text(now time.Time) string {
 	where := ""
 	if t.Shards > 0 {
@@ -362,8 +365,8 @@ func (t troubleStatus) text(now time.Time) string {
 	return fmt.Sprintf("cannot %s (for %s%s): %s", t.Step, since(&t.Since, now), where, t.Cause)
 }
 
-// troubled adds a failure that affects a number of shards; 0 means the whole table. Failures of one
-// kind are reported once, with the earliest start.
+// troubled adds a failure that affects a number of shards; 0 means the whole table. Failures of the
+// same step are reported once, with the earliest start.
 func (t *Table) troubled(trouble checkpoint.Trouble, shards int) {
 	for i := range t.Troubles {
 		if o := &t.Troubles[i]; o.Step == trouble.Step && o.Cause == trouble.Cause {

@@ -10,10 +10,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// lookWhere reads to which cluster the app profile routes. If that is unknown, it reports nothing.
+// lookWhere reads the cluster to which the app profile routes. If the cluster is unknown, it
+// records nothing.
 func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string, error)) {
 	if l.Ledger == nil || l.Cutover.Step.Switched() {
-		return // no process uses the profile after the switch
+		return // after the switch, no process uses the profile
 	}
 	ctx, cancel := task.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
@@ -26,8 +27,8 @@ func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string
 	}
 }
 
-// elsewhere reports that the target is in another cluster than the ledger's. No worker writes that
-// cluster, and its contents are unknown.
+// elsewhere adds the fact that the app profile routes to another cluster than the ledger's. No
+// worker writes to that cluster, and its content is unknown.
 func (m *Document) elsewhere(why string) {
 	if why == "" {
 		return

@@ -8,9 +8,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// happened returns the changes between two readings of the ledger, as events of /api/v1/events.
-// Every process that reads the ledger returns the same events, regardless of which process caused
-// them.
+// happened returns the differences between two readings of the ledger, as events for
+// /api/v1/events. Every process that reads the ledger returns the same events.
 func happened(before, after *Document) []admin.Event {
 	var events []admin.Event
 	tables := map[string]*Table{}
@@ -38,7 +37,7 @@ func happened(before, after *Document) []admin.Event {
 
 func workersChanged(before, after []workerStatus) []admin.Event {
 	var events []admin.Event
-	silent := map[string]bool{} // by worker, in the earlier document
+	silent := map[string]bool{} // silent workers in the earlier document
 	for _, w := range before {
 		silent[w.ID] = w.Silent
 	}
@@ -128,16 +127,16 @@ func orEmpty(text *string) string {
 	return *text
 }
 
-// Coalesced reports waits for limits at most once in throttleEvery for each table and limit,
-// because short waits are frequent.
+// Coalesced sums up waits for limits. Short waits are frequent, so it reports at most one sum per
+// table and limit in throttleEvery.
 type Coalesced struct {
 	mu    sync.Mutex
-	spent map[[2]string]wait // by table and reason
+	spent map[[2]string]wait // waits by table and reason
 }
 
 type wait struct {
-	told  time.Duration // when last reported, on the monotonic clock
-	spent time.Duration // waited since then
+	told  time.Duration // time of the last report, on the monotonic clock
+	spent time.Duration // time that was waited since the last report
 }
 
 const throttleEvery = 10 * time.Second

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// readFences adds the ledger's records of its targets to each table.
+// readFences adds to each table the ledger's records of the table's targets.
 func readFences(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Table, inputs []TableInput) error {
 	all, err := ledger.Targets(ctx)
 	if err != nil {
@@ -28,8 +28,8 @@ func readFences(ctx context.Context, ledger *checkpoint.Ledger, tables []config.
 	return nil
 }
 
-// fenced sets whether late writes to a table's targets can be rejected. Of several targets the
-// worst counts.
+// fenced sets whether late writes to a table's targets can be rejected. If that differs between
+// targets, the worst case is shown.
 func (t *Table) fenced(in TableInput) {
 	for _, target := range in.Targets {
 		if target.Withheld != "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// coordinatorLeaseOf copies the part of a coordinator lease that status uses.
+// coordinatorLeaseOf copies the members of a coordinator lease that status uses.
 func coordinatorLeaseOf(lease checkpoint.CoordinatorLease) CoordinatorInput {
 	return CoordinatorInput{Owner: lease.Owner(), Heartbeat: lease.Heartbeat(), pace: lease.Pace()}
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 )
 
-// tableLine is a line of the table of tables: a table, or the tables of one pattern together.
+// tableLine is a line of the status text: one table, or all tables that match a pattern.
 type tableLine struct {
 	*Table
 	name, copy string
-	unread     bool // some table's lag is unknown, so the lag of the line may be higher
+	unread     bool // the lag of a table is unknown, so the lag of the line may be higher
 }
 
 func (l *tableLine) lagText() string {
@@ -21,8 +21,9 @@ func (l *tableLine) lagText() string {
 	return lagText(l.LagSeconds, l.LagEstimated)
 }
 
-// collapsed returns one line for each pattern with several tables, with the highest lag and the
-// least headroom. Problems of a single table appear below, with its name.
+// collapsed returns the lines of the status text. A pattern with several tables has one line, with
+// the highest lag and the least headroom. Problems of a single table are shown below the lines,
+// with the table's name.
 func (m *Document) collapsed() []tableLine {
 	members := map[string][]*Table{}
 	for i := range m.Tables {
@@ -45,7 +46,7 @@ func (m *Document) collapsed() []tableLine {
 	return lines
 }
 
-// lineOf returns the line of a table that is shown by its own name.
+// lineOf returns the line of a single table.
 func lineOf(t *Table) tableLine {
 	line := tableLine{Table: t, name: t.Source, copy: t.Copy.String()}
 	if t.dropped() {
@@ -54,7 +55,7 @@ func lineOf(t *Table) tableLine {
 	return line
 }
 
-// together returns the single line of the tables of a pattern.
+// together returns one line for all tables that match a pattern.
 func together(group string, tables []*Table) tableLine {
 	line := tableLine{Table: &Table{Source: group}, name: group, copy: copiesText(tables)}
 	for _, t := range tables {
@@ -68,7 +69,7 @@ func together(group string, tables []*Table) tableLine {
 	return line
 }
 
-// copiesText returns how many tables of a pattern are copied.
+// copiesText returns the number of copied tables, of all tables that match a pattern, as text.
 func copiesText(tables []*Table) string {
 	done, aside := 0, 0
 	var took time.Duration

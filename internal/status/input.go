@@ -25,30 +25,31 @@ import (
 //go:embed status.schema.json
 var Schema []byte
 
-// Input is the ledger's data as read. A status can be judged from it now or later.
+// Input is the data of the ledger. A status can be judged from it at any later time.
 type Input struct {
 	Cfg    *config.Config
 	Tables []config.Table
 	Inputs []TableInput
-	Begun  bool // the ledger exists
+	Begun  bool // whether the ledger exists
 	Ledger *checkpoint.Ledger
 	// Cutover is the record of the cutover; zero if there was none.
 	Cutover checkpoint.Cutover
-	// Driver is the process that holds the lease to drive the cutover; "" if there is none, or if
-	// it no longer renews the lease.
+	// Driver is the process that drives the cutover. It is "" if no process holds the driver's
+	// lease, or if the lease is no longer renewed.
 	Driver string
 	// Processes are the processes that held no lease at their last report.
 	Processes []checkpoint.Process
-	// Elsewhere reports that the app profile routes to another cluster than the ledger's. It is ""
-	// if the cluster is the same, or was not read.
+	// Elsewhere is the cluster to which the app profile routes, if it differs from the ledger's
+	// cluster. It is "" if the clusters are the same, or if the profile was not read.
 	Elsewhere string
 
-	lease  checkpoint.CoordinatorLease // of the driver, as read at mono
+	lease  checkpoint.CoordinatorLease // lease of the driver, as read at the monotonic time mono
 	mono   time.Duration
-	readAt time.Time // zero: the time of the judgement
+	readAt time.Time // when the ledger was read; if zero, the time of the judgement
 }
 
-// Judge computes the status from the input. It appends with to the commands of next steps.
+// Judge computes the status from the input. The flags in with are appended to commands of next
+// steps.
 func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	m := NewDocument(l.Cfg, env, now)
 	m.with, m.begun, m.cutover, m.otherPlace, m.readAt = with, l.Begun, l.Cutover, l.Elsewhere, l.readAt
@@ -62,8 +63,8 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	return m
 }
 
-// TellMappings adds a failure to each table whose mapping in this configuration differs from the
-// one in the ledger.
+// TellMappings adds a failure to each table that has another mapping in the configuration than in
+// the ledger.
 func (l *Input) TellMappings(m *Document) {
 	for i := range m.Tables {
 		if l.MappingDiffers(i) && !l.left(i) {
@@ -80,13 +81,14 @@ func (l *Input) left(i int) bool {
 	return l.Cutover.Step.Switched() && l.Cutover.Moves(l.Tables[i].From)
 }
 
-// MappingDiffers reports whether the ledger has another mapping of the table.
+// MappingDiffers reports whether the ledger has another mapping of the table than the
+// configuration.
 func (l *Input) MappingDiffers(i int) bool {
 	in := l.Inputs[i]
 	return in.Found && in.State.Generation > 0 && in.State.MappingHash != l.Cfg.Hash(l.Tables[i])
 }
 
-// Target is the store from which the ledger and the parked items are read.
+// Target holds the stores from which the ledger and the parked items are read.
 type Target interface {
 	Ledger(stateTable string) checkpoint.Store
 	Records(stateTable string) sink.Records
@@ -101,7 +103,7 @@ func Gather(ctx context.Context, cfg *config.Config, t Target, env config.Lookup
 	return l.Judge(env, "", now), nil
 }
 
-// Read reads the ledger. If there is no ledger, the migration has not begun; that is also a status.
+// Read reads the ledger. If there is no ledger, the migration has not begun, which is not an error.
 func Read(ctx context.Context, cfg *config.Config, t Target, table string) (*Input, error) {
 	limited, cancel := preflight.Reading(ctx)
 	defer cancel()
@@ -156,8 +158,8 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 	return l, nil
 }
 
-// tablesAtOnce is how many tables are read concurrently. A thousand tables, read one by one, would
-// take longer than readTime.
+// tablesAtOnce is the number of tables that are read concurrently. Without concurrency, the read of
+// a thousand tables would exceed the time limit.
 const tablesAtOnce = 32
 
 // readTables reads the ledger's data about tables, in their order. The first failure cancels the
@@ -184,7 +186,8 @@ func readTable(ctx context.Context, ledger *checkpoint.Ledger, source string) (T
 	if in.State, in.Found, err = ledger.Table(ctx, source); err != nil {
 		return in, err
 	}
-	// Read before the shards: changes that are published later are not applied yet.
+	// This read must come before the read of the shards. A change that is published in between
+	// counts as not applied.
 	if in.State.Apply == checkpoint.Topic {
 		if in.Merged, err = ledger.Merged(ctx, source); err != nil {
 			return in, err

@@ -16,7 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Render writes the status for people. It returns the first error of the writer.
+// Render writes the status as text. It returns the first error of the writer.
 func (m *Document) Render(w io.Writer, shards bool) error {
 	step := slices.Index(phases, m.Phase) + 1
 	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n\n", m.Name, step, len(phases), m.State.Text(),
@@ -36,7 +36,7 @@ func (m *Document) Render(w io.Writer, shards bool) error {
 	return standing.WriteNext(w, m.NextSteps)
 }
 
-// writeTables writes a line for each table, or for all tables of a pattern.
+// writeTables writes a line for each table, or one line for all tables that match a pattern.
 func (m *Document) writeTables(tab *tabwriter.Writer) error {
 	columns := m.Columns()
 	heads := []string{"TABLE"}
@@ -80,7 +80,7 @@ func (m *Document) workersText() string {
 	return text
 }
 
-// standsText returns the table's state, if no figure and no other note shows it.
+// standsText returns the table's state in words, if no figure or other line shows the state.
 func (t *Table) standsText() string {
 	switch t.State {
 	case standing.Stalled, standing.Sweeping, standing.Differs, standing.CatchingUp, standing.Unknown:
@@ -88,7 +88,7 @@ func (t *Table) standsText() string {
 		return ""
 	}
 	if t.Suspended != "" || t.State == standing.Stalled && len(t.Troubles) > 0 {
-		return "" // a failure says so
+		return "" // a line about a failure shows it
 	}
 	since := ""
 	if t.Since != nil {
@@ -134,7 +134,7 @@ func (m *Document) writeShards(w io.Writer) error {
 	return tab.Flush()
 }
 
-// streams returns the shards of a table by stream, in the order of the labels.
+// streams returns the shards of a table, grouped by stream, in the order of the streams' labels.
 func (m *Document) streams(source string) [][]Shard {
 	var streams []string
 	byStream := map[string][]Shard{}
@@ -173,15 +173,15 @@ func writeLineage(w io.Writer, shards []Shard) error {
 	return tab.Flush()
 }
 
-// drawnShard is a line of a drawn lineage.
+// drawnShard is a line in the drawing of a lineage.
 type drawnShard struct {
 	prefix string
 	shard  *Shard
 }
 
-// drawn puts the shards of one stream below their parents. An only child has the same indentation
-// as its parent, so the drawing of a shard that rolls every four hours does not move to the right.
-// The children of a split are indented.
+// drawn draws the shards of one stream below their parents. An only child has the same indentation
+// as its parent. DynamoDB replaces a shard every four hours, and with more indentation the drawing
+// would become too wide. Several children of a shard are indented.
 //
 //	a
 //	↳ b          the child of a
@@ -241,7 +241,7 @@ func lagText(lag *float64, estimated bool) string {
 	return text
 }
 
-// rateText formats a rate for people, with one decimal below ten.
+// rateText formats a rate as text, with one decimal if it is below ten.
 func rateText(rate *float64) string {
 	switch {
 	case rate == nil:
@@ -261,7 +261,7 @@ func seconds(s *float64) string {
 	return backfill.FormatDuration(AsDuration(*s))
 }
 
-// windowText formats the length of a window; about an hour is shown as an hour.
+// windowText formats the length of a period. About one hour is shown as an hour.
 func windowText(s float64) string {
 	if d := AsDuration(s); d < 58*time.Minute {
 		return backfill.FormatDuration(d)

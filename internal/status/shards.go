@@ -11,45 +11,51 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
-// The codes of whyStatus: why a shard makes no progress.
+// The codes of whyStatus: reasons why a shard makes no progress.
 const (
 	whyListing  = "listing"  // the stream has no complete listing yet
-	WhyChildren = "children" // it is done, but its children are not listed
-	WhyParent   = "parent"   // its parent must be finished first
-	WhyNobody   = "nobody"   // it could be read, but no worker has acquired it
-	WhySilent   = "silent"   // its worker has not written for longer than a lease
+	WhyChildren = "children" // the shard is done, but its children are not listed
+	WhyParent   = "parent"   // the shard's parent must be read to its end first
+	WhyNobody   = "nobody"   // the shard could be read, but no worker has acquired it
+	// The shard's worker has not written to the ledger for longer than a lease.
+	WhySilent   = "silent"
 	WhyTrouble  = "trouble"  // a step fails and is retried
-	whyGap      = "gap"      // changes were lost, so reading cannot resume
-	whyReplaced = "replaced" // its stream is no longer the table's stream
+	whyGap      = "gap"      // changes were lost, so the shard is no longer read
+	whyReplaced = "replaced" // the shard's stream is no longer the table's stream
 )
 
-// Shard is one shard. Its position is a sequence number, which reveals nothing about items.
+// Shard is one shard. Its position is a sequence number, which contains no item data.
 type Shard struct {
 	Source string  `json:"source"`
 	Stream string  `json:"stream"` // label of the stream
 	ID     string  `json:"id"`
 	Parent *string `json:"parent"`
 	State  string  `json:"state"`
-	// Hop ranks the shard in its lineage: 500000 for a root, one more for every split or roll.
-	Hop              uint32     `json:"hop"`
-	Generation       uint32     `json:"generation"`
-	Epoch            uint64     `json:"epoch"`
-	Owner            *string    `json:"owner"`
-	Host             *string    `json:"host"`
-	Position         *string    `json:"position"`
-	EventTime        *time.Time `json:"event_time"` // time of the last applied change
-	ReadAt           *time.Time `json:"read_at"`
-	WrittenAt        *time.Time `json:"written_at"` // when the row was last written, lease renewals included; by its owner's clock
+	// Hop is the rank of the shard in its lineage: 500000 for a root, and one more for each
+	// generation of children.
+	Hop        uint32     `json:"hop"`
+	Generation uint32     `json:"generation"`
+	Epoch      uint64     `json:"epoch"`
+	Owner      *string    `json:"owner"`
+	Host       *string    `json:"host"`
+	Position   *string    `json:"position"`
+	EventTime  *time.Time `json:"event_time"` // time of the last applied change
+	ReadAt     *time.Time `json:"read_at"`
+	// When the shard's row was last written, including renewals of the lease, by its owner's clock.
+	WrittenAt        *time.Time `json:"written_at"`
 	DoneAt           *time.Time `json:"done_at"`
 	LagSeconds       *float64   `json:"lag_seconds"`
 	LagEstimated     bool       `json:"lag_estimated"`
 	HeadroomSeconds  *float64   `json:"headroom_seconds"`
 	ChangesPerSecond *float64   `json:"changes_per_second"`
-	Changes          uint64     `json:"changes"`  // number of applied changes
-	Settling         uint64     `json:"settling"` // changes that were applied once and will be written a second time (dual_writes)
-	Old              bool       `json:"old"`      // it has an owner, and was last read more than three leases ago
-	Why              *whyStatus `json:"why"`      // why it makes no progress; null if it progresses, or is done and its children are known
-	Reason           *string    `json:"reason"`   // reason of a gap
+	Changes          uint64     `json:"changes"` // number of applied changes
+	// Number of changes that were applied once and will be applied a second time (dual_writes).
+	Settling uint64 `json:"settling"`
+	// The shard has an owner, but its last read is more than three durations of a lease ago.
+	Old bool `json:"old"`
+	// Why the shard makes no progress; null if it makes progress, or is done with known children.
+	Why    *whyStatus `json:"why"`
+	Reason *string    `json:"reason"` // reason of a gap
 }
 
 // whyStatus is the reason why a shard makes no progress.
@@ -58,7 +64,7 @@ type whyStatus struct {
 	Text string `json:"text"`
 }
 
-// addShards adds the shards of a table, as they were judged.
+// addShards adds the shards of a table to the document.
 func (m *Document) addShards(t *Table, in TableInput) {
 	rate, told, owned := 0.0, true, false
 	for i := range in.Shards {
@@ -155,7 +161,7 @@ func (m *Document) why(table checkpoint.TableState, s *checkpoint.Shard, judged 
 	return because(WhyNobody, "for a worker to acquire it")
 }
 
-// stateText returns a shard's state as part of a sentence.
+// stateText describes a shard's state, as part of a sentence.
 func stateText(s *checkpoint.Shard) string {
 	switch {
 	case s.State == checkpoint.Gap:

@@ -12,14 +12,14 @@ import (
 // reading. It is not safe for concurrent use.
 type Survey struct {
 	ledger *Input            // the last reading that succeeded; nil before the first
-	at     time.Time         // its time
-	last   *Document         // its status at that time
-	watch  *checkpoint.Watch // of the driver's lease
+	at     time.Time         // time of the last reading
+	last   *Document         // status that the last reading had at that time
+	watch  *checkpoint.Watch // watch of the driver's lease
 }
 
 // Take returns the status of a reading, and the events since the previous reading. If the reading
-// failed, Take judges the last successful one again at the present time, without events. The status
-// is nil before the first successful reading.
+// failed, it judges the last successful reading again, at the present time, and returns no events.
+// The status is nil before the first successful reading.
 func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now time.Time) (*Document, []admin.Event) {
 	if err == nil {
 		s.ledger, s.at = l, now
@@ -41,7 +41,7 @@ func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now 
 	return m, events
 }
 
-// lookForDriver forgets a driver that has not renewed its lease for a whole lease duration.
+// lookForDriver forgets a driver that has not renewed its lease for the duration of a lease.
 func (s *Survey) lookForDriver() {
 	l := s.ledger
 	if l.Driver == "" {
@@ -55,5 +55,5 @@ func (s *Survey) lookForDriver() {
 	}
 }
 
-// ReadAt returns when the ledger was last read.
+// ReadAt returns the time at which the ledger was last read.
 func (s *Survey) ReadAt() time.Time { return s.at }

@@ -7,10 +7,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// stepApply is the failing step while a message is in the dead-letter topic.
+// stepApply is the step that is shown as failing while a message is in the dead-letter topic.
 const stepApply = "apply messages"
 
-// fromTopic reports the dead-letter topic of a table that is applied from a topic.
+// fromTopic adds the state of the dead-letter topic, for a table that is applied from a topic.
 func (t *Table) fromTopic(in TableInput) {
 	if in.State.Apply != checkpoint.Topic {
 		return

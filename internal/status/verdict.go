@@ -7,8 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Verdict returns the result of a run that has done all it could. It is nil if the target equals
-// the source, else the reason why it does not.
+// Verdict returns the result of a run that has ended. It is nil if the target equals the source.
+// Otherwise it is an error with the reason.
 func (m *Document) Verdict() error {
 	var found diag.List
 	for _, t := range m.Tables {

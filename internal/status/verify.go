@@ -12,7 +12,8 @@ import (
 // the last one.
 type verifyStatus struct {
 	State string `json:"state"` // never, running, paused, done or ended
-	// Verdict is the result in words. It and the members after it are null if there is no result.
+	// Verdict is the result in words. If there is no result, Verdict and the members below are
+	// null.
 	Verdict   *string    `json:"verdict"`
 	Clean     *bool      `json:"clean"`
 	Stale     *bool      `json:"stale"`     // the result is more than a day old
@@ -24,11 +25,11 @@ type verifyStatus struct {
 	Sampled *sampledStatus `json:"sampled"`
 }
 
-// sampledStatus is the result of comparing samples of just applied items.
+// sampledStatus is the result of the comparison of samples of recently applied items.
 type sampledStatus struct {
 	At        time.Time `json:"at"`        // time of the last comparison
-	Compared  int64     `json:"compared"`  // rows since the beginning
-	Differing int       `json:"differing"` // rows known to differ, until a later comparison finds them equal
+	Compared  int64     `json:"compared"`  // number of compared rows since the beginning
+	Differing int       `json:"differing"` // number of rows that differed when they were last compared
 }
 
 // verifyOf returns the state of a table's verify; nil before the first.
@@ -55,7 +56,7 @@ func verifyOf(s checkpoint.TableState, now time.Time) *verifyStatus {
 	return v
 }
 
-// sampled returns how many rows are known to differ from comparisons of just applied items.
+// sampled returns the number of rows that are known to differ, according to comparisons of samples.
 func (v *verifyStatus) sampled() int64 {
 	if v == nil || v.Sampled == nil {
 		return 0
@@ -63,7 +64,7 @@ func (v *verifyStatus) sampled() int64 {
 	return int64(v.Sampled.Differing)
 }
 
-// text returns the cell of the text table.
+// text returns the text of the verify's cell in the status text.
 func (v *verifyStatus) text() string {
 	switch {
 	case v == nil:
@@ -78,8 +79,8 @@ func (v *verifyStatus) text() string {
 	return *v.Verdict
 }
 
-// worse returns the result that an operator must see first: rows that differ, then a missing or old
-// result, then a running verify.
+// worse returns the result that an operator must see first: rows that differ come first, then a
+// missing or old result, then a running verify.
 func (v *verifyStatus) worse(o *verifyStatus) *verifyStatus {
 	rank := func(v *verifyStatus) int {
 		switch {

@@ -2,7 +2,7 @@ package status
 
 import "time"
 
-// Notes returns the lines that do not fit into the table of tables.
+// Notes returns the lines below the table of figures.
 func (m *Document) Notes() []string { return m.notes() }
 
 // HeartbeatText returns how long ago a worker last wrote to the ledger.
@@ -13,11 +13,11 @@ func (w *workerStatus) HeartbeatText(now time.Time) string {
 	return since(w.HeartbeatAt, now) + " ago"
 }
 
-// LagText and HeadroomText return figures of a table for people; "-" if unknown.
+// LagText and HeadroomText return figures of a table as text; "-" if unknown.
 func (t *Table) LagText() string      { return lagText(t.LagSeconds, t.LagEstimated) }
 func (t *Table) HeadroomText() string { return t.headroomText() }
 
-// LagText and RateText return the figures of a shard for people; "-" if unknown.
+// LagText and RateText return figures of a shard as text; "-" if unknown.
 func (s *Shard) LagText() string  { return lagText(s.LagSeconds, s.LagEstimated) }
 func (s *Shard) RateText() string { return rateText(s.ChangesPerSecond) }
 
@@ -30,7 +30,8 @@ func (t *Table) headroomLittle() bool {
 	return t.HeadroomSeconds != nil && *t.HeadroomSeconds < littleHeadroom.Seconds()
 }
 
-// Because returns the code of the reason why a shard makes no progress; "" if it does.
+// Because returns the code of the reason why a shard makes no progress; "" if the shard makes
+// progress.
 func (s *Shard) Because() string {
 	if s.Why == nil {
 		return ""
@@ -38,12 +39,12 @@ func (s *Shard) Because() string {
 	return s.Why.Code
 }
 
-// Streams returns the shards of a table, one stream after the other.
+// Streams returns the shards of a table, grouped by stream.
 func (m *Document) Streams(source string) [][]Shard { return m.streams(source) }
 
-// Drawn is a shard as it is drawn below its parent.
+// Drawn is a shard in the drawing of a lineage.
 type Drawn struct {
-	Prefix string // the lines drawn before it
+	Prefix string // the lines that are drawn in front of the shard
 	*Shard
 }
 

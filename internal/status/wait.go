@@ -11,7 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Reached returns nil if the migration has reached a goal, or the reason why not.
+// Reached returns nil if the migration has reached a goal. Otherwise it returns an error with the
+// reason.
 func (m *Document) Reached(g standing.Goal) error {
 	if g.Reached(stand(m.Tables)) {
 		return nil
@@ -23,7 +24,7 @@ func (m *Document) Reached(g standing.Goal) error {
 	return e
 }
 
-// stuck returns why only an operator can make the goal reachable; nil if no operator is needed.
+// stuck returns an error if the goal cannot be reached before an operator acts; otherwise nil.
 func (m *Document) stuck(g standing.Goal) error {
 	i := g.Stuck(stand(m.Tables))
 	if i < 0 {
@@ -38,7 +39,7 @@ func (m *Document) stuck(g standing.Goal) error {
 	return e
 }
 
-// goalText returns a goal in words.
+// goalText describes a goal in words.
 func goalText(g standing.Goal) string {
 	if g == standing.GoalInSync {
 		return standing.InSync.Text()
@@ -46,9 +47,10 @@ func goalText(g standing.Goal) string {
 	return string(g)
 }
 
-// Wait reads the status at every interval until the migration has reached a goal. If it cannot
-// reach the goal without an operator, Wait returns an error. It returns the last status that could
-// be read. If the first reading fails, Wait ends; later readings may fail temporarily.
+// Wait reads the status at every interval until the migration has reached a goal. If the migration
+// cannot reach the goal without an operator, Wait returns an error. It also returns the last status
+// that could be read. If the first reading fails, Wait returns the error. Later readings may fail
+// temporarily.
 func (r *Reader) Wait(ctx context.Context, g standing.Goal, interval time.Duration) (*Document, error) {
 	return await(ctx, r.Read, g, interval)
 }

@@ -27,11 +27,11 @@ type Reader struct {
 	Config    *config.Config
 	Migration *desk.Migration
 	Env       config.Lookup
-	Hints     string // the flags by which next steps find the configuration
-	Shards    bool   // shows each shard too
+	Hints     string // flags that commands in next steps need
+	Shards    bool   // whether each shard is shown too
 
 	again bool
-	watch *checkpoint.Watch // of the driver's lease
+	watch *checkpoint.Watch // watch of the driver's lease
 }
 
 // Read reads the ledger, and the targets of tables that have no coordinator.
@@ -64,7 +64,8 @@ func (r *Reader) Read(ctx context.Context) (*Document, error) {
 	return m, nil
 }
 
-// looked removes the advice to show the shards, because this document already shows them.
+// looked removes advice to run the command that shows the shards, because this document already
+// shows them.
 func (m *Document) looked() {
 	looks := func(s standing.NextStep) bool { return strings.HasPrefix(s.Command, "replicator status --shards") }
 	m.NextSteps = slices.DeleteFunc(m.NextSteps, looks)
@@ -73,8 +74,8 @@ func (m *Document) looked() {
 	}
 }
 
-// Watch shows the status now and at every interval, until ctx ends. Explain converts the error of a
-// reading that failed after a successful one.
+// Watch shows the status now and at every interval, until ctx ends. Explain converts the errors of
+// readings that fail after the first successful reading.
 func (r *Reader) Watch(ctx context.Context, p *terminal.Console, interval time.Duration, explain func(error) error) error {
 	screen, err := onScreen(p)
 	if err != nil {
@@ -86,11 +87,11 @@ func (r *Reader) Watch(ctx context.Context, p *terminal.Console, interval time.D
 // view is one way to show a status repeatedly.
 type view struct {
 	show  func(m *Document) error
-	fails func(err error) error // explains a failed reading after a successful one
+	fails func(err error) error // explains a failed reading that follows a successful reading
 }
 
-// views chooses how a status is shown repeatedly: as one line of JSON for each reading, on a
-// redrawn screen, or as a block below the last one.
+// views chooses how a status is shown repeatedly: as one line of JSON for each reading, on a screen
+// that is redrawn, or as a block of text for each reading.
 func views(p *terminal.Console, shards, screen bool, explain func(error) error) view {
 	switch {
 	case p.AsJSON():
@@ -103,10 +104,10 @@ func views(p *terminal.Console, shards, screen bool, explain func(error) error) 
 			return err
 		}}
 	case screen:
-		last := "" // the last status shown, which stays on the screen next to the error
+		last := "" // the last status that was shown; it stays on the screen with the error
 		draw := func(text string) error {
-			// Draw from the top left corner, clear each line to its end, and remove the rest of the
-			// last drawing, so nothing flickers.
+			// Draw from the top left corner, clear each line to its end, and clear the rest of the
+			// screen. So the screen does not flicker.
 			_, err := fmt.Fprint(p.Stdout, "\x1b[H", strings.ReplaceAll(text, "\n", "\x1b[K\n"), "\x1b[J")
 			return err
 		}
@@ -141,7 +142,7 @@ func views(p *terminal.Console, shards, screen bool, explain func(error) error) 
 	}}
 }
 
-// painted returns a text in the form in which it is drawn.
+// painted returns a text in the form in which it is drawn on the screen.
 func painted(p *terminal.Console, text []byte) string {
 	if p.Colored(p.Stdout) {
 		text = terminal.Paint(text)

@@ -15,20 +15,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// targetFinding is the result of comparing the witness in a target table with the ledger.
+// targetFinding is the result of a comparison of the witness row in a target table with the ledger.
 type targetFinding struct {
 	table, cause string
-	unknown      bool // it could not be read
-	denied       bool // because this identity lacks the permission
+	unknown      bool // the witness row could not be read
+	// The witness row could not be read because this identity lacks the permission.
+	denied bool
 }
 
-// stepWitness is the failing step if a target and the ledger do not belong together.
+// stepWitness is the step that is shown as failing if a target and the ledger do not belong
+// together.
 const stepWitness = "read the witness in the target"
 
-// LookAtTargets reads the witnesses of tables that look in sync and have no coordinator. It checks
-// that ledger and target still belong together. A running coordinator does so every minute. If a
-// target was lost or restored while no worker ran, the ledger alone would still look in sync. Open
-// returns the store of a target table's witness.
+// LookAtTargets reads the witness rows of tables that are in sync according to the ledger but have
+// no coordinator. It checks that ledger and target still belong together. A running coordinator
+// does so every minute. If a target was lost or restored while no worker ran, the ledger alone does
+// not show that. Open returns the store of a target table's witness row.
 func (l *Input) LookAtTargets(ctx context.Context, open func(table string) checkpoint.Store, now time.Time) {
 	if l.Ledger == nil {
 		return
@@ -42,9 +44,9 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 			continue
 		}
 		if in.State.Suspended.Reason != "" || l.MappingDiffers(i) || l.left(i) {
-			// The source may be gone, and the target with it. Or the configuration names another
-			// target, which is reported elsewhere. Or the target belongs to the application, and
-			// finalize has removed the witness.
+			// Skip the table in three cases: the source may be gone, and the target with it; the
+			// configuration names another target, which another check reports; or the target
+			// belongs to the application, and finalize has removed the witness row.
 			continue
 		}
 		source, targets := l.Tables[i].From, l.Tables[i].Targets()
@@ -65,7 +67,7 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 	_ = g.Wait() // the tasks return no errors
 }
 
-// witnessed returns the finding to report from a read of a witness, if there is one.
+// witnessed returns the finding from a read of a witness row; false if there is nothing to report.
 func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 	switch {
 	case errors.Is(err, checkpoint.ErrConflict):
@@ -84,15 +86,15 @@ func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 	return targetFinding{}, false
 }
 
-// misplaced adds the findings from the witnesses.
+// misplaced adds the findings from the witness rows to the table.
 func (t *Table) misplaced(in TableInput, now time.Time) {
 	for _, f := range in.findings {
 		t.troubled(checkpoint.Trouble{Step: stepWitness + " " + f.table, Since: in.foundAt(f, now), Cause: f.cause}, 0)
 	}
 }
 
-// foundAt returns since when a finding applies. It is the last heartbeat, because nothing has
-// checked the target since.
+// foundAt returns the time since which a finding may apply. It is the last heartbeat, because no
+// process has checked the target since then.
 func (in *TableInput) foundAt(f targetFinding, now time.Time) time.Time {
 	if since := in.Coordinator.Heartbeat.WrittenAt; !f.unknown && !since.IsZero() {
 		return since
@@ -100,8 +102,8 @@ func (in *TableInput) foundAt(f targetFinding, now time.Time) time.Time {
 	return now
 }
 
-// doubts returns what the witnesses leave uncertain about the targets. If this identity may not
-// read them, the result is a note, and the status relies on the ledger.
+// doubts returns the doubts about the targets that the witness rows cause. If this identity may not
+// read a witness row, there is only a note, and the status relies on the ledger.
 func (in *TableInput) doubts(now time.Time) (out []standing.Doubt) {
 	for _, f := range in.findings {
 		reason := standing.TargetLost

@@ -15,10 +15,11 @@ import (
 // Holds reports whether a range of a target table has a row.
 type Holds func(ctx context.Context, table string, r sink.Range) (bool, error)
 
-// Unknown reports whether a target table holds rows of unknown origin. A witness of the source
-// table shows that its rows were written under another ledger, which counts as lost.
+// Unknown reports whether a target table has rows of unknown origin. Witnessed is true if the table
+// has a witness row of the source table. Such rows were written under another ledger, which counts
+// as lost.
 func (holds Holds) Unknown(ctx context.Context, m *transform.Mapping, table string) (unknown, witnessed bool, err error) {
-	others := sink.Prefix(transform.WitnessPrefix) // witnesses of other source tables
+	others := sink.Prefix(transform.WitnessPrefix) // witness rows of other source tables
 	for _, r := range []sink.Range{{To: others.From}, {From: others.To}} {
 		if unknown, err = holds(ctx, table, r); unknown || err != nil {
 			break
@@ -31,8 +32,8 @@ func (holds Holds) Unknown(ctx context.Context, m *transform.Mapping, table stri
 	return !witnessed, witnessed, err
 }
 
-// marked returns Holds for a table with replicator's families. A table that does not exist has no
-// rows.
+// marked returns a Holds that reads target tables with replicator's families. A table that does not
+// exist has no rows.
 func marked(target sink.MarkReader) Holds {
 	return func(ctx context.Context, table string, r sink.Range) (bool, error) {
 		found := false
@@ -49,7 +50,7 @@ func marked(target sink.MarkReader) Holds {
 type Admission struct {
 	*engine.Common
 	mapping *transform.Mapping
-	target  sink.MarkReader // nil: no check
+	target  sink.MarkReader // nil for no check
 	adopt   bool
 	// stranger fails if another migration writes a target table.
 	stranger func(ctx context.Context, tables ...string) error
@@ -59,9 +60,9 @@ func NewAdmission(s *engine.Table) *Admission {
 	return &Admission{Common: s.Common, mapping: s.Mapping, target: s.Worker.Target, adopt: s.Spec.AdoptRows, stranger: s.Witnesses.Stranger}
 }
 
-// admit fails with a *RowsError if an operator has to consent first, and with a
-// *engine.StrangerError if another migration writes a target table. It runs before anything is
-// created or written for the table.
+// admit fails with a *RowsError if an operator must consent first. It fails with a
+// *engine.StrangerError if another migration writes a target table. It runs before any resource or
+// record is written for the table.
 func (a *Admission) admit(ctx context.Context) error {
 	state, _, err := a.Ledger.Table(ctx, a.Source)
 	if err != nil || state.Generation > 0 || a.target == nil {
@@ -77,8 +78,8 @@ func (a *Admission) admit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// Read after the rows: a worker of another source table records the target before it writes
-		// rows.
+		// This read must come after the read of the rows. A worker of another source table records
+		// the target before it writes rows, so its rows always have a record.
 		t, _, err := a.Ledger.Target(ctx, table)
 		switch {
 		case err != nil:
@@ -108,7 +109,7 @@ func (a *Admission) admit(ctx context.Context) error {
 		}
 	}
 	if lost && len(unknown) == 0 && !adopted {
-		return nil // the witness is judged next
+		return nil // the next check compares the witness row
 	}
 	_, err = a.Ledger.UpdateTable(ctx, a.Source, func(s *checkpoint.TableState) error {
 		return s.BeginInto(lost || adopted || len(unknown) > 0, a.adopt || adopted)
@@ -116,8 +117,8 @@ func (a *Admission) admit(ctx context.Context) error {
 	return err
 }
 
-// AdmitChange decides whether this mapping, which may write further target tables, may replace the
-// former one. Strange says that one of the tables holds rows of unknown origin, and that an
+// AdmitChange checks whether this mapping may replace the former mapping. The new mapping may write
+// other target tables. Strange is true if one of these tables has rows of unknown origin, and an
 // operator has consented.
 func (a *Admission) AdmitChange(ctx context.Context) (strange bool, err error) {
 	state, _, err := a.Ledger.Table(ctx, a.Source)
@@ -140,7 +141,8 @@ func (a *Admission) AdmitChange(ctx context.Context) (strange bool, err error) {
 		case err != nil:
 			return false, err
 		case witnessed:
-			strange = strange || len(state.Targets) > 0 // otherwise it is an earlier target, which was not recorded
+			// Otherwise it is an earlier target, from a time when targets were not recorded.
+			strange = strange || len(state.Targets) > 0
 		case t.MadeByUs:
 		case !rows:
 			err = a.note(ctx, table, func(t *checkpoint.Target) { t.MadeByUs = true })

@@ -11,23 +11,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The service lists a child shard some time after its parent has ended (H13). So a listing that shows
-// no further child proves nothing, unless it began long enough after the end was found: Timing.Listed,
-// on this process's own clock. A listing that began earlier may miss a child although it ends later.
+// The service lists a child shard some time after its parent has ended (H13). So a listing without
+// a child proves only something if it began at least Timing.Listed after the end of the parent was
+// found, on this process's own clock. The time at which the listing ended does not matter.
 
-// leafLists is up to how many shards are asked for their children individually in a pass; for more,
-// a complete listing is cheaper.
+// leafLists is the maximum number of shards with children that are requested individually in a
+// pass. For more shards, a complete listing is cheaper.
 const leafLists = 3
 
-// lineage holds the shards of a stream whose children a pass requests.
+// lineage holds the ended shards of a stream for which a pass requests the children.
 type lineage struct {
-	awaiting []string           // leaves whose children are likely to be listed soon
-	due      []checkpoint.Shard // a listing that begins now shows all of their children
-	old      bool               // one of due ended before the stream's retention, and only a whole listing may know its children
+	awaiting []string // leaves with children that are likely to be listed soon
+	// Leaves with children that a listing that begins now shows completely.
+	due []checkpoint.Shard
+	// A shard in due ended longer ago than the stream's retention; only a complete listing may have
+	// its children.
+	old bool
 }
 
-// lineage returns the shards whose children are to be requested, and remembers when it found ends of
-// shards. A new coordinator waits from the moment at which it found them itself.
+// lineage returns the shards for which the children must be requested. It records the times at
+// which it found the ends of shards. A new coordinator finds them again, and waits from that time.
 func (r *Reconciler) lineage(ctx context.Context, v engine.View, now time.Time) (l lineage) {
 	mono := task.Mono(ctx)
 	var nodes []cdc.Node
@@ -59,8 +62,8 @@ func (r *Reconciler) lineage(ctx context.Context, v engine.View, now time.Time) 
 	return l
 }
 
-// asked returns the shards whose children are requested one by one; one empty id stands for a listing
-// of the whole stream.
+// asked returns the ids of shards for which the children are requested one by one. A single empty
+// id stands for a complete listing of the stream.
 func (l *lineage) asked() []string {
 	ids, known := l.awaiting, map[string]bool{}
 	for _, id := range ids {
@@ -77,8 +80,8 @@ func (l *lineage) asked() []string {
 	return ids
 }
 
-// children adds the rows of children of shards that have ended, and marks the shards all of whose
-// children have rows now.
+// children requests the children of ended shards, and adds rows for new ones. It marks the shards
+// for which all children now have rows.
 func (r *Reconciler) children(life engine.Lifecycle, state checkpoint.TableState, l lineage) error {
 	for _, id := range l.asked() {
 		listing, err := ListShards(life, r.Retrier, r.open(state.StreamARN), id)
@@ -86,7 +89,7 @@ func (r *Reconciler) children(life engine.Lifecycle, state checkpoint.TableState
 			return err
 		}
 		if listing.Ended && !r.dropped {
-			r.soon = true // a dropped table's stream ends with it
+			r.soon = true // the stream of a dropped table ends too
 		}
 		if err := r.discover(life, state, listing, false); err != nil {
 			return err

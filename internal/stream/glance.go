@@ -10,26 +10,27 @@ import (
 )
 
 // A coordinator describes its table in each complete pass. Between these passes it glances: it
-// describes the table only to check that it exists, so that a drop is known within seconds.
+// describes the table only to check that the table exists. So it notices a drop within seconds.
 
 const (
-	// glanceEvery is the time between two descriptions of a table, and the least time between two
+	// glanceEvery is the time between two descriptions of a table, and the minimum time between two
 	// complete passes.
 	glanceEvery = 10 * time.Second
-	// glancePace is the time between two glances of all workers: with more than a hundred tables,
-	// each table waits longer. All clients of an account share its quota of descriptions. Even with
-	// a thousand tables, the end of the stream shows a drop just as soon.
+	// glancePace is the minimum time between two glances, over all tables and workers. The limit is
+	// needed because all clients of an account share a quota of descriptions. With more than a
+	// hundred tables, glances at each table are rarer. A drop is still noticed soon, because the
+	// table's stream ends.
 	glancePace = 100 * time.Millisecond
 )
 
-// glanceAfter returns how long after the last description a table is described again, given the
-// number of tables.
+// glanceAfter returns the time between two descriptions of a table, for the given number of tables.
 func glanceAfter(tables int) time.Duration {
 	return max(glanceEvery, time.Duration(tables)*glancePace)
 }
 
 // glance makes a complete pass due if the table was dropped or recreated since the last pass. It
-// does not report a failure, because the next complete pass repeats the call and reports it.
+// does not report a failure, because the next complete pass makes the same call and reports its
+// failure.
 func (r *Reconciler) glance(ctx context.Context) {
 	now := task.Mono(ctx)
 	if now-r.described < glanceAfter(r.shares.Followed()) {

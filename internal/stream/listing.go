@@ -8,9 +8,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// ListShards requests a complete listing of a stream's shards, or of the children of one, until a
-// drain begins. A failed page is retried on its own. A step is one page more than there ever were,
-// so a listing that keeps restarting is waited for longer and longer.
+// ListShards requests a complete listing of a stream's shards, or of the children of one shard. It
+// ends when a drain begins. A failed page is retried by itself. Only a page beyond the largest
+// number so far counts as progress. So if a listing restarts again and again, the waits become
+// longer.
 func ListShards(life engine.Lifecycle, r *engine.Retrier, source cdc.Source, parent string) (cdc.Listing, error) {
 	lister := cdc.NewLister(source, parent)
 	for done := false; !done; {

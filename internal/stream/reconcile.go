@@ -14,9 +14,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Reconciler makes the ledger agree with the table's stream and its target: it lists and ranks
-// shards, checks the witness, notices new streams, declares undeclared gaps, and removes rows that
-// are no longer needed.
+// Reconciler updates the ledger to the table's stream and its target. It lists and ranks shards,
+// checks the witness row, notices new streams, declares gaps, and removes rows that are no longer
+// needed.
 type Reconciler struct {
 	*engine.Common
 	mapping      *transform.Mapping
@@ -25,17 +25,19 @@ type Reconciler struct {
 	witnesses    *engine.Witnesses
 	admission    *Admission
 	fencing      *engine.Fencing
-	shares       *engine.Shares // how many tables this process follows
+	shares       *engine.Shares // knows the number of tables that this process replicates
 	tracker      *engine.ShardTracker
 	outages      *engine.Outages
 	wake         *task.Wakeup
 	wakeAssigner *task.Wakeup
 
-	joined  bool // by a pattern: the table is left when it is dropped
-	young   bool // created after the first start
+	joined  bool // a pattern matched the table, so the table leaves when it is dropped
+	young   bool // the table was created after the first start
 	copies  bool
 	fromNow bool
-	late    time.Duration // how long after its change the application may write the target; 0: it does not
+	// Maximum time between a change and the application's own write to the target; 0 if it makes
+	// none.
+	late time.Duration
 
 	memory
 }
@@ -48,29 +50,30 @@ func New(s *engine.Table, admission *Admission) *Reconciler {
 	}
 }
 
-// memory is the reconciler's state while its coordinator holds the lease. State that must last is
-// in the ledger.
+// memory is the reconciler's state while its worker holds the coordinator lease. State that must
+// last longer is in the ledger.
 type memory struct {
-	began         bool
-	last          time.Duration // when the last complete pass began
-	listing       cdc.Listing   // the last complete listing
-	doubt         doubt
-	reopenBackoff map[string]time.Duration // since when a shard that could be reopened is avoided, by its id and epoch
-	dropped       bool                     // the table no longer exists, and its stream is kept
-	since         time.Duration            // when that was first found
+	began   bool
+	last    time.Duration // when the last complete pass began
+	listing cdc.Listing   // the last complete listing
+	doubt   doubt
+	// Time since which a trimmed shard waits to be reopened, by its id and epoch.
+	reopenBackoff map[string]time.Duration
+	dropped       bool          // the table no longer exists, and its stream is kept
+	since         time.Duration // when the drop was first noticed
 
-	// ends is when this coordinator found that a shard had ended whose children may be listed late,
-	// by its id.
+	// ends holds the time at which this coordinator found that a shard had ended, by shard id.
+	// Children of these shards may be listed late.
 	ends map[string]time.Duration
 
 	described time.Duration // when the table was last described
-	// The next complete pass does not wait for Timing.List: the table was dropped, exists again, or
-	// its stream has ended.
+	// soon makes the next complete pass begin before Timing.List is over. It is set if the table
+	// was dropped, exists again, or its stream has ended.
 	soon bool
 }
 
-// Run reconciles until a drain begins: with a quick pass each Timing.Pass, and a complete one every
-// Timing.List.
+// Run reconciles until a drain begins: with a quick pass every Timing.Pass, and a complete pass
+// every Timing.List.
 func (r *Reconciler) Run(life engine.Lifecycle) error {
 	r.memory = memory{}
 	r.fencing.See(0)
@@ -96,7 +99,7 @@ func (r *Reconciler) due(ctx context.Context) bool {
 	return !r.began || passed >= r.Timing.List || r.soon && passed >= glanceEvery
 }
 
-// unsuspend ends the suspension of a table that can be followed again.
+// unsuspend ends the suspension of a table that can be replicated again.
 func (r *Reconciler) unsuspend(ctx context.Context) error {
 	if r.dropped {
 		return nil
@@ -109,9 +112,9 @@ func (r *Reconciler) unsuspend(ctx context.Context) error {
 	return err
 }
 
-// fullPass checks everything: the witness, the table, its stream and all of its shards. Each step
-// has its own retries. If a failed call restarted the whole pass, the pass would never end while
-// both services throttle.
+// fullPass makes a complete pass: it checks the witness row, the table, its stream and all shards.
+// Each step has its own retries. If each failure restarted the whole pass, the pass might never end
+// while both services throttle.
 func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 	ctx := life.Work
 	began := task.Mono(ctx)
@@ -155,8 +158,8 @@ func (r *Reconciler) list(life engine.Lifecycle, state checkpoint.TableState) (c
 	if !cdc.Is(err, cdc.NotFound) {
 		return listing, err
 	}
-	// Readers of the stream's shards find the same. They may have raised the generation since this
-	// pass read the record, or since the last attempt of this step.
+	// Workers that read the shards notice the lost stream too. They may have raised the generation
+	// after this pass read the record, or after the last attempt of this step.
 	now, _, err := r.Ledger.Table(life.Work, r.Source)
 	if err != nil {
 		return cdc.Listing{}, err
@@ -171,10 +174,11 @@ func (r *Reconciler) list(life engine.Lifecycle, state checkpoint.TableState) (c
 	return cdc.Listing{Ended: true}, nil
 }
 
-// noteOpen records which shards the complete listing showed as open: their children begin later
-// than its first page. A listing may show a shard as open long after it was closed; there is no
-// bound. Three kinds of shards are closed regardless of the listing: a shard whose child is known,
-// a shard that split after its page was read, and a shard that was read to its end.
+// noteOpen records the shards that the complete listing showed as open. The children of an open
+// shard begin later than the first page of the listing. But a listing may show a closed shard as
+// open, without a time limit. So three kinds of shards count as closed regardless of the listing: a
+// shard with a known child, a shard that split after its page was read, and a shard that was read
+// to its end.
 func (r *Reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) error {
 	shards, err := r.Ledger.Shards(ctx, r.Source)
 	if err != nil {
@@ -202,9 +206,9 @@ func (r *Reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) 
 	return r.Ledger.NoteOpen(ctx, r.Source, state.Label, open, r.listing.At, known)
 }
 
-// discover adds rows for new shards of a listing. A shard whose ancestors were lost is a gap. The
-// gap is declared before the row is written, so that it is found again if this worker ends in
-// between.
+// discover adds rows for new shards of a listing. A shard with lost ancestors is a gap. The gap is
+// declared before the shard's row is written. So if this worker ends in between, the next listing
+// shows the gap again.
 func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState, listing cdc.Listing, first bool) error {
 	ctx := life.Work
 	known, rows, err := r.known(ctx, state.Label)
@@ -213,13 +217,13 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	}
 	placed, orphans := cdc.RankShards(known, listing.Shards, first)
 	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
-		// The pages were read at different times. A parent that was not listed yet when its page
-		// was read is listed now.
+		// The pages of a listing are read at different times. A parent that was missing from its
+		// page is in the next listing.
 		again, err := ListShards(life, r.Retrier, r.open(state.StreamARN), "")
 		if err != nil && !cdc.Is(err, cdc.NotFound) {
 			return err
 		}
-		// An earlier coordinator may have recorded it in the meantime.
+		// An earlier coordinator may have recorded the parent in the meantime.
 		if known, rows, err = r.known(ctx, state.Label); err != nil {
 			return err
 		}
@@ -229,7 +233,7 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	for _, o := range orphans {
 		late[o.ID], lost[o.ID] = o.Reason == cdc.NoRoom, o.Reason == cdc.UnknownParent
 		if noted(state, gapOf(o)) {
-			continue // it has no place in the lineage, and stays in each listing
+			continue // the shard has no place in the lineage; every listing will show it
 		}
 		if err := r.Raise(life, state.Generation, gapOf(o), nil); err != nil {
 			return err
@@ -242,9 +246,9 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	if err := r.overtaken(life, state, known, placed, rows, parents, late); err != nil {
 		return err
 	}
-	// The load after the gap covers everything up to the gap.
+	// The load after the gap covers all changes up to the gap.
 	gap, cut := r.Ledger.ServiceTime(ctx), time.Time{}
-	if !slices.ContainsFunc(placed, func(n cdc.Node) bool { // an ancestor whose changes are all applied, and which may be the orphan's
+	if !slices.ContainsFunc(placed, func(n cdc.Node) bool { // no ancestor of the orphan may have changes that are all applied
 		_, known := rows[n.Parent]
 		_, ranked := parents[n.Parent]
 		return known || !lost[n.ID] && !ranked
@@ -257,7 +261,7 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 			Hop: n.Hop, Generation: state.Generation, Began: state.Generation, Dropping: !state.Cut.IsZero(),
 		}
 		if parent, ok := rows[n.Parent]; ok {
-			s.Dropping = parent.Dropping // checked again when it is leased
+			s.Dropping = parent.Dropping // checked again when the shard is leased
 		}
 		if lost[n.ID] {
 			s.CoveredTo, s.Cut = gap, cut
@@ -266,8 +270,9 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 		}
 		s.Dropping = s.Dropping || !s.Cut.IsZero()
 		if late[n.ID] {
-			// It must not be read: its ancestors may outrank it, or it may outrank its descendants.
-			// It is closed, so the load after the gap covers all of its changes.
+			// The shard must not be read, because ranks might be wrong: its ancestors might rank
+			// above it, or it might rank above its descendants. It is closed, so the load after the
+			// gap covers all its changes.
 			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Gap, checkpoint.Late, "listed too late to be read", r.Ledger.ServiceTime(ctx)
 		}
 		if err := r.Ledger.CreateShard(ctx, s); err != nil {
@@ -291,8 +296,8 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	return err
 }
 
-// overtaken declares gaps of late ancestors whose descendants were applied in an earlier
-// generation, and adds these ancestors to the late ones.
+// overtaken finds late ancestors of shards that were applied in an earlier generation. It declares
+// these ancestors as gaps, and returns them with the late shards.
 func (r *Reconciler) overtaken(life engine.Lifecycle, state checkpoint.TableState, known, placed []cdc.Node, rows map[string]checkpoint.Shard, parents map[string]string, late map[string]bool) error {
 	shards := make([]checkpoint.Shard, len(known))
 	for i, n := range known {
@@ -314,7 +319,7 @@ func (r *Reconciler) overtaken(life engine.Lifecycle, state checkpoint.TableStat
 	return nil
 }
 
-// known returns the shards of a stream that have rows, and those rows.
+// known returns the shards of a stream that have rows in the ledger, and the rows.
 func (r *Reconciler) known(ctx context.Context, label string) ([]cdc.Node, map[string]checkpoint.Shard, error) {
 	shards, err := r.Ledger.Shards(ctx, r.Source)
 	var known []cdc.Node
@@ -328,7 +333,7 @@ func (r *Reconciler) known(ctx context.Context, label string) ([]cdc.Node, map[s
 	return known, rows, err
 }
 
-// gapOf returns the gap for an orphan.
+// gapOf returns the gap that an orphan, a shard with unknown ancestors, causes.
 func gapOf(o cdc.Orphan) checkpoint.DeclaredGap {
 	return checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: o.ID, Reason: "shard without a place in the lineage: " + o.Reason.String()}
 }
@@ -342,8 +347,8 @@ func noted(state checkpoint.TableState, gap checkpoint.DeclaredGap) bool {
 	return false
 }
 
-// quickPass reads only the ledger, unless a shard has ended whose children are unknown. It handles
-// undeclared gaps, trimmed shards that can be read further, and obsolete rows.
+// quickPass makes a quick pass. It reads only the ledger, unless the children of an ended shard are
+// unknown. It handles undeclared gaps, trimmed shards that can be reopened, and obsolete rows.
 func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 	ctx := life.Work
 	v, err := r.Look(ctx)
@@ -387,9 +392,9 @@ func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 	return r.children(life, v.State, lineage)
 }
 
-// declare raises the generation for undeclared gaps: the worker that found them ended before it
-// could, or left them to this worker because more may follow. One raise covers all gaps in the
-// ledger.
+// declare raises the generation for undeclared gaps. The worker that found such a gap ended before
+// the raise, or left the raise to the coordinator because more gaps may follow. One raise covers
+// all gaps in the ledger.
 func (r *Reconciler) declare(life engine.Lifecycle, v engine.View) (engine.View, error) {
 	i := slices.IndexFunc(v.Shards, func(s checkpoint.Shard) bool { return s.Undeclared(v.State) })
 	if i < 0 || v.Shards[i].Generation >= v.State.Generation && checkpoint.GapsCome(v.State, v.Shards, r.Ledger.ServiceTime(life.Work)) {
@@ -403,8 +408,9 @@ func (r *Reconciler) declare(life engine.Lifecycle, v engine.View) (engine.View,
 	return r.Look(life.Work)
 }
 
-// giveUp declares gaps of shards whose descendants were applied in an earlier generation. It marks
-// all of them as lost before it raises the generation, so that none is read in the new one.
+// giveUp declares gaps of shards with descendants that were applied in an earlier generation. It
+// marks all these shards as lost before it raises the generation, so that they are not read in the
+// new generation.
 func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) error {
 	const reason = "its children were applied in an earlier generation, before their lineage was known"
 	var lost []checkpoint.Shard
@@ -413,7 +419,7 @@ func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) er
 		if err != nil {
 			return err
 		}
-		if done { // otherwise the next pass checks again
+		if done { // if not all are marked, the next pass tries again
 			lost = append(lost, s)
 		}
 	}
@@ -425,12 +431,12 @@ func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) er
 	return nil
 }
 
-// longRest is the longest time for which a repeatedly lost shard is avoided.
+// longRest is the maximum time before a repeatedly trimmed shard is reopened.
 const longRest = 10 * time.Minute
 
-// rested reports whether a trimmed shard may be reopened: at once after its first gap, then after
-// longer and longer rests if no page was applied since it was last reopened. So a repeated refusal,
-// whatever its cause, cannot use up generations without end.
+// rested reports whether a trimmed shard may be reopened now. After its first gap, it is reopened
+// at once. If no page was applied after that, the waits before the next attempts become longer. So
+// a shard that fails again and again, for any reason, does not cause endless new generations.
 func (r *Reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {
 	if s.Reopened == 0 {
 		return true

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// reconcileStream updates the ledger's record to the table's stream. The first time it begins the
-// first generation.
+// reconcileStream updates the ledger's record to the table's stream. In the first call it begins
+// the first generation.
 func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	ctx := life.Work
 	asked := task.Mono(ctx)
@@ -39,8 +39,8 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 		return err
 	}
 	if d.StreamEnabled && unusable != nil {
-		// Checked before a new stream is followed: a stream without images would remove rows,
-		// because there would be nothing to write (H62).
+		// This check must come before a new stream is read. With a stream without images, changes
+		// would remove rows, because their new images are missing (H62).
 		return unusable
 	}
 	told := newsOf(d, state)
@@ -49,7 +49,7 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 		return nil
 	}
 	over, err := r.over(ctx, state)
-	// The label of a stream is the time at which it was enabled.
+	// The label of a stream is the time at which the stream was enabled.
 	believed := over && (told != replaced || d.StreamLabel > state.Label)
 	switch {
 	case err != nil:
@@ -66,9 +66,9 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	case !believed && !r.doubt.lasts(d, asked):
 		return nil
 	case told == replaced && rekeyed != nil:
-		return rekeyed // a table never changes its key, so this is another table
+		return rekeyed // a table cannot change its primary key, so this is another table
 	case told == replaced:
-		// H24: changes between the two streams were not recorded.
+		// Changes between the two streams were not recorded (H24).
 		gap := checkpoint.DeclaredGap{Kind: lossOf(d, state), Reason: "the table has a new stream"}
 		return r.Raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
@@ -79,9 +79,9 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	return r.Raise(life, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 }
 
-// lossOf returns what a new stream shows as lost. If the table is known to be older than the former
-// stream, it is the changes between the two streams (the label of a stream is the time at which it
-// was enabled). Otherwise the table may be another one.
+// lossOf returns the kind of loss that a new stream means. If the table is known to be older than
+// its former stream, only the changes between the two streams are lost. (The label of a stream is
+// the time at which the stream was enabled.) Otherwise it may be another table of the same name.
 func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapKind {
 	enabled := checkpoint.LabelTime(state.Label)
 	if enabled.IsZero() || d.CreatedAt.IsZero() || d.CreatedAt.After(enabled) {
@@ -90,9 +90,9 @@ func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapK
 	return checkpoint.KindStream
 }
 
-// outlive reports that the table was dropped. A named table is kept: its stream can be read for
-// another day, and may have shards that are not listed yet. A table of a pattern is left until it
-// exists again.
+// outlive handles a dropped table. If the configuration names the table, this worker keeps it: the
+// stream can be read for another day, and may have shards that are not listed yet. A table that
+// matched a pattern is left until it exists again.
 func (r *Reconciler) outlive(ctx context.Context) error {
 	if r.joined {
 		return engine.ErrGone
@@ -102,15 +102,16 @@ func (r *Reconciler) outlive(ctx context.Context) error {
 		return err
 	}
 	if state.Generation == 0 {
-		return engine.ErrGone // it was never followed
+		return engine.ErrGone // the table was never replicated
 	}
 	return engine.Suspend(ctx, r.Ledger, r.Events, r.Source, engine.GoneReason)
 }
 
-// begin begins the first generation, unless there is one or the stream is unusable, and returns the
-// table's record.
+// begin begins the first generation and returns the table's record. It does not begin one if there
+// is a generation, or if the stream is unusable.
 func (r *Reconciler) begin(ctx context.Context, d backfill.Description, unusable error) (checkpoint.TableState, error) {
-	now := task.Now(ctx) // a generation's number proves nothing
+	// The number of a generation only needs to be new, so this clock is good enough.
+	now := task.Now(ctx)
 	started := start(r.young, d)
 	return r.Ledger.UpdateTable(ctx, r.Source, func(s *checkpoint.TableState) error {
 		if s.Generation > 0 {
@@ -135,9 +136,10 @@ func (r *Reconciler) begin(ctx context.Context, d backfill.Description, unusable
 	})
 }
 
-// start returns the service time from which a table is followed with start: now; zero if the answer
-// has no time. A table that is younger than the first start is followed from its creation. It may
-// be found long after that (H75): its stream must reach back to its creation.
+// start returns the service time from which changes are applied with start: now; zero if the answer
+// has no time. For a table that was created after the first start, it is the time of the creation.
+// Such a table may be found long after its creation (H75), so its stream must reach back to that
+// time.
 func start(young bool, d backfill.Description) time.Time {
 	if young && !d.CreatedAt.IsZero() {
 		return d.CreatedAt
@@ -145,12 +147,12 @@ func start(young bool, d backfill.Description) time.Time {
 	return d.At
 }
 
-// news is the difference between a table's description and the ledger, concerning its stream.
+// news is the difference between the stream in a table's description and the stream in the ledger.
 type news uint8
 
 const (
 	nothingNew news = iota
-	goesOn          // the followed stream, once found ended, is enabled
+	goesOn          // the stream in the ledger is enabled, although it was found to have ended
 	replaced        // another stream is enabled
 	disabled        // no stream is enabled
 )
@@ -167,7 +169,7 @@ func newsOf(d backfill.Description, state checkpoint.TableState) news {
 	return nothingNew
 }
 
-// over reports whether the service says that the followed stream records nothing more.
+// over reports whether the followed stream has ended, according to the service.
 func (r *Reconciler) over(ctx context.Context, state checkpoint.TableState) (bool, error) {
 	page, err := r.open(state.StreamARN).ListPage(ctx, "", "")
 	if cdc.Is(err, cdc.NotFound) {
@@ -176,8 +178,9 @@ func (r *Reconciler) over(ctx context.Context, state checkpoint.TableState) (boo
 	return page.Ended, err
 }
 
-// doubt records a description of the table that contradicts its stream. DescribeTable is eventually
-// consistent, and a stale answer would end the followed stream. Source:
+// doubt records a description of the table that contradicts its stream. Such a description may be
+// stale, because DescribeTable is eventually consistent. It must not end the followed stream at
+// once. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_DescribeTable.html
 type doubt struct {
 	arn     string
@@ -186,13 +189,13 @@ type doubt struct {
 	known   bool
 }
 
-// lasting is how long the table must report the same to be believed against its stream: far longer
-// than an answer is stale.
+// lasting is how long the description must contradict the stream before it is believed. A stale
+// answer is never that old.
 const lasting = 10 * time.Minute
 
-// lasts records an answer of the table and when it was requested, and reports whether the table has
-// given the same answer for long enough. The time when the answer is processed does not count,
-// because the process may have been paused in between.
+// lasts records a description and the time of its request. It reports whether the descriptions have
+// been the same for long enough. The time of the request counts, because the process may have been
+// paused between the request and this call.
 func (d *doubt) lasts(told backfill.Description, asked time.Duration) bool {
 	if !d.known || d.arn != told.StreamARN || d.enabled != told.StreamEnabled {
 		*d = doubt{told.StreamARN, told.StreamEnabled, asked, true}

@@ -1,5 +1,5 @@
 // Package targetload reads the CPU load of Bigtable clusters. It makes one REST call. If there is
-// no answer, the load is unknown, with a reason, and copies of items are not slowed down.
+// no answer, the load is unknown, and copies are not slowed down.
 package targetload
 
 import (
@@ -18,30 +18,31 @@ import (
 )
 
 const (
-	// endpoint is the service's own address.
-	// Source: https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.timeSeries/list
+	// endpoint is the address of Cloud Monitoring. Source:
+	// https://cloud.google.com/monitoring/api/ref_v3/rest/v3/projects.timeSeries/list
 	endpoint = "https://monitoring.googleapis.com"
-	// metric is the mean over a cluster's nodes, from 0 to 1.
-	// Source: https://cloud.google.com/monitoring/api/metrics_gcp_a_b (bigtable/cluster/cpu_load)
+	// metric is the mean CPU load of a cluster's nodes, from 0 to 1. Source:
+	// https://cloud.google.com/monitoring/api/metrics_gcp_a_b (bigtable/cluster/cpu_load)
 	metric = "bigtable.googleapis.com/cluster/cpu_load"
 	// scope is the narrowest scope that can read the metric. permission is the permission that the
 	// identity needs in the project; roles/monitoring.viewer includes it.
 	scope      = "https://www.googleapis.com/auth/monitoring.read"
 	permission = "monitoring.timeSeries.list"
 
-	// window is the period of the requested points. The metric is sampled each minute, and a point
-	// may be four minutes old when it first appears.
+	// window is the period of the requested points. The metric has a point each minute. A point may
+	// be four minutes old when it first appears.
 	window = 10 * time.Minute
-	// answerTime bounds a request, including the fetch of a token before it.
+	// answerTime is the timeout of a request, including the request for a token.
 	answerTime = 20 * time.Second
-	// maxAnswer bounds the size of an answer that is read. A page with ten points for each cluster
-	// of an instance has a few kilobytes.
+	// maxAnswer is the maximum size of an answer. An answer with ten points for each cluster of an
+	// instance has a few kilobytes.
 	maxAnswer = 1 << 20
 )
 
-// Reading is the known load of the target.
+// Reading is the result of one read of the target's CPU load.
 type Reading struct {
-	// Known reports whether the load is known. Why is the reason if it is not, in a few words.
+	// Known reports whether the load is known. If the load is unknown, Why is the reason, in a few
+	// words.
 	Known bool
 	Why   string
 	// CPU is the load of the busiest cluster, such as 0.7 for 70 %, at its newest point. At is the
@@ -51,10 +52,10 @@ type Reading struct {
 	At      time.Time
 }
 
-// Above reports whether the target is known to be busier than a share of its CPU.
+// Above reports whether the CPU load is known and above the given share.
 func (r Reading) Above(share float64) bool { return r.Known && r.CPU > share }
 
-// String returns the reading for people.
+// String describes the reading.
 func (r Reading) String() string {
 	if !r.Known {
 		return "unknown: " + r.Why
@@ -62,20 +63,20 @@ func (r Reading) String() string {
 	return fmt.Sprintf("target CPU %.0f%% (cluster %s)", r.CPU*100, r.Cluster)
 }
 
-// Monitor reads the load of one instance. It is not safe for concurrent use. In production, its
-// optional fields are zero.
+// Monitor reads the load of one instance. It is not safe for concurrent use. Its optional fields
+// are for tests, and zero in production.
 type Monitor struct {
 	Project, Instance string
-	// Emulator is the address of an emulator, which has no monitoring; "" if the target is
-	// Bigtable.
+	// Emulator is the address of the emulator if the target is an emulator; "" otherwise. An
+	// emulator has no monitoring.
 	Emulator string
-	// Endpoint replaces the constant endpoint. Client replaces a client with the Application
+	// Endpoint replaces the constant endpoint. Client replaces the client that uses the Application
 	// Default Credentials.
 	Endpoint string
 	Client   *http.Client
 }
 
-// Read reads the load as of a time. It returns when ctx ends, at the latest.
+// Read reads the load at the time now. It returns at the latest when ctx ends.
 func (m *Monitor) Read(ctx context.Context, now time.Time) Reading {
 	if m.Emulator != "" {
 		return unknown("an emulator has no Cloud Monitoring")
@@ -102,7 +103,8 @@ func firstLine(err error) string {
 	return line
 }
 
-// client creates the client at its first use, so that it finds credentials that arrive late.
+// client creates the client at its first use, so that it also finds credentials that become
+// available later.
 func (m *Monitor) client(ctx context.Context) (*http.Client, error) {
 	if m.Client != nil {
 		return m.Client, nil
@@ -111,11 +113,11 @@ func (m *Monitor) client(ctx context.Context) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Tokens are renewed as long as the process runs, beyond this request's context.
+	// Not the request's context: tokens are renewed as long as the process runs.
 	return oauth2.NewClient(context.WithoutCancel(ctx), credentials.TokenSource), nil
 }
 
-// series is the used part of the service's answer.
+// series holds the members of the service's answer that are used.
 type series struct {
 	TimeSeries []struct {
 		Resource struct {
@@ -156,7 +158,7 @@ func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (
 	response, err := client.Do(request)
 	if err != nil {
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
-			err = wrapped.Err // without the address, which does not help the reader
+			err = wrapped.Err // without the URL, which does not help people
 		}
 		return series{}, fmt.Errorf("cannot ask Cloud Monitoring: %w", err)
 	}
@@ -174,7 +176,7 @@ func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (
 	return out, nil
 }
 
-// message returns the reason in a refusal, or else its status.
+// message returns the reason in an answer that is an error, or else the answer's status.
 func (s series) message(r *http.Response) string {
 	if s.Error != nil && s.Error.Message != "" {
 		return s.Error.Message

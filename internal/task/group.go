@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Group runs related tasks: the first error cancels the others, and Wait returns only when all have
-// ended. It is errgroup.Group on this runtime seam.
+// Group runs related tasks. The first error cancels the other tasks, and Wait returns only when all
+// tasks have ended. It does the same as errgroup.Group, but on the runtime of this package.
 type Group struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -15,15 +15,16 @@ type Group struct {
 	mu      sync.Mutex
 	running int
 	err     error
-	idle    Event // set when running falls to zero; nil without a waiter
+	idle    Event // set when running becomes zero; nil if no task waits
 
 	reuses bool
-	over   bool          // Wait has returned
-	spare  []chan func() // of goroutines that have finished a task and wait for another
+	over   bool          // whether Wait has returned
+	spare  []chan func() // goroutines that have finished a task and wait for another task
 }
 
-// NewGroup returns a group whose tasks get a context that ends with the first error, with ctx, or
-// when Wait returns. A positive limit bounds how many run concurrently; zero means no bound.
+// NewGroup returns a group. The context of its tasks ends with the first error, with ctx, or when
+// Wait returns. A positive limit is the maximum number of tasks that run concurrently; zero means
+// no limit.
 func NewGroup(ctx context.Context, limit int) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
@@ -33,9 +34,9 @@ func NewGroup(ctx context.Context, limit int) *Group {
 	return g
 }
 
-// NewCrew returns a Group for very many small tasks. A goroutine that has finished a task takes the
-// next one, so the stacks that network calls need grow only once. This concerns only plain Go; the
-// order of tasks is as in any group.
+// NewCrew returns a Group for very many small tasks. A goroutine that has finished a task runs
+// another task, so that its stack, which network calls need, grows only once. It makes a difference
+// only in plain Go. The order of tasks is the same as in other groups.
 func NewCrew(ctx context.Context) *Group {
 	g := NewGroup(ctx, 0)
 	_, g.reuses = from(ctx).(plain)
@@ -45,8 +46,8 @@ func NewCrew(ctx context.Context) *Group {
 // Context returns the context of the group's tasks.
 func (g *Group) Context() context.Context { return g.ctx }
 
-// Go starts f as soon as the limit allows. If the group ends before, f does not start: the group's
-// error says why.
+// Go starts f as soon as the limit allows. If the group ends before that, f does not start, and the
+// group's error is the reason.
 func (g *Group) Go(name string, f func(ctx context.Context) error) {
 	if g.slots != nil {
 		if err := g.slots.Acquire(g.ctx, 1); err != nil {
@@ -88,7 +89,7 @@ func (g *Group) Go(name string, f func(ctx context.Context) error) {
 	from(g.ctx).Go(name, func() { g.work(run) })
 }
 
-// work runs one task after the other until the group is over.
+// work runs one task after another until Wait has returned.
 func (g *Group) work(run func()) {
 	next := make(chan func(), 1)
 	for run != nil {
@@ -116,15 +117,15 @@ func (g *Group) fail(err error) {
 	g.cancel(err)
 }
 
-// Wait returns when every task has returned, with the first error.
+// Wait waits until every task has returned, and returns the first error.
 func (g *Group) Wait() error {
 	g.mu.Lock()
 	for g.running > 0 {
 		g.idle = NewEvent(g.ctx)
 		idle := g.idle
 		g.mu.Unlock()
-		// Not the group's own context, because tasks that are being cancelled must still be waited
-		// for.
+		// The group's own context cannot be used here: Wait must also wait for tasks that were
+		// cancelled.
 		_ = idle.Wait(context.WithoutCancel(g.ctx))
 		g.mu.Lock()
 	}

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// Limit is a weighted semaphore that serves waiters in order of arrival, so small claims do not
-// starve a large one. With a size of one it is a mutex that may be held across waits.
+// Limit is a weighted semaphore. It serves waiters in order of arrival, so that a large claim is
+// not delayed by many small claims. With a size of one, it is a mutex that a task may hold while it
+// waits.
 type Limit struct {
 	mu      sync.Mutex
 	size    int64
@@ -28,12 +29,12 @@ func NewLimit(size int64) *Limit {
 	return &Limit{size: size}
 }
 
-// clamp reduces a claim above the whole size, so that it runs alone instead of never. The mutex is
-// held.
+// clamp reduces a claim that is larger than the limit to the whole limit. Otherwise the claim would
+// wait forever. The caller must hold the mutex.
 func (l *Limit) clamp(n int64) int64 { return min(max(n, 1), l.size) }
 
-// Acquire waits until n units are free and takes them, or takes nothing and returns the context's
-// cause. A claim larger than the limit waits for the whole limit.
+// Acquire waits until n units are free, and takes them. If the context ends first, it takes none
+// and returns the context's cause. A claim larger than the limit waits for the whole limit.
 func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -56,8 +57,8 @@ func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.given {
-		// Granted at the moment when the context ended: give it back, because the caller will not
-		// use it.
+		// The units were granted at the moment when the context ended. Give them back, because the
+		// caller will not use them.
 		l.used -= n
 	} else {
 		for i, w := range l.waiters {
@@ -71,7 +72,8 @@ func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	return err
 }
 
-// TryAcquire takes n units if they are free and no other claim waits, and reports whether it did.
+// TryAcquire takes n units if they are free and no other claim waits. It reports whether it took
+// them.
 func (l *Limit) TryAcquire(n int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,9 +85,8 @@ func (l *Limit) TryAcquire(n int64) bool {
 	return true
 }
 
-// Resize changes the size, which must be positive. Units that are taken stay taken. Callers that
-// claim more than one unit at a time must not use it, because a claim is clamped to the current
-// size.
+// Resize changes the size, which must be positive. Units that are taken stay taken. It must not be
+// used with claims of more than one unit, because a claim is reduced to the current size.
 func (l *Limit) Resize(size int64) {
 	if size <= 0 {
 		panic("task: a limit must be positive")
@@ -103,7 +104,7 @@ func (l *Limit) Awaited() bool {
 	return len(l.waiters) > 0
 }
 
-// Release returns n units, clamped as Acquire clamps them.
+// Release gives n units back. As in Acquire, n is reduced to the size of the limit.
 func (l *Limit) Release(n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +115,7 @@ func (l *Limit) Release(n int64) {
 	l.grant()
 }
 
-// grant serves the waiters at the front. The mutex is held.
+// grant serves the waiters at the front of the queue. The caller must hold the mutex.
 func (l *Limit) grant() {
 	for len(l.waiters) > 0 && l.used+l.waiters[0].n <= l.size {
 		c := l.waiters[0]

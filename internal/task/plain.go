@@ -10,7 +10,7 @@ import (
 // plain is ordinary Go: goroutines, timers, channels.
 type plain struct{}
 
-// started is the origin of Mono: time.Since uses its monotonic reading.
+// started is the start of Mono's clock. time.Since uses its monotonic reading.
 var started = time.Now()
 
 func (plain) Now() time.Time        { return time.Now() }

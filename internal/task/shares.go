@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// Shares is a Limit that several names share. A name that releases slowly must not hold everything.
-// Once there is more than one name, each may claim more only while it holds less than shareOfFree
-// times the free units. So some units always stay free for a name that holds few, and a name that
-// works alone still gets almost all.
+// Shares is a Limit that several names share. A name that releases its units slowly must not hold
+// all units. So if there is more than one name, a name may claim more units only while it holds
+// less than shareOfFree times the free units. Then some units always stay free for other names, and
+// a single active name still gets almost all units.
 type Shares struct {
 	mu      sync.Mutex
 	size    int64
 	used    int64
-	held    map[string]int64 // by every name that has ever claimed
+	held    map[string]int64 // units of every name that has ever made a claim
 	waiters []*share
 }
 
@@ -23,8 +23,8 @@ type share struct {
 	claim
 }
 
-// shareOfFree leaves a ninth of the whole to others if one name takes all it may, a seventeenth if
-// two do.
+// shareOfFree determines how much stays free. It leaves one ninth of all units if one name takes as
+// many as it may, and one seventeenth if two names do.
 const shareOfFree = 8
 
 // NewShares returns shares of a whole of the given size, which must be positive.
@@ -35,11 +35,12 @@ func NewShares(size int64) *Shares {
 	return &Shares{size: size, held: map[string]int64{}}
 }
 
-// clamp reduces a claim above the whole size, so that it runs alone instead of never.
+// clamp reduces a claim that is larger than all units to all units. Otherwise the claim would wait
+// forever.
 func (s *Shares) clamp(n int64) int64 { return min(max(n, 1), s.size) }
 
-// Acquire waits until the name may have n more units and takes them, or takes nothing and returns
-// the context's cause.
+// Acquire waits until the name may take n more units, and takes them. If the context ends first, it
+// takes none and returns the context's cause.
 func (s *Shares) Acquire(ctx context.Context, name string, n int64) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -63,8 +64,8 @@ func (s *Shares) Acquire(ctx context.Context, name string, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.given {
-		// Granted at the moment when the context ended: give it back, because the caller will not
-		// use it.
+		// The units were granted at the moment when the context ended. Give them back, because the
+		// caller will not use them.
 		s.give(name, -c.n)
 	} else {
 		s.waiters = slices.DeleteFunc(s.waiters, func(w *share) bool { return w == c })
@@ -73,7 +74,7 @@ func (s *Shares) Acquire(ctx context.Context, name string, n int64) error {
 	return err
 }
 
-// Release returns n units of the name, clamped as Acquire clamps them.
+// Release gives n units of the name back. As in Acquire, n is reduced to the number of all units.
 func (s *Shares) Release(name string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,9 +90,9 @@ func (s *Shares) give(name string, n int64) {
 	s.held[name] += n
 }
 
-// grant serves the waiters in order of arrival. It skips waiters whose name holds enough, and
-// reserves free units for the first of the others, so small claims do not starve a large one. The
-// mutex is held.
+// grant serves the waiters in order of arrival. It skips waiters with names that hold too many
+// units. It reserves free units for the first other waiter, so that a large claim is not delayed by
+// many small claims. The caller must hold the mutex.
 func (s *Shares) grant() {
 	waiting := s.waiters[:0]
 	full := false

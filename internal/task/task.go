@@ -1,15 +1,14 @@
 // Package task is the runtime seam: time, randomness, concurrency. All waits, times, random numbers
-// and concurrency go through it. It imports no other package of this module.
+// and goroutines use it. It imports no other package of this module.
 //
 // In production it is plain Go. In the simulation a cooperative scheduler replaces it. The
-// scheduler runs one task at a time, and a seed chooses which task continues at every wait. So the
-// same loops run in both, and a simulation repeats byte for byte. Therefore the packages above it
-// never write `go`, `select`, a channel operation, time.Now, time.Sleep, a timer,
-// context.WithTimeout or a draw from math/rand themselves. A test over their syntax trees checks
-// this.
+// scheduler runs one task at a time. At every wait, a random number from a seed chooses the next
+// task. So the same loops run in both, and a simulation with the same seed repeats exactly.
+// Therefore packages that use this one must not use `go`, `select`, channel operations, time.Now,
+// time.Sleep, timers, context.WithTimeout or math/rand. A test of their syntax trees checks this.
 //
-// The runtime is carried in the context. A task uses the runtime of its context, and a simulated
-// worker with a skewed clock is just a context with another runtime.
+// The runtime is carried in the context. A task uses the runtime in its context. So to simulate a
+// worker with a wrong clock, a test only needs a context with another runtime.
 package task
 
 import (
@@ -18,19 +17,20 @@ import (
 	"time"
 )
 
-// Runtime is the environment of a task. Production code does not call it directly, but through the
-// functions of this package.
+// Runtime is the environment of a task. Code must not call it directly, but use the functions of
+// this package.
 type Runtime interface {
-	// Now is the wall clock. It may jump either way.
+	// Now is the wall clock. It may jump forward or back.
 	Now() time.Time
-	// Mono is the time since an arbitrary start, on a clock that never goes back and ignores
-	// changes of the wall clock.
+	// Mono is the time since an arbitrary start, on a clock that never goes back and is independent
+	// of the wall clock.
 	Mono() time.Duration
-	// Rand returns a uniform number in [0, 1). It is for jitter, never for identity.
+	// Rand returns a uniform number in [0, 1). It is for jitter, and must not be used for unique
+	// ids.
 	Rand() float64
 	// Go starts f as a new task.
 	Go(name string, f func())
-	// Sleep returns nil after d, or the context's cause as soon as it ends.
+	// Sleep returns nil after d. If the context ends first, it returns the context's cause at once.
 	Sleep(ctx context.Context, d time.Duration) error
 	// NewEvent returns an event that has not happened.
 	NewEvent() Event
@@ -38,17 +38,18 @@ type Runtime interface {
 	WithTimeout(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc)
 }
 
-// Event happens once and stays so.
+// Event can happen once, and then stays set.
 type Event interface {
-	// Set makes the event happen; more calls change nothing.
+	// Set makes the event happen; further calls have no effect.
 	Set()
-	// Wait returns nil once the event has happened, or the context's cause if that ends first.
+	// Wait returns nil once the event has happened, or the context's cause if the context ends
+	// first.
 	Wait(ctx context.Context) error
 }
 
 type key struct{}
 
-// With returns a context whose tasks run in r.
+// With returns a context in which tasks use the runtime r.
 func With(ctx context.Context, r Runtime) context.Context { return context.WithValue(ctx, key{}, r) }
 
 func from(ctx context.Context) Runtime {
@@ -64,7 +65,8 @@ func Now(ctx context.Context) time.Time { return from(ctx).Now() }
 // Clock returns Now for code without a context, such as a handler of requests.
 func Clock(ctx context.Context) func() time.Time { return from(ctx).Now }
 
-// Mono returns this worker's monotonic clock: only differences have a meaning.
+// Mono returns the time of this worker's monotonic clock. Only differences between such times have
+// a meaning.
 func Mono(ctx context.Context) time.Duration { return from(ctx).Mono() }
 
 // Rand returns a uniform number in [0, 1), for jitter.
@@ -74,13 +76,14 @@ func Rand(ctx context.Context) float64 { return from(ctx).Rand() }
 // zero or less, another task may run at this point.
 func Sleep(ctx context.Context, d time.Duration) error { return from(ctx).Sleep(ctx, d) }
 
-// SleepWithin is Sleep for a wait that two contexts may end; a determines the runtime.
+// SleepWithin is Sleep with two contexts, each of which may end the wait. It uses the runtime of a.
 func SleepWithin(a, b context.Context, d time.Duration) error {
 	err := from(a).Sleep(either{a, b}, d)
 	return cmp.Or(err, context.Cause(a), context.Cause(b))
 }
 
-// either ends as soon as one of two contexts does. A runtime that waits for Done checks both.
+// either is a context that ends as soon as one of two contexts ends. A runtime that waits for Done
+// must check both.
 type either struct {
 	context.Context
 	other context.Context

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Wakeup wakes one waiter early. A signal without a waiter is kept for the next wait; several
+// Wakeup wakes one waiter early. If no task waits, the signal is kept for the next wait. Several
 // signals count as one.
 type Wakeup struct {
 	mu        sync.Mutex
@@ -24,7 +24,8 @@ func (b *Wakeup) Signal() {
 	}
 }
 
-// Wait returns nil after a signal or after d, whichever is first, or the context's cause when that ends.
+// Wait returns nil after a signal or after d. If the context ends first, it returns the context's
+// cause.
 func (b *Wakeup) Wait(ctx context.Context, d time.Duration) error {
 	b.mu.Lock()
 	if b.signalled {

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// Interactive reports whether there is a terminal for questions.
+// Interactive reports whether there is a terminal on which the user can answer questions.
 func Interactive() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
 }
@@ -26,11 +26,11 @@ func Asking(stderr io.Writer) func(ctx context.Context, question string) error {
 	return func(ctx context.Context, question string) error { return Confirm(ctx, os.Stdin, stderr, question) }
 }
 
-// Confirm asks a question that only "yes" affirms. After any other answer it returns a usage error,
-// and nothing has been done. A signal ends the wait.
+// Confirm asks a question, and returns nil only after the answer "yes". After any other answer it
+// returns a usage error. A signal ends the wait.
 func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) error {
 	question += " [y/N] "
-	if terminal(out) == nil { // if stderr is a log, a line is written only at its end
+	if terminal(out) == nil { // if stderr is a log, a line appears only after its end
 		question += "\n"
 	}
 	if _, err := io.WriteString(out, question); err != nil {
@@ -41,7 +41,7 @@ func Confirm(ctx context.Context, in io.Reader, out io.Writer, question string) 
 		err  error
 	}
 	read := make(chan line, 1)
-	go func() { // stays behind after a signal, because nothing can end a read from a terminal
+	go func() { // keeps running after a signal, because a read from a terminal cannot be cancelled
 		text, err := bufio.NewReader(in).ReadString('\n')
 		read <- line{text, err}
 	}()

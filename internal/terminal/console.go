@@ -41,7 +41,7 @@ func Ended(ctx context.Context) error {
 	return cause
 }
 
-// AsJSON reports whether the output is for programs.
+// AsJSON reports whether the output is JSON.
 func (c *Console) AsJSON() bool { return c.Output == "json" }
 
 // WriteJSON writes one document to stdout.
@@ -128,11 +128,12 @@ func Wrap(text string, width int) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// NotStarted is the text for a migration, a table, a load, a verify or a cutover that has not
-// begun.
+// NotStarted is the text that is shown for a migration, a table, a load, a verify or a cutover that
+// has not begun.
 const NotStarted = "not started yet"
 
-// Known returns a value of a document: nil for the zero value, which means unknown.
+// Known returns a pointer to a value for a document. For the zero value, which means unknown, it
+// returns nil.
 func Known[T comparable](v T) *T {
 	if v == *new(T) {
 		return nil
@@ -140,7 +141,7 @@ func Known[T comparable](v T) *T {
 	return &v
 }
 
-// KnownTime returns a time in UTC, and nil for none.
+// KnownTime returns a pointer to a time in UTC; nil for the zero time.
 func KnownTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -156,7 +157,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Are formats a count with its noun and the verb: 1 row is, 2 rows are.
+// Are formats a count with its noun and the verb "is" or "are": 1 row is, 2 rows are.
 func Are(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun + " is"
@@ -164,7 +165,7 @@ func Are(n int, noun string) string {
 	return Plural(n, noun) + " are"
 }
 
-// RowsDiffer formats how many rows of something differ.
+// RowsDiffer formats the number of differing rows: 1 row of T differs, 2 rows of T differ.
 func RowsDiffer(n int, of string) string {
 	if n == 1 {
 		return "1 row of " + of + " differs"

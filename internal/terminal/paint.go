@@ -17,7 +17,7 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// verdicts are the words for states in texts for people. The words are clear without colours, too.
+// verdicts are the words for states that are coloured. The words are also clear without colours.
 var verdicts = []struct {
 	words *regexp.Regexp
 	color string

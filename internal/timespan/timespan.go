@@ -14,22 +14,23 @@ const day = 24 * time.Hour
 
 var (
 	days = regexp.MustCompile(`^([0-9]+(?:\.[0-9]{1,6})?)d(.*)$`)
-	// hours matches durations of time.ParseDuration. Parse reports a number that is too long like any other
-	// invalid text.
+	// hours matches durations of time.ParseDuration. Parse reports a number with too many digits in
+	// the same way as other invalid texts.
 	hours = regexp.MustCompile(`^(?:[0-9]+(?:\.[0-9]*)?(?:ns|us|µs|ms|s|m|h))+$`)
 )
 
 // ErrTooLong is returned for a duration that time.Duration cannot hold.
 var ErrTooLong = errors.New("is too long")
 
-// Parse reads a duration in Go's syntax, which may begin with days: "15s", "1h30m", "14d", "1d12h", "1.5d". A day
-// is 24 hours. Negative durations and numbers without a unit (other than 0) are refused.
+// Parse parses a duration in Go's syntax, with an optional number of days in front: "15s", "1h30m",
+// "14d", "1d12h", "1.5d". A day is 24 hours. Negative durations and numbers without a unit (other
+// than 0) are refused.
 func Parse(s string) (time.Duration, error) {
 	var total time.Duration
 	rest := s
 	if m := days.FindStringSubmatch(s); m != nil {
 		n, err := strconv.ParseFloat(m[1], 64)
-		if err != nil || n > 100_000 { // 273 years; time.Duration holds 292
+		if err != nil || n > 100_000 { // 273 years; the maximum of time.Duration is 292
 			return 0, fmt.Errorf("duration %q %w", s, ErrTooLong)
 		}
 		total = time.Duration(n * float64(day))

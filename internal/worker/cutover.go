@@ -12,13 +12,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 )
 
-// endOfCutover bounds how long a run that ends because the tables are cut over waits for the
-// cutover's last records.
+// endOfCutover is the time limit of a wait at the end of a run. If the run ends because the tables
+// are cut over, it waits for the last records of the cutover.
 const endOfCutover = 30 * time.Second
 
-// drive drives cutovers until ctx ends or the tables are cut over, as long as this process can call
-// the hooks. Without hooks it drives only rehearsals. A failure to drive is logged and does not end
-// the run: replication continues. retry receives the errors and timeouts of the services.
+// drive drives cutovers until ctx ends or the tables are cut over. If no hooks are configured, it
+// drives only rehearsals. If it cannot drive, it logs that, and replication continues. It calls
+// retry with the errors and timeouts of services.
 func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry func(step string, err error)) error {
 	if w.source == nil {
 		w.Log.Warn("this process cannot drive a cutover or watch for late writers: DynamoDB is not configured")
@@ -46,7 +46,7 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry fun
 			retry(step, err)
 			return
 		}
-		if text := step + err.Error(); text != told { // it recurs every second
+		if text := step + err.Error(); text != told { // the same error recurs every second
 			told = text
 			var hook *cutover.HookError
 			if errors.As(err, &hook) {

@@ -38,8 +38,9 @@ func discoverEvery(cfg *config.Config) time.Duration {
 	return every
 }
 
-// find looks for tables of patterns that are not followed yet. If a table cannot be described now,
-// find returns an error beside the other tables. It refuses a table that does not fit the mapping.
+// find searches for tables that match patterns and are not replicated yet. If some tables cannot be
+// described, it returns an error together with the other tables. It refuses a table if the mapping
+// is not valid for the table.
 func (d *discovery) find(ctx context.Context, followed func(source string) bool) (engine.Discovery, error) {
 	var out engine.Discovery
 	w := d.worker
@@ -59,17 +60,17 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 		description, err := w.source.Tables.Describe(ctx, t.From)
 		switch {
 		case cdc.Is(err, cdc.NotFound):
-			continue // dropped a moment ago
+			continue // the table was dropped a moment ago
 		case cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.Malformed):
 			out.Refused = append(out.Refused, d.refuse(t, err))
 			continue
 		case err != nil && ctx.Err() != nil:
-			return out, err // no time is left for the others either
+			return out, err // no time is left for the other tables
 		case err != nil:
 			failed = append(failed, fmt.Errorf("table %s: %w", t.From, err))
 			continue
 		case description.Status == statusCreating || description.Status == statusDeleting:
-			continue // its stream is not readable yet, or no longer
+			continue // the table's stream cannot be read yet, or no longer
 		}
 		m, err := preflight.MapTable(t, description.PrimaryKey)
 		if err != nil {
@@ -87,7 +88,7 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 	return out, fewOf(failed)
 }
 
-// findOne looks for one table of a pattern, for a process that applies a topic.
+// findOne searches for one table that matches a pattern, for a process that applies a topic.
 func (d *discovery) findOne(ctx context.Context, source string) (engine.Spec, bool, error) {
 	if t, ok := d.worker.Config.Table(source); !ok || t.Pattern() == "" {
 		return engine.Spec{}, false, nil
@@ -101,8 +102,8 @@ func (d *discovery) findOne(ctx context.Context, source string) (engine.Spec, bo
 	return engine.Spec{}, false, err
 }
 
-// fewOf joins the first of many similar errors. If the service fails for all tables, three errors
-// say as much as thousands.
+// fewOf joins the first three of many similar errors. If the service fails for all tables, more
+// errors would not help.
 func fewOf(errs []error) error {
 	const few = 3
 	if more := len(errs) - few; more > 0 {
@@ -112,21 +113,21 @@ func fewOf(errs []error) error {
 }
 
 // bornAfter reports whether a table was created after the migration had begun to follow other
-// tables from their current end. All its items are then newer than the start, so it is followed
-// from the beginning of its stream, however late it was found.
+// tables from their current end. All items of such a table are newer than the start. So it is
+// replicated from the beginning of its stream, even if it is found late.
 func bornAfter(created time.Time, states []checkpoint.TableState) bool {
 	return slices.ContainsFunc(states, func(s checkpoint.TableState) bool { return !s.Owed().IsZero() && created.After(s.Owed()) })
 }
 
-// States in which a table cannot be read. Source:
+// The states of a table in which it cannot be read. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TableDescription.html
 const (
 	statusCreating = "CREATING"
 	statusDeleting = "DELETING"
 )
 
-// refuse logs in full why a table cannot be replicated, and returns the reason in one line for the
-// ledger.
+// refuse logs all reasons why a table cannot be replicated, and returns a reason in one line for
+// the ledger.
 func (d *discovery) refuse(t config.Table, err error) engine.Refusal {
 	d.worker.Log.Warn("skipped table of a pattern", admin.KeyTable, t.From, admin.KeyError, err.Error())
 	reason := "DescribeTable failed; see the worker's log"
@@ -140,8 +141,8 @@ func (d *discovery) refuse(t config.Table, err error) engine.Refusal {
 	return engine.Refusal{Table: t.From, Reason: reason}
 }
 
-// gone returns the tables of patterns that the ledger has and the source no longer has, except
-// those that are followed.
+// gone returns tables that matched a pattern and are in the ledger, but no longer in the source. It
+// leaves out tables that are still replicated.
 func (d *discovery) gone(states []checkpoint.TableState, listed []string, followed func(source string) bool) []engine.Refusal {
 	var out []engine.Refusal
 	for _, s := range states {
@@ -152,8 +153,8 @@ func (d *discovery) gone(states []checkpoint.TableState, listed []string, follow
 	return out
 }
 
-// know remembers the mapping of a pattern's table: parked items may heal even after the table is
-// gone.
+// know stores the mapping of a table that matched a pattern. The mapping is needed even after the
+// table is dropped, because parked items may still heal.
 func (w *Worker) know(t preflight.Table) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,19 +13,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// listen opens the HTTP address before anything else starts. Profiles need a loopback address.
+// listen opens the HTTP address. It is called before all other steps. Profiles require a loopback
+// address.
 func (w *Worker) listen() (net.Listener, error) {
 	l, err := listen(w.Config)
 	if err != nil || !w.Profile || admin.OnLoopback(l.Addr()) {
 		return l, err
 	}
-	_ = l.Close() // nothing has used it
+	_ = l.Close() // no request was served yet
 	return nil, diag.BadUsage("--pprof needs a loopback address, but "+l.Addr().String()+" is not one", "add --listen 127.0.0.1:0, or remove --pprof")
 }
 
-// listen listens on the configured address. If a second worker on one machine finds the default
-// address in use, it takes any free loopback port and reports it. A configured address is never
-// replaced, because a scraper would read the other worker.
+// listen listens on the configured address. If the default address is in use, for example by
+// another worker on this machine, it uses any free loopback port and reports the port. It never
+// replaces a configured address: a scraper of that address would then read the other worker.
 func listen(cfg *config.Config) (net.Listener, error) {
 	l, err := net.Listen("tcp", cfg.HTTP.Listen)
 	if err == nil {
@@ -44,7 +45,7 @@ func listen(cfg *config.Config) (net.Listener, error) {
 	return nil, e
 }
 
-// cannotListen explains why the process cannot listen on an address.
+// cannotListen returns the error for an address on which the process cannot listen.
 func cannotListen(address string, err error) *diag.Error {
 	e := &diag.Error{Code: diag.CannotListen, What: "cannot listen on " + address, Err: err}
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -53,8 +54,8 @@ func cannotListen(address string, err error) *diag.Error {
 	return e
 }
 
-// CheckListen reports whether a worker that starts later will be able to listen on an address. It
-// fails with CannotListen.
+// CheckListen checks that a worker can listen on an address. If not, it returns an error with the
+// code CannotListen.
 func CheckListen(address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -65,8 +66,8 @@ func CheckListen(address string) error {
 	return l.Close()
 }
 
-// movedTo returns a warning if the default address was in use and the endpoints are elsewhere; ""
-// if they are not.
+// movedTo returns a warning if the default address was in use, so that the endpoints have another
+// address. Otherwise it returns "".
 func movedTo(cfg *config.Config, address string) string {
 	if cfg.Where("http.listen") != (diag.Position{}) || address == cfg.HTTP.Listen {
 		return ""
@@ -74,7 +75,7 @@ func movedTo(cfg *config.Config, address string) string {
 	return fmt.Sprintf("%s is in use, perhaps by another worker; serving health, metrics and status at %s instead (change it with --listen or http.listen)", cfg.HTTP.Listen, address)
 }
 
-// announce logs the address of the endpoints.
+// announce logs the address of the HTTP endpoints.
 func (w *Worker) announce(address net.Addr) {
 	w.Log.Info(admin.ListeningMessage, admin.KeyAddress, address.String())
 	if moved := movedTo(w.Config, address.String()); moved != "" {
@@ -82,7 +83,7 @@ func (w *Worker) announce(address net.Addr) {
 	}
 }
 
-// serve serves the endpoints until ctx ends.
+// serve serves the HTTP endpoints until ctx ends.
 func (w *Worker) serve(ctx context.Context, listener net.Listener, o *observer) error {
 	handler := admin.Handler(admin.Options{Clock: task.Clock(ctx), Health: o.health, Metrics: o.metrics, Events: o.feed, Profile: w.Profile, Page: o.board.Page(), Live: o.board.Live(),
 		Host:   admin.Hosts(w.Config.HTTP.Listen, listener.Addr(), hostname()),

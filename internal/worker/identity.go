@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// newID returns an ID that is unique for each start of a process. Leases carry it, so that an
-// operator sees which process holds them.
+// newID returns an id that is unique for each start of a process. The rows of leases contain the
+// id, so that an operator sees which process holds a lease.
 func newID() string {
 	host := hostname()
 	if host == "" {
@@ -26,6 +26,6 @@ func hostname() string {
 // random returns random bytes in hex.
 func random(bytes int) string {
 	b := make([]byte, bytes)
-	_, _ = rand.Read(b) // documented never to fail
+	_, _ = rand.Read(b) // according to its documentation, it never fails
 	return hex.EncodeToString(b)
 }

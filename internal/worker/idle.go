@@ -10,29 +10,33 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Once the application has left the source, a process idles: if it ended, a supervisor would
-// restart it forever. The tasks that follow the tables stop, whatever kind of process it is. The
-// process then reads only the ledger and writes only its own row there. The driver of the cutover
-// runs beside it, and one of the processes continues the watch.
+// After the application has left the source, a process idles. If the process ended, a supervisor
+// would restart it again and again. In every kind of process, the tasks that replicate tables stop.
+// After that, the process reads only the ledger, and writes only its own row in the ledger. The
+// driver of the cutover keeps running, and one of the processes continues the watch for late
+// writers.
 
 const (
-	// leftEvery is how often a process that follows tables checks whether they are cut over.
+	// leftEvery is the interval at which a process that replicates tables checks whether they are
+	// cut over.
 	leftEvery = 5 * time.Second
-	// idleEvery is how often an idle process reads the ledger.
+	// idleEvery is the interval at which an idle process reads the ledger.
 	idleEvery = 30 * time.Second
-	// idleAnswer bounds each request of an idle process, so that it stays alive even if nothing
-	// answers.
+	// idleAnswer is the timeout of each request of an idle process. With it, the process shows
+	// signs of life even if the target does not answer.
 	idleAnswer = 10 * time.Second
 )
 
-// stepIdle is the step that fails while an idle process cannot read whether to stay idle.
+// stepIdle is the step that is shown as failing while an idle process cannot read whether the
+// tables are still cut over.
 const stepIdle = "check whether the tables are still cut over (ReadRows)"
 
-// errResumed ends the life of an idle process, which then starts anew like a restarted one.
+// errResumed ends the idle state of a process. The process then starts again, as after a restart.
 var errResumed = errors.New("the tables are no longer cut over")
 
-// untilLeft runs follow. Once the application has left the source it stops follow and returns
-// checkpoint.ErrCutOver. It does not report a ledger that cannot be read, because follow does.
+// untilLeft runs follow until the application has left the source. Then it stops follow and returns
+// checkpoint.ErrCutOver. It does not report that the ledger cannot be read, because follow reports
+// that.
 func untilLeft(ctx context.Context, ledger *checkpoint.Ledger, follow func(ctx context.Context) error) error {
 	followed, stop := context.WithCancelCause(ctx)
 	defer stop(context.Canceled)
@@ -52,8 +56,7 @@ func untilLeft(ctx context.Context, ledger *checkpoint.Ledger, follow func(ctx c
 	return g.Wait()
 }
 
-// idle stays up until ctx ends, or until the tables are no longer cut over, when it returns
-// errResumed.
+// idle returns when ctx ends. If the tables are no longer cut over, it returns errResumed.
 func (w *Worker) idle(ctx context.Context, o *observer) error {
 	w.idling.Store(true)
 	o.metrics.Left()
@@ -90,7 +93,7 @@ func (w *Worker) stillLeft(ctx context.Context) (bool, error) {
 	return c.Left() != nil, err
 }
 
-// role returns the role of this process, which counts while it holds no lease.
+// role returns the role that this process records in the ledger while it holds no lease.
 func (w *Worker) role() checkpoint.Role {
 	if w.idling.Load() {
 		return checkpoint.RoleIdle
@@ -98,8 +101,8 @@ func (w *Worker) role() checkpoint.Role {
 	return checkpoint.RoleStandby
 }
 
-// beat records in the ledger that this process runs. A failure does no harm, and other tasks report
-// it.
+// beat records in the ledger that this process runs. It ignores a failure, which other tasks
+// report.
 func (w *Worker) beat(ctx context.Context) {
 	limited, cancel := task.WithTimeout(ctx, min(w.Config.State.Lease, idleAnswer))
 	defer cancel()
@@ -109,7 +112,8 @@ func (w *Worker) beat(ctx context.Context) {
 	}
 }
 
-// leave removes that record, even though the process is asked to end.
+// leave removes the record of this process from the ledger. It does so even after the process was
+// asked to end.
 func (w *Worker) leave(ctx context.Context) {
 	if !w.shown.Load() {
 		return

@@ -22,7 +22,7 @@ import (
 )
 
 // observer turns the events of the pipeline and the writer into metrics, health, log lines and the
-// progress line. It never handles item data.
+// progress line. It never gets item data.
 type observer struct {
 	metrics *admin.Metrics
 	health  *admin.Health
@@ -39,19 +39,20 @@ type observer struct {
 
 	mu     sync.Mutex
 	copies map[string]*copyProgress // by source table
-	order  []string                 // of the configuration, then as they join
-	// failing is when publishing last failed, by reason.
+	// Tables in the order of the configuration, and then in the order in which they joined.
+	order []string
+	// failing holds the time at which publishing last failed, by reason.
 	failing map[failing]time.Duration
 }
 
-// copyProgress is the copy of one table as seen by this process.
+// copyProgress is the progress of the copy of one table, as far as this process knows it.
 type copyProgress struct {
 	meter         backfill.Meter
 	running       bool
 	items         int64
 	estimate      int64
 	start         time.Duration
-	resumed       bool // another process, or an earlier task of this one, began it
+	resumed       bool // another process, or an earlier task of this process, began the copy
 	lag, headroom time.Duration
 	throttled     string
 	throttledAt   time.Duration
@@ -66,7 +67,7 @@ func newObserver(clock func() time.Time, worker string, metrics *admin.Metrics, 
 	return o
 }
 
-// mono returns the time since the observer began, unaffected by changes of the wall clock.
+// mono returns the time since the observer began, independent of changes of the wall clock.
 func (o *observer) mono() time.Duration { return o.clock().Sub(o.began) }
 
 // events returns the callbacks of the pipeline.
@@ -150,12 +151,12 @@ func (o *observer) exporting(table, arn, failed string) {
 // failing is a reason why publishing the changes of a table fails.
 type failing struct{ table, cause string }
 
-// calm is how long publishing must succeed before a failure is over. Attempts are more frequent
-// than that.
+// calm is how long publishing must succeed before a failure counts as ended. Attempts are made more
+// often than that.
 const calm = 2 * time.Minute
 
-// published counts messages and reports ordering keys that a failure had blocked: how many and why,
-// without item data. It does not report further failures of the same reason.
+// published counts messages. If a failure had blocked ordering keys, it reports their number and
+// the reason, without item data. While a failure lasts, it reports each reason only once.
 func (o *observer) published(table string, done relay.Published) {
 	o.metrics.Published(table, done.Messages, done.Blocked)
 	if done.Blocked == 0 || done.Failed == nil {
@@ -173,7 +174,7 @@ func (o *observer) published(table string, done relay.Published) {
 	}
 }
 
-// joined adds a table that a pattern found.
+// joined adds a table that a pattern matched.
 func (o *observer) joined(table string) {
 	o.log.Info("joined table", admin.KeyTable, table)
 	o.health.SourceReached(table)
@@ -202,8 +203,8 @@ func counts(n engine.Tally) admin.EventCounts {
 	return admin.EventCounts{Inserts: n.Inserts, Modifies: n.Modifies, Removes: n.Removes}
 }
 
-// left reports that a lease was released or lost. If Bigtable does not answer, leases are lost by
-// the hundred, and only the first of them is logged.
+// left reports that a lease was released or lost. If Bigtable does not answer, hundreds of leases
+// may be lost, and only the first loss is logged.
 func (o *observer) left(message string, err error, attributes ...any) {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
@@ -217,7 +218,7 @@ func (o *observer) left(message string, err error, attributes ...any) {
 }
 
 // changes reports that a lease was acquired, released or lost. While a service does not answer,
-// workers release and acquire shards all the time: that is logged once, as an outage.
+// workers repeatedly release and acquire shards. That is logged only once, as an outage.
 func (o *observer) changes(message string, err error, attributes ...any) {
 	if o.outages.lasts() && (err == nil || errors.Is(err, engine.ErrYield)) {
 		o.log.Debug(message, attributes...)
@@ -226,8 +227,8 @@ func (o *observer) changes(message string, err error, attributes ...any) {
 	o.left(message, err, attributes...)
 }
 
-// logStep logs an ordinary step. During a stop it logs details only, because the operator expects the
-// worker to release everything.
+// logStep logs an ordinary step. During a stop it uses the level debug, because the operator
+// expects that the worker releases its leases.
 func (o *observer) logStep(message string, attributes ...any) {
 	level := slog.LevelInfo
 	if o.stopped() {
@@ -236,7 +237,7 @@ func (o *observer) logStep(message string, attributes ...any) {
 	o.log.Log(context.Background(), level, message, attributes...)
 }
 
-// leftBecause returns in fixed words why a lease ended.
+// leftBecause returns the reason why a lease ended, in fixed words.
 func leftBecause(err error) string {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
@@ -249,8 +250,8 @@ func leftBecause(err error) string {
 	return "failed; see the worker's log"
 }
 
-// quietWait is the longest wait for which a retried step is not reported: throttles and lost
-// connections are normal.
+// quietWait is the longest wait after which a retried step is not reported. Short throttling and
+// lost connections are normal.
 const quietWait = 2 * time.Second
 
 func (o *observer) retry(table, step string, wait time.Duration, err error) {
@@ -284,7 +285,8 @@ func (o *observer) lag(table string, lag, headroom time.Duration) {
 	}
 }
 
-// notReading removes the reported lag: only the worker that reads the shards knows it.
+// notReading removes the reported lag of a table. Only a worker that reads the table's shards knows
+// the lag.
 func (o *observer) notReading(table string) {
 	o.metrics.NotReading(table)
 	o.mu.Lock()
@@ -324,7 +326,8 @@ func (o *observer) copyDone(table string, items int64) {
 		c.running, c.items = false, items
 		report = c.report(table, o.mono())
 		report.Done = true
-		if !c.resumed { // otherwise the start is unknown here; the ledger has it, and status shows the duration
+		// If the copy was resumed, this process does not know its start; status shows the duration.
+		if !c.resumed {
 			report.Took = o.mono() - c.start
 		}
 	}
@@ -335,7 +338,7 @@ func (o *observer) copyDone(table string, items int64) {
 }
 
 // copyLeft removes the line of an unfinished copy that this process has left. Another process may
-// continue it, or a gap made it useless.
+// continue the copy, or a gap has made it useless.
 func (o *observer) copyLeft(table string) {
 	o.mu.Lock()
 	c := o.copies[table]
@@ -361,8 +364,8 @@ func (o *observer) throttled(table, reason string, waited time.Duration) {
 	}
 }
 
-// report returns the progress line of a table. Its rate is measured up to now: a stalled copy would
-// otherwise show its last rate forever.
+// report returns the progress line of a table. The rate is measured up to now. Otherwise a stalled
+// copy would show its last rate forever.
 func (c *copyProgress) report(table string, now time.Duration) backfill.Report {
 	c.meter.Add(now, c.items)
 	r := backfill.Report{Table: table, Items: c.items, Estimate: c.estimate, Rate: c.meter.Rate(), ETA: c.meter.ETA(c.estimate), Lag: c.lag, Headroom: c.headroom}

@@ -15,21 +15,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// outages reports failing steps that are retried: one line when an outage begins and one when it
-// ends, however many shards, parts and tables retry. Its methods may be called concurrently.
+// outages reports failing steps that are retried. It logs one line when an outage begins, and one
+// line when it ends, even if many shards, parts and tables retry. Its methods may be called
+// concurrently.
 type outages struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
 	open map[outage]*spell
-	told map[outage]time.Duration // reports that have no end
+	told map[outage]time.Duration // failures that were reported and do not end by themselves
 }
 
-// outage identifies a failure. A service that does not answer fails for all tables, and one that
-// refuses may fail for one table only. A record that cannot be read is an outage of its own.
+// outage identifies a failure. If a service does not answer, it fails for all tables. If it refuses
+// a request, it may fail for one table only. A record that cannot be read is a separate outage.
 type outage struct{ code, step, table, record string }
 
-// spell is how long an outage lasts.
+// spell holds the times of an outage.
 type spell struct {
 	first, last time.Duration
 	operation   string
@@ -69,8 +70,8 @@ func (o *outages) retry(now time.Duration, table, step string, wait time.Duratio
 	o.log.Log(context.Background(), level, "retrying "+operationOf(step, err), attributes...)
 }
 
-// first reports whether a failure that many tasks share is reported for the first time, or for the
-// first time since it ended.
+// first reports whether a failure must be reported now. Many tasks may have the same failure, but
+// it is reported only once until it ends.
 func (o *outages) first(now time.Duration, of outage) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,8 +80,8 @@ func (o *outages) first(now time.Duration, of outage) bool {
 	return !told || now-last > calm
 }
 
-// look reports the outages that are over: no attempt has failed for longer than the time between
-// attempts.
+// look reports the outages that have ended. An outage has ended if no attempt has failed for longer
+// than the time between attempts.
 func (o *outages) look(now time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,15 +101,16 @@ func (o *outages) look(now time.Duration) {
 	}
 }
 
-// lasts reports whether an outage lasts, so that leases released and acquired meanwhile are not
-// reported.
+// lasts reports whether there is an outage now. During an outage, released and acquired leases are
+// not reported.
 func (o *outages) lasts() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.open) > 0
 }
 
-// factsOf returns the code and the fix of a failure; the zero value if it has no code.
+// factsOf returns the code and the fix of a failure. If the failure has no code, it returns the
+// zero value.
 func factsOf(step string, err error) diag.Facts {
 	var known *diag.Error
 	if !errors.As(preflight.ExplainStep("cannot "+step, err), &known) {
@@ -116,7 +118,7 @@ func factsOf(step string, err error) diag.Facts {
 	}
 	facts := known.Facts()
 	if cdc.Is(err, cdc.Throttled) || sink.Is(err, sink.Throttled) {
-		facts.Fix = "" // a retry solves it
+		facts.Fix = "" // a retry fixes the failure
 	}
 	return facts
 }
@@ -135,7 +137,8 @@ func outageOf(code, table, step string, err error) outage {
 	return outage{step: step, table: table}
 }
 
-// operationOf returns the name of the API operation that failed, or else the step.
+// operationOf returns the name of the API operation that failed. If it is unknown, it returns the
+// step.
 func operationOf(step string, err error) string {
 	var read *cdc.Error
 	var write *sink.Error

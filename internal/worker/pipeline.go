@@ -30,7 +30,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 	}
 	maxParked := cfg.Errors.StopAbove
 	if maxParked == 0 {
-		maxParked = -1 // none; the writer's zero means no limit
+		maxParked = -1 // allow no parked items; for the writer, 0 means no limit
 	}
 	out := engine.Options{
 		Ledger: ledger, Floors: floors, Database: w.source.Tables, Events: o.events(), Once: w.Once,
@@ -65,7 +65,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		out.Discover, out.DiscoverEvery = d.find, discoverEvery(cfg)
 	}
 	for _, t := range w.found.Tables {
-		if t.Config.Pattern() == "" { // tables of patterns are discovered, and join
+		if t.Config.Pattern() == "" { // tables that match patterns are discovered later, and join
 			out.Tables = append(out.Tables, w.table(t.Config, t.Mapping, rows))
 		}
 	}
@@ -77,8 +77,8 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 	limits := func() checkpoint.Limits {
 		limits := w.limits.now(w.Config.Backfill)
 		if limits.RowsPerSecond != nil && rows == nil {
-			// The process has one limit. Named tables share it evenly; the number of a pattern's
-			// tables is unknown.
+			// The limit is for the whole process. Named tables share it equally. Tables that match
+			// patterns use one common limiter, because their number is unknown.
 			share := *limits.RowsPerSecond / float64(len(w.Config.Tables))
 			limits.RowsPerSecond = &share
 		}
@@ -101,11 +101,11 @@ func (w *Worker) openFolder(ctx context.Context, address string) (store source.S
 	return w.source.OpenFolder(ctx, w.Console.Env, address)
 }
 
-// manifestTime bounds reading the manifests of an export, which may name hundreds of thousands of
-// files.
+// manifestTime is the time limit for reading the manifests of an export. They may name hundreds of
+// thousands of files.
 const manifestTime = 5 * time.Minute
 
-// named returns the source that the configuration names for the table's first load, if any.
+// named returns the export that the configuration names for the table's first load, if any.
 func (w *Worker) named(t config.Table) source.Named {
 	address := w.Config.LoadsFrom(t)
 	if address == "" {
@@ -123,8 +123,8 @@ func (w *Worker) named(t config.Table) source.Named {
 	}}
 }
 
-// busy returns a function that reports whether the target is busy. A worker that cannot read the
-// load slows nothing, and logs that once.
+// busy returns a function that reports whether the target is busy. If the CPU load cannot be read,
+// loads are not slowed down, and the worker logs that once.
 func (w *Worker) busy() func(ctx context.Context, above float64) string {
 	emulator, _ := w.Console.Env("BIGTABLE_EMULATOR_HOST")
 	monitor := targetload.Monitor{Project: w.Config.Target.Project, Instance: w.Config.Target.Instance, Emulator: emulator}
@@ -142,8 +142,8 @@ func (w *Worker) busy() func(ctx context.Context, above float64) string {
 	}
 }
 
-// timing takes the poll interval of idle shards from source.poll. With Once, Idle overrides it: a
-// shard is polled ten times within Idle, because Once promises ten empty pages.
+// timing takes the poll interval of idle shards from source.poll. With Once, the interval is a
+// tenth of Idle: Once requires ten empty pages of a shard within Idle.
 func (w *Worker) timing() engine.Timing {
 	listed := w.Config.Cutover.ListingBound
 	if !w.Once {

@@ -15,8 +15,8 @@ const (
 	eventProgress = "progress"
 )
 
-// Progress logs the progress of a table's copy: the message is the line for people, and the
-// attributes are its figures.
+// Progress returns a function that logs the progress of a table's copy. The message is the progress
+// line, and the attributes are the figures in it.
 func Progress(log *slog.Logger) func(backfill.Report) {
 	return func(r backfill.Report) {
 		attributes := []any{admin.KeyEvent, eventProgress, admin.KeyTable, r.Table, admin.KeyItems, r.Items, admin.KeyDone, r.Done}
@@ -36,7 +36,7 @@ func Progress(log *slog.Logger) func(backfill.Report) {
 	}
 }
 
-// probed logs the answer of a dependency. It does not log the error in full, because all errors are
+// probed logs the answer of a dependency. It does not log the whole error, because all errors are
 // reported at the end.
 func probed(log *slog.Logger) func(line string, a preflight.Answer) {
 	return func(line string, a preflight.Answer) {

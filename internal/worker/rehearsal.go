@@ -21,23 +21,26 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Rehearsal is the result of a dry run for one table, for programs.
+// Rehearsal is the result of a dry run for one table, in the form of JSON.
 type Rehearsal struct {
-	Source     string           `json:"source"`
-	Target     string           `json:"target"`
-	Items      int64            `json:"items"`
-	Rows       int64            `json:"rows"`
-	Cells      int64            `json:"cells"`
-	Shards     int              `json:"shards"`
-	Changes    int64            `json:"changes"`
-	Unmappable map[string]int64 `json:"unmappable"` // by reason
+	Source  string `json:"source"`
+	Target  string `json:"target"`
+	Items   int64  `json:"items"`
+	Rows    int64  `json:"rows"`
+	Cells   int64  `json:"cells"`
+	Shards  int    `json:"shards"`
+	Changes int64  `json:"changes"`
+	// Number of items that cannot be mapped, by reason.
+	Unmappable map[string]int64 `json:"unmappable"`
 }
 
-// rehearsalPoll is the wait after an empty page: a shard allows five reads a second across all its
-// readers. Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Limits.html
+// rehearsalPoll is the wait after an empty page. A shard allows five reads per second for all its
+// readers together. Source:
+// https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Limits.html
 const rehearsalPoll = 250 * time.Millisecond
 
-// Rehearse reads and maps every table and reports what a run would do. It writes nothing.
+// Rehearse reads and maps the items and changes of every table, and reports what a run would do. It
+// writes nothing.
 func (w *Worker) Rehearse(ctx context.Context) error {
 	if err := w.connect(ctx, true); err != nil {
 		return err
@@ -53,7 +56,7 @@ func (w *Worker) Rehearse(ctx context.Context) error {
 	return rehearsalVerdict(reports, w.found.Suspended)
 }
 
-// rehearse reads and maps one table after the other, and draws the progress.
+// rehearse makes a dry run of one table after another, and draws the progress.
 func (w *Worker) rehearse(ctx context.Context) ([]Rehearsal, error) {
 	o := w.observe(task.Clock(ctx))
 	options := engine.Options{Database: w.source.Tables, Events: o.events(), Open: func(arn string) cdc.Source { return w.source.Stream(arn) },
@@ -118,7 +121,8 @@ func total(counts map[string]int64) int64 {
 	return n
 }
 
-// rehearsalVerdict returns nil if every item can be mapped. The tables in aside were not read.
+// rehearsalVerdict returns nil if every item can be mapped. Aside holds the tables that could not
+// be read.
 func rehearsalVerdict(reports []Rehearsal, aside []string) error {
 	var found diag.List
 	for _, name := range aside {

@@ -15,21 +15,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/report"
 )
 
-// limits holds the limits of the configuration as last read.
+// limits holds the limits of the configuration, as last reloaded.
 type limits struct {
 	mu   sync.Mutex
-	last *config.Backfill   // nil: not read again yet
-	rows *backfill.Throttle // shared by all tables; nil: each has its own
+	last *config.Backfill   // nil before the first reload
+	rows *backfill.Throttle // limiter that all tables share; nil if each table has its own
 }
 
-// now returns the limits in force, except those that operators set in the ledger.
+// now returns the limits in force from the configuration. Limits that operators set in the ledger
+// are not included.
 func (l *limits) now(first config.Backfill) checkpoint.Limits {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return loads.Configured(l.of(first))
 }
 
-// of returns the section in force. The caller holds the mutex.
+// of returns the section of the configuration that is in force. The caller must hold the mutex.
 func (l *limits) of(first config.Backfill) config.Backfill {
 	if l.last != nil {
 		return *l.last
@@ -37,7 +38,7 @@ func (l *limits) of(first config.Backfill) config.Backfill {
 	return first
 }
 
-// shared returns the row limit that the tables share.
+// shared returns the limiter for rows that all tables share.
 func (l *limits) shared(first config.Backfill) *backfill.Throttle {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +48,7 @@ func (l *limits) shared(first config.Backfill) *backfill.Throttle {
 	return l.rows
 }
 
-// set puts new limits in force, and returns what has changed.
+// set puts new limits in force, and returns the limits that have changed.
 func (l *limits) set(ctx context.Context, first, to config.Backfill) (changed []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +85,7 @@ const (
 	keyCPU  = "backfill.pause_above_target_cpu"
 )
 
-// rereadOnRequest reloads the limits at each request, until ctx ends.
+// rereadOnRequest reloads the limits when requested, until ctx ends.
 func (w *Worker) rereadOnRequest(ctx context.Context) {
 	for {
 		select {
@@ -96,8 +97,8 @@ func (w *Worker) rereadOnRequest(ctx context.Context) {
 	}
 }
 
-// reread puts the limits of the current configuration in force. It also logs other changed keys,
-// which need a restart. A configuration with errors changes nothing.
+// reread reads the configuration again and puts its limits in force. It also logs other changed
+// keys, for which a restart is needed. If the configuration has errors, reread changes nothing.
 func (w *Worker) reread(ctx context.Context) {
 	next, err := w.Reread()
 	var kept []string
@@ -120,7 +121,7 @@ func (w *Worker) reread(ctx context.Context) {
 	}
 }
 
-// needsRestart returns the keys that are not reloaded.
+// needsRestart returns those of the given keys that are not reloaded.
 func needsRestart(differing []string) (kept []string) {
 	for _, key := range differing {
 		if key != keyRows && key != keyRead && key != keyCPU {

@@ -11,21 +11,23 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// surveyEvery is how often facts that only the ledger has are copied to the metrics.
+// surveyEvery is the interval at which figures from the ledger are copied to the metrics.
 const surveyEvery = 5 * time.Second
 
-// stepSurvey is the step that fails while headroom and last poll are outdated or missing.
+// stepSurvey is the step that is shown as failing while the ledger cannot be read, so that the
+// headroom and last poll are outdated.
 const stepSurvey = "read the ledger for metrics (ReadRows)"
 
 // survey copies the ledger's view of the whole migration to the metrics until ctx ends. It also
-// forgets parked items that a later change has healed. Every worker reports all shards, so that the
-// others report those of a stalled worker. If the ledger cannot be read, survey judges the last
-// reading by the current time, so that the headroom still shrinks.
+// removes the records of parked items that a later change has healed. Every worker reports all
+// shards. So if a worker stalls, the others still report its shards. If the ledger cannot be read,
+// survey judges the last reading at the current time, so that the reported headroom still falls.
 func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
 	beside, wait := oneBeside()
 	defer wait()
 	var last status.Survey
-	var beaten time.Duration // when this process last recorded itself in the ledger; 0: not yet
+	// When this process last recorded itself in the ledger; 0 if it has not yet.
+	var beaten time.Duration
 	teller := clock.Teller{Log: w.Log}
 	defer func() { w.leave(ctx) }()
 	for {
@@ -62,13 +64,13 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 }
 
 // isStandby reports whether this process must record itself in the ledger because no lease shows
-// that it runs. Appliers hold no lease and are not standbys. An idle process records itself
-// elsewhere.
+// that it runs. Appliers hold no lease and are not standbys. An idle process records itself by
+// other means.
 func (w *Worker) isStandby(m *status.Document) bool {
 	return w.ledger != nil && !w.FromTopic && !w.idling.Load() && !m.Beats(w.id)
 }
 
-// surveyed copies a status to the metrics, and sends events that happened since the last one to
+// surveyed copies a status to the metrics, and sends the events since the last status to
 // subscribers.
 func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 	for _, e := range happened {
@@ -91,8 +93,8 @@ func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 	}
 }
 
-// topical copies to the metrics how far tables are behind their topic, and how much of the
-// subscription's retention is left.
+// topical copies two figures of tables to the metrics: the backlog in the topic, and the time that
+// is left until the subscription drops messages.
 func (o *observer) topical(m *status.Document, retention time.Duration) {
 	for _, t := range m.Tables {
 		if t.Behind == nil || t.TopicLag == nil {
@@ -103,10 +105,10 @@ func (o *observer) topical(m *status.Document, retention time.Duration) {
 	}
 }
 
-// oneBeside returns a function that runs f beside the caller, unless the last one still runs, and a
-// function that waits for it. A survey must not wait for the check of parked items. If there are
-// many, or the target does not answer, that check may take long, and the headroom would not be
-// updated meanwhile.
+// oneBeside returns two functions: run starts f concurrently, unless an earlier call is still
+// running, and wait waits until it has ended. A survey uses it for the check of parked items. If
+// there are many parked items, or the target does not answer, that check may take long, and a
+// survey must not wait for it.
 func oneBeside() (run func(f func()), wait func()) {
 	running := make(chan struct{}, 1)
 	run = func(f func()) {

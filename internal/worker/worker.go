@@ -30,31 +30,38 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Options are what a worker is to do, and where it reports.
+// Options are the settings of a worker, and the outputs to which it reports.
 type Options struct {
 	Config  *config.Config
 	Console *terminal.Console
 	Log     *slog.Logger
 	Lines   *backfill.Renderer // draws the progress of copies
-	Records *slog.Logger       // receives the answers of probes; nil: they are lines on stderr
+	// Receives the answers of probes; if nil, they are written to stderr as lines.
+	Records *slog.Logger
 	Build   build.Info
-	Hints   string // the flags that next steps need to find the configuration
+	Hints   string // flags that commands in next steps need
 
-	Once          bool                           // end when all open shards are drained
-	Idle          time.Duration                  // with Once: how long a shard must be empty
-	NoCopy        bool                           // copy nothing: only follow the streams
-	AcceptMapping bool                           // begin a new generation if the mapping has changed
-	AdoptRows     bool                           // begin the first generation in a target that holds rows
-	Publish       bool                           // publish changes to the configuration's topic, too
-	NoWrite       bool                           // with Publish: and write none
-	Loads         bool                           // with Publish: also publish the items of loads
-	FromTopic     bool                           // apply the messages of the configuration's subscription, and read no stream
-	AcceptMode    bool                           // accept a mode that differs from the ledger's
-	Serve         bool                           // health, metrics and status at http.listen of the configuration
-	Profile       bool                           // also serve profiles of the process
-	Reread        func() (*config.Config, error) // reads the configuration again
-	Rereads       <-chan struct{}                // each requests a Reread; nil: there are none
-	Stopping      func()                         // called once the log says that the worker stops; may be nil
+	Once bool // end when all open shards are drained
+	// With Once: how long a shard must have returned only empty pages.
+	Idle time.Duration
+	// Do not copy existing items; only replicate the streams.
+	NoCopy        bool
+	AcceptMapping bool // begin a new generation if the mapping has changed
+	AdoptRows     bool // begin the first generation in a target that holds rows
+	Publish       bool // publish changes to the configuration's topic, too
+	NoWrite       bool // with Publish: do not write changes to the target
+	Loads         bool // with Publish: also publish the items of loads
+	// Apply the messages of the configuration's subscription, instead of the stream.
+	FromTopic  bool
+	AcceptMode bool // accept a mode that differs from the ledger's
+	// Serve health, metrics and status at http.listen of the configuration.
+	Serve   bool
+	Profile bool                           // also serve profiles of the process
+	Reread  func() (*config.Config, error) // reads the configuration again
+	// Each value requests a Reread; nil if there are no requests.
+	Rereads <-chan struct{}
+	// Called after the worker has logged that it stops; may be nil.
+	Stopping func()
 }
 
 // Worker is one process of a migration.
@@ -64,28 +71,29 @@ type Worker struct {
 	source *preflight.Source
 	target *preflight.Target
 	found  preflight.Found
-	ledger *checkpoint.Ledger // nil before it is open
-	topic  *relay.PubSub      // nil: nothing is published
-	// subscription is nil unless a topic is applied.
+	ledger *checkpoint.Ledger // nil before the ledger is open
+	topic  *relay.PubSub      // nil if changes are not published
+	// subscription is nil if this process does not apply a topic.
 	subscription *relay.PubSubscription
-	parkTopic    *relay.PubSub          // nil: parked items are not published
-	deadLetter   *relay.PubSubscription // nil: it is not watched
-	deadTopic    string                 // receives messages that appliers refuse; "": there is none
-	retention    time.Duration          // retention of subscription
-	limits       limits
+	parkTopic    *relay.PubSub          // nil if parked items are not published
+	deadLetter   *relay.PubSubscription // nil if the dead-letter topic is not watched
+	// Topic for messages that appliers refuse; "" if there is none.
+	deadTopic string
+	retention time.Duration // retention of subscription
+	limits    limits
 
-	idling atomic.Bool // the tables are cut over
-	shown  atomic.Bool // the ledger may have a row of this process
+	idling atomic.Bool // whether the tables are cut over
+	shown  atomic.Bool // whether the ledger may have a row of this process
 
 	mu     sync.Mutex
-	joined map[string]preflight.Table // tables of patterns, by name
+	joined map[string]preflight.Table // tables that matched patterns, by name
 }
 
-// New returns a worker with a new identity. It contacts nothing before Run or Rehearse.
+// New returns a worker with a new identity. It sends no request before Run or Rehearse.
 func New(o Options) *Worker { return &Worker{Options: o, id: newID()} }
 
-// Run replicates until ctx ends or, with Once, until everything is drained. Once the tables are cut
-// over it idles; with Once it fails with checkpoint.ErrCutOver instead.
+// Run replicates until ctx ends or, with Once, until all tables are drained. If the tables are cut
+// over, it idles; with Once it fails with checkpoint.ErrCutOver instead.
 func (w *Worker) Run(ctx context.Context) error {
 	for {
 		err := w.life(ctx)
@@ -96,7 +104,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// life runs a process from its start to its end, or until an idle process must start anew.
+// life runs a process from its start to its end. It also returns when an idle process must start
+// again.
 func (w *Worker) life(ctx context.Context) error {
 	var listener net.Listener
 	if w.Serve {
@@ -159,8 +168,8 @@ func (w *Worker) connect(ctx context.Context, dry bool) error {
 	return err
 }
 
-// isLeft reports whether the application has left the source. If so, this process needs no source,
-// which may be switched off.
+// isLeft reports whether the application has left the source. In that case this process must not
+// use the source, which may be switched off.
 func (w *Worker) isLeft(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
@@ -175,7 +184,7 @@ func (w *Worker) isLeft(ctx context.Context) bool {
 	return err == nil && c != nil
 }
 
-// mode returns how this process handles the changes of all tables.
+// mode returns whether this process writes changes, publishes them, or both.
 func (w *Worker) mode() checkpoint.Mode {
 	switch {
 	case w.FromTopic, w.Publish && w.NoWrite:
@@ -186,7 +195,7 @@ func (w *Worker) mode() checkpoint.Mode {
 	return checkpoint.Direct
 }
 
-// close closes the connected clients.
+// close closes the clients.
 func (w *Worker) close() (err error) {
 	if w.topic != nil {
 		err = w.topic.Close()
@@ -206,7 +215,8 @@ func (w *Worker) close() (err error) {
 	return err
 }
 
-// warnExpiry warns if the table does not keep expired items as configured.
+// warnExpiry logs a warning if a table is configured to keep expired items, but other regions
+// remove them.
 func (w *Worker) warnExpiry(t preflight.Table) {
 	if e := preflight.ExplainExpiry(t); e != nil {
 		w.Log.Warn(e.What, admin.KeyCode, e.Code, admin.KeyTable, t.Config.From, admin.KeyCause, e.Cause)
@@ -236,7 +246,7 @@ func (w *Worker) openLedger(ctx context.Context) (*checkpoint.Ledger, error) {
 	return ledger, nil
 }
 
-// observe creates the observer to which the loops report.
+// observe creates the observer, to which the loops of the pipeline report.
 func (w *Worker) observe(clock func() time.Time) *observer {
 	var names []string
 	for _, t := range w.found.Tables {
@@ -246,8 +256,8 @@ func (w *Worker) observe(clock func() time.Time) *observer {
 	return newObserver(clock, w.id, metrics, admin.NewHealth(clock, names...), w.Log, w.Lines, names)
 }
 
-// replicate runs the pipeline between the connected source and target, and beside it the observers
-// and endpoints.
+// replicate runs the pipeline between source and target. Concurrently it runs the observer, the
+// survey and the HTTP endpoints.
 func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	ledger, err := w.openLedger(ctx)
 	if err != nil {
@@ -263,9 +273,10 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	parking := sink.NewParking(w.target.Data.Records(w.Config.State.Table), w.Config.Name)
 	w.Log.Info("started", admin.KeyWorker, w.id, admin.KeyVersion, w.Build.Version)
 
-	// The tasks beside the pipeline end after it, so that a slow stop can still be watched.
+	// The other tasks end after the pipeline, so that people can watch a slow stop.
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
-	var side errgroup.Group // has no context of its own, so surveys continue if the endpoints fail
+	// Has no context of its own, so that surveys continue if the endpoints fail.
+	var side errgroup.Group
 	side.Go(func() error { o.draw(beside); return nil })
 	side.Go(func() error { w.survey(beside, o, parking); return nil })
 	side.Go(func() error { w.rereadOnRequest(beside); return nil })
@@ -290,9 +301,10 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	})
 	o.stopped = func() bool { return ctx.Err() != nil }
 	err = w.work(ctx, ledger, parking, o)
-	if errors.Is(err, checkpoint.ErrCutOver) { // the pipeline may end before the cutover's driver has written its last records
+	// The pipeline may end before the driver of the cutover has written the last records.
+	if errors.Is(err, checkpoint.ErrCutOver) {
 		limited, cancel := task.WithTimeout(beside, endOfCutover)
-		_ = driven.Wait(limited) // its error is reported elsewhere
+		_ = driven.Wait(limited) // the driver's error is reported elsewhere
 		cancel()
 	}
 	undriven()
@@ -314,7 +326,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	return w.outcome(ctx, parking)
 }
 
-// work follows the tables, and idles once they are cut over.
+// work replicates the tables, and idles when they are cut over.
 func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) error {
 	if !w.found.Left {
 		err := untilLeft(ctx, ledger, func(ctx context.Context) error { return w.follow(ctx, ledger, parking, o) })
@@ -333,13 +345,13 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 	}
 	tables := all.Tables
 	for _, t := range w.found.Tables {
-		if t.Config.Pattern() != "" { // the pattern's current tables
+		if t.Config.Pattern() != "" { // tables that match a pattern now
 			tables = append(tables, w.table(t.Config, t.Mapping, nil))
 		}
 	}
 	options := apply.Options{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
 		Cluster: all.Cluster, Families: all.Families, Restore: all.Restore}
-	if w.deadLetter != nil { // otherwise the interface would hold a nil pointer
+	if w.deadLetter != nil { // without this check, the interface would hold a nil pointer
 		options.DeadLetter = w.deadLetter
 	}
 	if w.deadTopic != "" {
@@ -356,7 +368,8 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 	return apply.Run(ctx, options)
 }
 
-// outcome returns the exit status of a run that the pipeline ended cleanly.
+// outcome returns the result of a run after the pipeline has ended cleanly: nil, or an error with
+// an exit status.
 func (w *Worker) outcome(ctx context.Context, parking *sink.Parking) error {
 	if ctx.Err() != nil {
 		return terminal.Ended(ctx)
@@ -382,7 +395,8 @@ func (w *Worker) status(ctx context.Context) (*status.Document, error) {
 	return l.Judge(w.Console.Env, w.Hints, w.now(ctx)), nil
 }
 
-// now returns the time for ages: the ledger's, or this process's before the ledger is open.
+// now returns the present time, by which ages are judged. It is the time of the ledger, or of this
+// process before the ledger is open.
 func (w *Worker) now(ctx context.Context) time.Time {
 	if w.ledger == nil {
 		return task.Now(ctx)
@@ -390,8 +404,8 @@ func (w *Worker) now(ctx context.Context) time.Time {
 	return w.ledger.Now(ctx)
 }
 
-// resolve forgets healed parked items. A failure is logged and does no harm: they stay listed until
-// the next attempt.
+// resolve removes the records of parked items that have healed. A failure is logged. The records
+// then stay until the next attempt.
 func (w *Worker) resolve(ctx context.Context, parking *sink.Parking) {
 	for source, m := range w.mappings() {
 		n, _, err := parking.Resolve(ctx, m, w.target.Data)
