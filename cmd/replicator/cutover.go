@@ -34,8 +34,8 @@ switch.
 The ledger records every step before it begins, so any worker can continue after a crash.
 
 The config names three hooks, executables or https:// addresses: they stop the application's writes,
-switch it, and release it. A worker calls them if they all passed its --probe. If no worker can,
-this command calls them, and must keep running.
+switch it, and release it. A worker can call the hooks if its --probe of each hook succeeded. If no
+worker can call them, this command does, and must keep running.
 
 Until the switch, a passed deadline, a failure, a missed writer or cutover cancel ends the attempt.
 Then the application writes the source again, and the tables resume from their checkpoints. After

@@ -24,7 +24,7 @@ type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags that commands in messages need
+	With    string // flags to append to commands in messages
 	Table   string // the table to verify; "" for all tables
 	// Sample is the share of the items to compare; 0 means all. ChangedSince limits the comparison
 	// to changes within that time; 0 means all.

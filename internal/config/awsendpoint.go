@@ -170,7 +170,7 @@ func CheckEndpointRegion(endpoint, region string) error {
 	}
 	return &diag.Error{Code: diag.OneEndpoint, What: fmt.Sprintf("the AWS region is %s, but the endpoint belongs to %s (%s)", shown(region), at, shown(u.Host)),
 		Cause: "AWS rejects requests that are signed for another region",
-		Fix:   "set source.region or AWS_REGION to " + at + ", or the endpoint to one of the region"}
+		Fix:   "set source.region or AWS_REGION to " + at + ", or use an endpoint of region " + shown(region)}
 }
 
 // SourceEndpoints returns the URLs to which the environment or its AWS profile redirects the

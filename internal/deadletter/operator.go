@@ -32,7 +32,7 @@ type Operator struct {
 	Log     *slog.Logger
 	Allowed config.Allowed
 	Ends    desk.Ends
-	With    string // flags that commands in messages need
+	With    string // flags to append to commands in messages
 	// Open connects to the dead-letter subscription. If it is nil, the subscription of the
 	// configuration is used.
 	Open func(ctx context.Context) (Letter, error)

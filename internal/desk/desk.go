@@ -25,7 +25,7 @@ type Request struct {
 	Command string // a key of commands
 	Table   string // source table; "" for all
 	Allowed config.Allowed
-	With    string // flags that commands in messages need
+	With    string // flags to append to commands in messages
 	Version string // version of the program
 }
 

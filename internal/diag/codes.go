@@ -256,7 +256,7 @@ var registry = []Entry{
 		"set source.region, or AWS_REGION", ExitUsage},
 	{NoAWSCredentials, "no usable AWS credentials",
 		"The AWS SDK found no credentials in the environment, a web identity token, a shared profile, a container or an instance role. Or the access key, secret or token contains a newline, a space or quotation marks. Secrets are never shown. The configuration deliberately has no keys for credentials. The exit status makes a service manager restart the process, because credentials may be mounted late. A running process retries until it gets credentials.",
-		"run `aws sts get-caller-identity` in the same environment until it answers", ExitFailed},
+		"correct the credentials; `aws sts get-caller-identity` shows whether they work in this environment", ExitFailed},
 	{NoGCPCredentials, "no usable Google credentials",
 		"Application Default Credentials were not found, cannot be read, or yield no token. The program tries `GOOGLE_APPLICATION_CREDENTIALS`, then gcloud's file, then a metadata server. Or the variable holds the credentials themselves instead of the name of their file. Credentials are never shown. The exit status makes a service manager restart the process.",
 		"run `gcloud auth application-default login`, or attach a service account", ExitFailed},

@@ -107,7 +107,7 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	}
 	if verdict == checkpoint.LedgerBehind {
 		gap.Kind = checkpoint.KindLedgerLost
-		gap.Reason = "the target belongs to another ledger, or to a later state of this one"
+		gap.Reason = "the target belongs to another ledger, or to a later state of this ledger"
 	}
 	now := task.Now(ctx)
 	err = w.Raise(life, state.Generation, gap, func(s *checkpoint.TableState) {

@@ -24,7 +24,7 @@ type Failover struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags that commands in messages need
+	With    string // flags to append to commands in messages
 	// StillFor is how long no process may have written the ledger before a failover. 0 means the
 	// duration of a lease, plus the time in which a worker notices a change of cluster.
 	StillFor     time.Duration

@@ -35,7 +35,7 @@ type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags that commands in messages need
+	With    string // flags to append to commands in messages
 	Table   string
 	Reason  string
 	Ends    desk.Ends

@@ -126,7 +126,7 @@ func (d *Decision) retryItem(ctx context.Context, r *sink.Repairer, records []Re
 		if err := d.Lot.Remove(limited, record.Ref); err != nil {
 			return result, Explain(limited, d.Cfg, err)
 		}
-		d.Log.Info("resolved parked item by a retry", admin.KeyTable, record.Source, admin.KeyParked, string(record.Ref))
+		d.Log.Info("resolved parked item: retry succeeded", admin.KeyTable, record.Source, admin.KeyParked, string(record.Ref))
 	}
 	return result, nil
 }

@@ -23,7 +23,7 @@ type Question struct {
 	AdoptRows     bool // continue even if target tables have rows
 	Sample        int  // number of items to read from each table
 	Prices        cost.Prices
-	Hints         string // flags that commands in fixes need
+	Hints         string // flags to append to commands in fixes
 }
 
 // Input holds the answers of both databases. A plan is made from them.

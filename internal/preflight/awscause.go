@@ -39,7 +39,7 @@ var awsRemedies = []remedy{
 	{"resource control policy", says("resource control policy"), "",
 		"ask the administrators of the AWS organization: a resource control policy (RCP) denies the action on the resource. No policy of the identity can override it", anywhere},
 	{"permissions boundary", says("permissions boundary"), "",
-		"allow the action in the permissions boundary of the role or user as well: aws iam get-role --role-name ROLE names it", anywhere},
+		"also allow the action in the permissions boundary of the role or user: aws iam get-role --role-name ROLE names the boundary", anywhere},
 	{"session policy", says("session policy"), "",
 		"start the session without a policy of its own, or allow the action in the policy given with AssumeRole", anywhere},
 	{"KMS key disabled", both(aboutKMS, says("disabledexception", "is disabled", "pending deletion", "pendingdeletion", "invalidstate", "kms.disabled", "kmsdisabled", "inaccessibleencryptioncredentials")), "",

@@ -55,7 +55,7 @@ func (e *strangeCredentials) fix() string {
 	alone := "write only the " + e.part
 	switch {
 	case strings.HasSuffix(e.fault, newline):
-		return alone + ". A Kubernetes secret made from a file or by echo keeps the newline; one by printf or --from-literal has none"
+		return alone + ". A Kubernetes secret made from a file or by echo keeps the newline; a secret made by printf or --from-literal has none"
 	case strings.HasSuffix(e.fault, quotation):
 		return alone + ", without quotation marks. Files of variables (docker --env-file, EnvironmentFile) and AWS profiles may keep them as part of the value"
 	case strings.HasSuffix(e.fault, orderMark):

@@ -62,7 +62,7 @@ type Prober struct {
 	Colored bool
 	// Record is called with each answer. If it is nil, answers are written to Out as lines instead.
 	Record func(line string, a Answer)
-	Hints  string // flags that commands in fixes need
+	Hints  string // flags to append to commands in fixes
 	Cfg    *config.Config
 	Source *Source
 	// Unsourced is the reason why Source is nil.

@@ -53,7 +53,7 @@ type Document struct {
 	otherPlace string    // the cluster to which the app profile routes; "" if that is the ledger's cluster
 	readAt     time.Time // when the ledger was read; if zero, at the time At
 	lease      time.Duration
-	with       string // flags that commands in next steps need
+	with       string // flags to append to commands in next steps
 	begun      bool   // true if the ledger exists, even if it has none of these tables
 	workers    map[string]*workerStatus
 }

@@ -27,7 +27,7 @@ type Reader struct {
 	Config    *config.Config
 	Migration *desk.Migration
 	Env       config.Lookup
-	Hints     string // flags that commands in next steps need
+	Hints     string // flags to append to commands in next steps
 	Shards    bool   // whether each shard is shown too
 
 	again bool

@@ -81,7 +81,7 @@ func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 	case verdict == checkpoint.TargetLost:
 		return targetFinding{cause: "the target table was recreated or restored, so rows are missing; the next worker declares a gap"}, true
 	case verdict == checkpoint.LedgerBehind:
-		return targetFinding{cause: "the target belongs to another ledger, or to a later state of this one; the next worker declares a gap"}, true
+		return targetFinding{cause: "the target belongs to another ledger, or to a later state of this ledger; the next worker declares a gap"}, true
 	}
 	return targetFinding{}, false
 }

@@ -39,7 +39,7 @@ type Options struct {
 	// Receives the answers of probes; if nil, they are written to stderr as lines.
 	Records *slog.Logger
 	Build   build.Info
-	Hints   string // flags that commands in next steps need
+	Hints   string // flags to append to commands in next steps
 
 	Once bool // end when all open shards are drained
 	// With Once: how long a shard must have returned only empty pages.
