@@ -18,7 +18,8 @@ import (
 
 // The kinds of events. docs/http.md lists the members of each.
 const (
-	// Events of any worker. Every process reads them from the ledger, and reports the same events within seconds.
+	// Events of any worker. Every process reads them from the ledger, and reports the same events
+	// within seconds.
 	EventPhase         = "phase"
 	EventShardStarted  = "shard_started"
 	EventShardDone     = "shard_done"

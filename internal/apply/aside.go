@@ -74,8 +74,8 @@ const (
 // errStranger is reported while this process holds messages of a table that it does not apply.
 var errStranger = errors.New("the table is not in this configuration, so its messages are held")
 
-// holdStranger sets aside a message of a table that this process does not apply. If the ledger does not
-// know the table either, the message is refused: the relay creates the table's record before it
+// holdStranger sets aside a message of a table that this process does not apply. If the ledger does
+// not know the table either, the message is refused: the relay creates the table's record before it
 // publishes.
 func (a *appliers) holdStranger(life engine.Lifecycle, m *message) {
 	source := m.change.Table

@@ -1,6 +1,6 @@
-// Package canary makes the items that prove a drain during a cutover. It also recognises them.
-// Their keys depend only on the ledger and the table. So every worker always knows all of them, and
-// never mistakes one for data.
+// Package canary makes the items that prove a drain during a cutover. It also recognises them. The
+// keys of canaries depend only on the ledger and the table. So every worker knows all canaries, and
+// never takes a canary for data.
 package canary
 
 import (
@@ -28,7 +28,7 @@ const (
 // Set holds the canaries of one table.
 type Set struct {
 	seeds [][sha256.Size]byte
-	known map[string]bool // by kind and text
+	known map[string]bool // keys of all canaries, by kind and text
 }
 
 // New returns the canaries of a source table under a ledger.
@@ -46,7 +46,7 @@ func New(ledger, source string) *Set {
 
 func textOf(v attribute.Value) string { return v.Kind().String() + v.Text() }
 
-// value returns a canary's key in one kind.
+// value returns the value of a canary's key attribute, for a kind of attribute.
 func value(seed [sha256.Size]byte, kind attribute.Kind) attribute.Value {
 	switch kind {
 	case attribute.KindN:
@@ -61,8 +61,8 @@ func value(seed [sha256.Size]byte, kind attribute.Kind) attribute.Value {
 	return attribute.String("replicator-canary-" + hex.EncodeToString(seed[:16]))
 }
 
-// Has reports whether an item is a canary. The item may be only its primary key. It is a canary if
-// every attribute of its key is that of a canary.
+// Has reports whether an item is a canary. The item may consist of only its primary key. It is a
+// canary if every attribute of its key has the value of a canary's key.
 func (s *Set) Has(item attribute.Item, key ...string) bool {
 	if !item.Exists() {
 		return false
@@ -95,7 +95,7 @@ func (s *Set) attributes(i int, key []transform.KeyAttribute) (list []attribute.
 	return list
 }
 
-// Item returns canary i of an attempt. Items with different nonces differ, so each write creates a
+// Item returns canary i of an attempt. Items with different nonces differ, so each write causes a
 // record in the stream.
 func (s *Set) Item(i int, key []transform.KeyAttribute, attempt uint32, once string) attribute.Item {
 	list := s.attributes(i, key)
@@ -113,7 +113,7 @@ func whole(n uint64) attribute.Value {
 }
 
 // Which returns the attempt and the index of a canary's change. For a removal the attempt is 0,
-// because a removal has neither.
+// because the record has no image of the item.
 func Which(c cdc.Change) (attempt uint32, i int) {
 	of, known := c.New.Get(markAttribute)
 	which, numbered := c.New.Get(number)
@@ -147,8 +147,8 @@ func (s *Set) Strip(p cdc.Page) cdc.Page {
 	return p
 }
 
-// Number returns how many canaries are needed for a number of equally likely shards. With that many
-// canaries, in all but one of a thousand runs every shard gets at least one.
+// Number returns the number of canaries that are needed for a number of equally likely shards. With
+// this number, every shard gets at least one canary with a probability of 99.9 %.
 func Number(shards int) int {
 	switch {
 	case shards <= 4:

@@ -26,7 +26,7 @@ type Client interface {
 
 // Watch records the clock error of this host, as measured at the last answer of the source.
 type Watch struct {
-	// Now is the clock; nil: the host's clock.
+	// Now returns the time. If it is nil, the host's clock is used.
 	Now func() time.Time
 
 	mu     sync.Mutex

@@ -105,8 +105,8 @@ type Result struct {
 	EndedAt   time.Time   `json:"ended_at"`
 	Way       string      `json:"way"`
 	Why       string      `json:"why"`
-	Sample    *float64    `json:"sample"` // the share of the items that was compared; null: all
-	Since     *time.Time  `json:"since"`  // only changes since then were compared; null: all
+	Sample    *float64    `json:"sample"` // the share of the items that was compared; null if all were
+	Since     *time.Time  `json:"since"`  // only changes since this time were compared; null for all
 	Items     int64       `json:"items"`
 	Rows      int64       `json:"rows"`
 	Compared  int64       `json:"compared"`

@@ -2,7 +2,7 @@
 //
 // The schema is the Config type itself: its struct tags define each key, its default and its
 // allowed values. The decoder, the printer and the environment overlay all use this schema. A new
-// key is one new field.
+// key needs only a new field.
 //
 //	key       name in the file
 //	default   value if the key is not given

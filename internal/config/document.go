@@ -15,7 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// document parses the text into the root node of its only document. A text without content gives a null node at 1:1.
+// document parses the text into the root node of its only document. A text without content gives a
+// null node at 1:1.
 func document(file string, content []byte) (*yaml.Node, *diag.Error) {
 	if err := notUTF8(file, content); err != nil {
 		return nil, err

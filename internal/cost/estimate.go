@@ -23,7 +23,8 @@ const longestCopy = 18 * time.Hour
 // Table is everything known about a source table.
 type Table struct {
 	Items, Bytes int64 // DynamoDB's own counts
-	// ReadCapacity is the provisioned capacity in read units a second; 0 if the table is billed per request.
+	// ReadCapacity is the provisioned capacity in read units a second; 0 if the table is billed per
+	// request.
 	ReadCapacity int64
 	// OpenShards is the number of shards of the stream that are currently open; 0 if unknown.
 	OpenShards int

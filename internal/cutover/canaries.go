@@ -8,14 +8,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
 )
 
-// noteCanaries notes that there may be canaries in the sources, before the first one is written.
+// noteCanaries records that there may be canaries in the source tables. It must be called before
+// the first canary is written.
 func (v *drive) noteCanaries(ctx context.Context, c checkpoint.Cutover) error {
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Canaries = true; return nil })
 	return err
 }
 
-// removeCanaries removes what attempts wrote to the sources, until they are gone. They are the same
-// items in each attempt.
+// removeCanaries removes all canaries from the source tables. Every attempt writes the same items
+// as canaries, so it removes those of all attempts.
 func (v *drive) removeCanaries(ctx context.Context, c checkpoint.Cutover) error {
 	if !c.Canaries {
 		return nil
@@ -50,7 +51,8 @@ func (v *drive) removeCanariesOf(ctx context.Context, source string) error {
 	return nil
 }
 
-// forgetCanaries removes them where the attempt goes on if that fails: it is tried again later.
+// forgetCanaries removes the canaries, but a failure does not stop the attempt. The removal is
+// retried later.
 func (v *drive) forgetCanaries(ctx context.Context, c checkpoint.Cutover) {
 	if err := v.removeCanaries(ctx, c); ignoreMoved(err) != nil {
 		v.failed("clean up the sources", err)

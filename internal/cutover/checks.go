@@ -10,7 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// request waits for approval, hours and gates.
+// request waits for the approval, the hours and the gates of a requested cutover.
 func (v *drive) request(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if c.Expired(now) {
 		return v.cancel(ctx, c, now, "it expired before it was approved and ready")
@@ -49,13 +49,13 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	}
 	switch {
 	case !raised(c):
-		return v.raise(ctx, c) // which takes a while: the next pass looks again
+		return v.raise(ctx, c) // the raise takes a while, so the next pass checks the gates again
 	case !l.next.IsZero():
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.AwaitMoment(now, l.next, l.waits) })
 		return err
 	case l.waits != "":
 		return v.trouble(ctx, c, "%s", l.waits)
-	case c.WaitsTooLong(now): // whoever asked for the cutover has left
+	case c.WaitsTooLong(now): // the operator who requested the cutover may have left
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.AwaitMoment(now, now, "it came too late") })
 		return err
 	}
@@ -64,8 +64,8 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	})
 }
 
-// near lets workers read the shards often from now on. That ends as the canaries are removed, which
-// this records.
+// near asks the workers to read the shards often from now on. The removal of the canaries ends
+// that. So near also records that there may be canaries.
 func (v *drive) near(ctx context.Context, c checkpoint.Cutover) error {
 	if err := v.noteCanaries(ctx, c); err != nil {
 		return err
@@ -73,7 +73,8 @@ func (v *drive) near(ctx context.Context, c checkpoint.Cutover) error {
 	return v.approach(ctx, c, c.Attempt)
 }
 
-// approach records in all tables which attempt is about to freeze the application; 0: none is.
+// approach records in all tables the attempt that is about to freeze the application's writes; 0
+// for none.
 func (v *drive) approach(ctx context.Context, c checkpoint.Cutover, attempt uint32) error {
 	for _, source := range c.Tables {
 		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.Approach(attempt) }); err != nil {
@@ -83,10 +84,12 @@ func (v *drive) approach(ctx context.Context, c checkpoint.Cutover, attempt uint
 	return nil
 }
 
-// mostParked bounds the items, by their hashes, that a record names as left behind.
+// mostParked is the maximum number of parked items that the cutover's record lists, by their
+// hashes.
 const mostParked = 2000
 
-// knownLosses is what is known of the tables when the checks end.
+// knownLosses holds the facts about the tables that are known when the checks end: the last full
+// verify, the parked items, and the items that cannot be mapped.
 type knownLosses struct {
 	verified map[string]checkpoint.VerifyResult
 	parked   map[string][]string
@@ -100,7 +103,7 @@ func (k knownLosses) parkedItems() (n int) {
 	return n
 }
 
-// known reads what the gates let pass.
+// known reads the losses that the gates have accepted.
 func (v *drive) known(ctx context.Context, c checkpoint.Cutover) (knownLosses, error) {
 	k := knownLosses{map[string]checkpoint.VerifyResult{}, map[string][]string{}, map[string]int64{}}
 	for _, source := range c.Tables {
@@ -123,7 +126,7 @@ func (v *drive) known(ctx context.Context, c checkpoint.Cutover) (knownLosses, e
 	return k, nil
 }
 
-// parkedSince says what is parked now and was not when the checks ended; "" if nothing is.
+// parkedSince describes the items that were parked after the checks; "" if there are none.
 func (v *drive) parkedSince(ctx context.Context, c checkpoint.Cutover, source string) (string, error) {
 	items, err := v.Parked(ctx, source)
 	if err != nil {
@@ -141,8 +144,9 @@ func (v *drive) parkedSince(ctx context.Context, c checkpoint.Cutover, source st
 	return fmt.Sprintf("table %s: items were parked after the checks: %d", source, n), nil
 }
 
-// probeCanaries writes and removes one canary of each table, because a source that takes none is not
-// drained while the application stands still. It is of no attempt, so that it proves nothing.
+// probeCanaries writes one canary to each source table and removes it. If a source does not accept
+// canaries, the attempt must end before the freeze, because the drain would fail. This canary
+// belongs to no attempt, so that it proves nothing.
 func (v *drive) probeCanaries(ctx context.Context, c checkpoint.Cutover) error {
 	if err := v.noteCanaries(ctx, c); err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// sameCluster fails with checkpoint.ErrClusterChanged where the app profile routes to another cluster
-// than the ledger's (H46): rows may be missing there, and the record of the cutover may be an older
-// one. A failover decides then.
+// sameCluster fails with checkpoint.ErrClusterChanged if the app profile routes to another cluster
+// than the ledger's (H46). In another cluster, rows may be missing, and the cutover's record may be
+// outdated. Then a failover must decide.
 func (v *drive) sameCluster(ctx context.Context) error {
 	if v.Cluster == nil {
 		return nil
@@ -24,8 +24,9 @@ func (v *drive) sameCluster(ctx context.Context) error {
 	return v.Ledger.CheckCluster(ctx, cluster)
 }
 
-// mayCall refuses to call a hook in another cluster. An application that is frozen is not left so
-// because the control plane of Bigtable does not answer; one that writes is not frozen.
+// mayCall refuses to call a hook if the target is in another cluster. If Bigtable's control plane
+// does not answer, it allows hooks that release a frozen application, but does not allow the
+// freeze.
 func (v *drive) mayCall(ctx context.Context, hook string) error {
 	err := v.sameCluster(ctx)
 	if err != nil && (hook == FreezeWrites || errors.Is(err, checkpoint.ErrClusterChanged)) {

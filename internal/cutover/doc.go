@@ -1,10 +1,11 @@
-// Package cutover drives a cutover from step to step. Any process may drive whose probe of all
-// hooks passed; one at a time does, under a lease.
+// Package cutover drives a cutover from step to step. A process may drive if its probe of all hooks
+// has passed. Only one process at a time drives, under a lease.
 //
-// Nothing rests on that lease. Each step is persisted before it is made, every change of the record
-// demands the step that it was decided in, hooks refuse tokens below the highest they saw, a table is
-// halted only for an attempt that is not over, and numbers of the fence only rise. So two drivers,
-// or one that slept, do no harm.
+// The lease only saves work. Two drivers at the same time, or a driver that slept, do no harm for
+// these reasons. Each step is recorded before it is carried out. A change of the record fails if
+// the step has changed since the decision. Hooks refuse tokens that are lower than the highest
+// token so far. A table is halted only for an attempt that is running. Numbers of the fence only
+// rise.
 package cutover
 
 import (
@@ -18,69 +19,75 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 )
 
-// Source is what a driver needs of DynamoDB.
+// Source holds the requests to DynamoDB that a driver needs.
 type Source interface {
 	Describe(ctx context.Context, table string) (backfill.Description, error)
-	// Put writes one item, Delete removes one.
+	// Put writes one item. Delete removes one item.
 	Put(ctx context.Context, table string, item attribute.Item) error
 	Delete(ctx context.Context, table string, key attribute.Item) error
 }
 
-// The hooks.
+// The names of the hooks.
 const (
 	FreezeWrites   = "freeze_writes"
 	Switch         = "switch"
 	UnfreezeWrites = "unfreeze_writes"
 )
 
-// HookNames are all hooks, in the order of their calls.
+// HookNames are the names of all hooks, in the order of their calls.
 var HookNames = []string{FreezeWrites, Switch, UnfreezeWrites}
 
-// Outcome is what is known of a hook after its call.
+// Outcome is the outcome of a hook's call, as far as it is known.
 type Outcome string
 
-// The outcomes. Refused promises that the hook did nothing.
+// The outcomes. Refused is a promise of the hook that it did nothing.
 const (
 	HookDone    Outcome = "done"
 	HookRefused Outcome = "refused"
 	HookUnknown Outcome = "unknown"
 )
 
-// Call is one call of a hook.
+// Call describes one call of a hook.
 type Call struct {
 	Hook, Token, Step string
 	Tables            []string
-	Probe             bool // nothing is to be done: can it be called?
+	Probe             bool // only a probe: the hook must do nothing
 }
 
-// Hooks calls them. A call ends with its context, and is unknown then.
+// Hooks calls the hooks. If the context of a call ends first, the outcome is unknown.
 type Hooks interface {
 	Call(ctx context.Context, call Call) (output string, outcome Outcome)
 }
 
 // Verifier makes the final comparison of a table, of all items and rows.
 type Verifier interface {
-	// Begin begins one that the workers make.
+	// Begin begins a comparison that the workers make.
 	Begin(ctx context.Context, state checkpoint.TableState) (number uint32, err error)
-	// Compare makes one in this process. Nothing writes meanwhile.
+	// Compare makes the comparison in this process. Meanwhile no program may write the source or
+	// the target.
 	Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error)
-	// Sample compares so many random items in this process. Nothing writes meanwhile.
+	// Sample compares the given number of random items in this process. Meanwhile no program may
+	// write the source or the target.
 	Sample(ctx context.Context, state checkpoint.TableState, items int) (checkpoint.VerifyResult, error)
 }
 
-// Settings are what a configuration says of cutovers, and periods. A zero period is its default.
+// Settings are the settings of cutovers from the configuration, and the periods of a driver. A
+// period that is zero has its default.
 type Settings struct {
-	Ready  Ready
-	Pass   time.Duration // between two looks; 1 s
-	Idle   time.Duration // while there is no cutover; 5 s
-	Hook   time.Duration // a probe of a hook, and an answer of the source, may take; 30 s
-	Call   time.Duration // one call of a hook may take, within the deadline of its step; 10 min
-	Look   time.Duration // between two looks at the streams after the switch; 1 min
-	Silent time.Duration // a process may take to say goodbye while the application is frozen; 2 s
-	Ask    time.Duration // between two looks for its answer; 200 ms
-	Quiet  time.Duration // W: empty pages of a shard without a canary; 20 s
-	Brisk  time.Duration // between two looks while the application is frozen; 200 ms
-	Fresh  time.Duration // age of the look at which all held when the application is frozen; 200 ms
+	Ready Ready
+	Pass  time.Duration // time between two passes; default 1 s
+	Idle  time.Duration // time between two passes while there is no cutover; default 5 s
+	// Timeout of a probe of a hook, and of a request to the source; default 30 s.
+	Hook time.Duration
+	// Timeout of a call of a hook, within the deadline of its step; default 10 min.
+	Call time.Duration
+	Look time.Duration // time between two reads of the streams after the switch; default 1 min
+	// How long a process may take to say goodbye during the freeze; default 2 s.
+	Silent time.Duration
+	Ask    time.Duration // time between two checks for that goodbye; default 200 ms
+	Quiet  time.Duration // how long a shard without a canary must return empty pages; default 20 s
+	Brisk  time.Duration // time between two passes during the freeze; default 200 ms
+	Fresh  time.Duration // maximum age of the survey when the freeze begins; default 200 ms
 }
 
 func (s Settings) orDefault() Settings {
@@ -103,7 +110,7 @@ func (s Settings) orDefault() Settings {
 	return s
 }
 
-// Driver drives the cutover of one pipeline.
+// Driver drives the cutover of one migration.
 type Driver struct {
 	Ledger   *checkpoint.Ledger
 	Fence    fence.Fence
@@ -111,17 +118,21 @@ type Driver struct {
 	Source   Source
 	Open     func(streamARN string) cdc.Source
 	Verifier Verifier
-	// Parked are the hashes of the items of a table that are parked.
+	// Parked returns the hashes of the parked items of a table.
 	Parked   func(ctx context.Context, table string) ([]string, error)
 	Settings Settings
-	// Announce has the witness of a source table in a target table name the number of the fence that
-	// holds now, for an application that writes the target too; nil: nothing of its kind.
+	// Announce writes the current number of the fence into the witness row of a source table in a
+	// target table. An application that also writes the target reads it there. Announce is nil if
+	// there is no such application.
 	Announce func(ctx context.Context, source, target string) error
-	// Cluster says which cluster the app profile routes to, "" if that is unknown; nil: nobody asks.
+	// Cluster returns the cluster to which the app profile routes; "" if it is unknown. If Cluster
+	// is nil, the cluster is not checked.
 	Cluster func(ctx context.Context) (string, error)
-	// Version is that of this process: it drives no attempt that another version began. "" drives all.
+	// Version is the version of this process. It drives no attempt that another version began. If
+	// it is "", it drives all attempts.
 	Version string
-	// OnStep, if not nil, hears of each step; Failed of what goes wrong and is repeated.
+	// OnStep, if not nil, is called at the beginning of each step. Failed, if not nil, is called
+	// with failures that are retried.
 	OnStep func(c checkpoint.Cutover)
 	Failed func(step string, err error)
 }

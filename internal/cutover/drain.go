@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// tablesAtOnce bounds the tables whose rows are read, or which are compared, at the same time.
+	// tablesAtOnce is the maximum number of tables that are read or compared concurrently.
 	tablesAtOnce = 16
-	// writesAtOnce bounds the canaries that are written at the same time.
+	// writesAtOnce is the maximum number of canaries that are written concurrently.
 	writesAtOnce = 64
 )
 
-// draining is the state of a drain. A driver that continues another's writes all canaries again;
-// they are of the same attempt, so that each one still was written after the freeze.
+// draining is the state of a drain. A driver that continues the drain of another driver writes all
+// canaries again. They belong to the same attempt, so every canary was written after the freeze.
 type draining struct {
 	of     uint32
 	tables map[string]*drainedTable
@@ -38,7 +38,8 @@ func (v *drive) drained(c checkpoint.Cutover) map[string]*drainedTable {
 	return v.draining.tables
 }
 
-// drain proves that everything written before the freeze is applied, for all tables side by side.
+// drain proves that all changes from before the freeze are applied. It handles all tables
+// concurrently.
 func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	found, err := v.rowsOfAll(ctx, c)
 	if err != nil {
@@ -88,7 +89,7 @@ func (v *drive) rowsOfAll(ctx context.Context, c checkpoint.Cutover) ([]Figures,
 	return found, g.Wait()
 }
 
-// writeCanaries writes the canaries of all tables that are not written yet.
+// writeCanaries writes the canaries that are not written yet, for all tables.
 func (v *drive) writeCanaries(ctx context.Context, c checkpoint.Cutover, found []Figures) error {
 	g := task.NewGroup(ctx, tablesAtOnce)
 	all := 0
@@ -136,10 +137,10 @@ func (v *drive) putCanaries(ctx context.Context, c checkpoint.Cutover) error {
 	return g.Wait()
 }
 
-// drainedTable is one table in a drain.
+// drainedTable is the state of one table in a drain.
 type drainedTable struct {
 	key     []transform.KeyAttribute
-	written []bool // by canary
+	written []bool // whether each canary is written
 	proof
 }
 
@@ -153,7 +154,7 @@ func (t *drainedTable) missing() (missing []int) {
 	return missing
 }
 
-// stragglers names a change that was made after the freeze.
+// stragglers describes a change that was made after the freeze; "" if there is none.
 func (v *drive) stragglers(ctx context.Context, c checkpoint.Cutover) (string, error) {
 	if c.FrozenAt.IsZero() {
 		return "", nil
@@ -165,12 +166,13 @@ func (v *drive) stragglers(ctx context.Context, c checkpoint.Cutover) (string, e
 	return v.stray(ctx, c, found)
 }
 
-// stray names a change that workers have read and that was made after the freeze; "" if there is none.
+// stray describes a change that was made after the freeze and that workers have read; "" if there
+// is none.
 func (v *drive) stray(ctx context.Context, c checkpoint.Cutover, found []Figures) (string, error) {
 	if c.FrozenAt.IsZero() {
 		return "", nil
 	}
-	if len(c.Stragglers) > 0 { // it was noted, and the cancel failed
+	if len(c.Stragglers) > 0 { // the change was recorded before, but the cancel failed
 		return stillWrites(c.Stragglers[0]), nil
 	}
 	for i, source := range c.Tables {
@@ -186,17 +188,18 @@ func (v *drive) stray(ctx context.Context, c checkpoint.Cutover, found []Figures
 	return "", nil
 }
 
-// sighted is a change after the freeze that a worker has read in a shard.
+// sighted returns the change after the freeze that a worker has read in a shard; false if there is
+// none.
 func sighted(c checkpoint.Cutover, source string, s checkpoint.Shard) (stray checkpoint.CutoverStraggler, ok bool) {
 	at := s.Sighted.WrittenAt
 	return checkpoint.CutoverStraggler{Table: source, Key: s.Sighted.Written, At: at}, after(at, c.FrozenAt)
 }
 
-// stillWrites says that the application has not stopped.
+// stillWrites returns the message that the application has not stopped its writes.
 func stillWrites(s checkpoint.CutoverStraggler) string {
 	return fmt.Sprintf("the application still writes: item %s of table %s was changed at %s, after the freeze", s.Key, s.Table, s.At.UTC().Format(time.RFC3339))
 }
 
-// after tells whether a change was surely made after the freeze: times of changes are floored to the
-// second, and servers' clocks differ by a little.
+// after reports whether a change was certainly made after the freeze. Times of changes are rounded
+// down to seconds, and servers' clocks differ slightly.
 func after(change, frozen time.Time) bool { return change.After(frozen.Add(time.Second)) }

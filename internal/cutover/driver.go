@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Run drives whenever there is a cutover to drive and no other process does, until ctx ends. With
-// over, if not nil, it ends as soon as that says so of the record.
+// Run drives every cutover that no other process drives, until ctx ends. If over is not nil, Run
+// also ends when over returns true for the cutover's record.
 func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) error {
 	settings := d.Settings.orDefault()
 	watch := d.Ledger.NewWatch()
@@ -32,7 +32,7 @@ func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) 
 			err = d.mayDrive(c)
 			if d.Hooks == nil && calls(c) {
 				_ = task.Sleep(ctx, settings.Idle)
-				continue // without hooks it can only be rehearsed or watched here
+				continue // without hooks, this process can only rehearse or watch
 			}
 			if err == nil && !probed && d.Hooks != nil && calls(c) {
 				err = d.Probe(ctx, c.Tables)
@@ -50,17 +50,18 @@ func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) 
 	return nil
 }
 
-// needed reports whether there is something to drive: an attempt, or canaries that it left.
+// needed reports whether there is something to drive: a running attempt, or canaries that an
+// attempt left.
 func (d *Driver) needed(c checkpoint.Cutover) bool {
 	return c.Step.Active() || c.Canaries && c.Step.Over()
 }
 
-// calls reports whether what is left of the attempt calls hooks.
+// calls reports whether the remaining steps of the attempt call hooks.
 func calls(c checkpoint.Cutover) bool {
 	return c.Step.Active() && !c.Rehearse && c.Step != checkpoint.CutoverWatching
 }
 
-// seek takes the driver's lease if it is free, and drives.
+// seek acquires the driver's lease if it is free, and then drives.
 func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Settings, over func(checkpoint.Cutover) bool) error {
 	lease, err := d.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
 	if err != nil || !watch.CoordinatorLeaseFree(lease, task.Mono(ctx)) {
@@ -98,8 +99,8 @@ func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Set
 	return nil
 }
 
-// rest is how long the driver rests after a pass that ended with err. While the application is frozen
-// each second counts.
+// rest returns the time until the next pass, after a pass that ended with err. During the freeze,
+// passes follow quickly.
 func (v *drive) rest(err error) time.Duration {
 	switch {
 	case err != nil:
@@ -115,27 +116,27 @@ func (d *Driver) failed(step string, err error) {
 	}
 }
 
-// drive is one holding of the driver's lease.
+// drive is the state of a driver while it holds the driver's lease.
 type drive struct {
 	*Driver
 	settings Settings
 	held     *checkpoint.Coordinator
-	tasks    *task.Group        // end with the lease
-	dropping atomic.Bool        // one of them drops the numbers of the fence
-	last     checkpoint.Cutover // as it was read last
+	tasks    *task.Group        // tasks that end with the lease
+	dropping atomic.Bool        // whether a task is dropping numbers of the fence
+	last     checkpoint.Cutover // last read record of the cutover
 
-	advanced bool // the last pass has completed a step
+	advanced bool // whether the last pass has completed a step
 
-	stepped time.Duration // when this holder first saw the step of last
+	stepped time.Duration // when this driver first saw the step in last
 	heard   time.Duration // when the source was last asked for its time
 	draining
 	watching
 	finals
 	sets    map[string]*canary.Set
-	resumed uint32 // the attempt after which the tables were let go on
+	resumed uint32 // the attempt after which the tables were resumed
 }
 
-// canaries are those of a table.
+// canaries returns the canaries of a source table.
 func (v *drive) canaries(source string) *canary.Set {
 	if v.sets == nil {
 		v.sets = map[string]*canary.Set{}
@@ -146,7 +147,7 @@ func (v *drive) canaries(source string) *canary.Set {
 	return v.sets[source]
 }
 
-// now is the source's time. Known is false if no answer showed it.
+// now returns the source's time. Known is false if no answer has shown it.
 func (v *drive) now(ctx context.Context, c checkpoint.Cutover, fresh bool) (now time.Time, known bool) {
 	if fresh || v.heard == 0 || task.Mono(ctx)-v.heard > 20*time.Second {
 		limited, cancel := task.WithTimeout(ctx, v.settings.Hook)
@@ -162,7 +163,8 @@ func (v *drive) now(ctx context.Context, c checkpoint.Cutover, fresh bool) (now 
 	return now, !now.IsZero()
 }
 
-// pass makes one look, and what it calls for. Going is false when there is nothing left to drive.
+// pass reads the cutover's record once and carries out what its step needs. Going is false if there
+// is nothing left to drive.
 func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	v.advanced = false
 	c, err := v.Ledger.Cutover(ctx)
@@ -184,7 +186,8 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	}
 	now, known := v.now(ctx, c, false)
 	if !known {
-		now = task.Now(ctx) // of the process: good enough for people, and nothing is claimed by it
+		// This process's time is good enough for a text; no decision relies on it.
+		now = task.Now(ctx)
 	}
 	if limit, late := c.Overdue(now); limit > 0 && (known && late || task.Mono(ctx)-v.stepped > limit) {
 		v.last, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
@@ -198,12 +201,12 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	return true, ignoreMoved(v.step(ctx, c, now))
 }
 
-// errVersion is returned to a process of another version than the one that began the attempt: its steps
-// may mean something else.
+// errVersion is the error in a process of another version than the version that began the attempt.
+// In another version, steps may have another meaning.
 var errVersion = errors.New("another version of replicator began this cutover; finish or cancel it with that version")
 
-// mayDrive refuses an attempt that another version began, unless all that is left is to let the
-// application go, or to watch.
+// mayDrive refuses an attempt that another version began. It allows the last steps: a cancel, and
+// the watch for late writers.
 func (d *Driver) mayDrive(c checkpoint.Cutover) error {
 	switch {
 	case c.Version == "" || d.Version == "" || c.Version == d.Version:
@@ -221,7 +224,8 @@ func orNothing(trouble string) string {
 	return trouble
 }
 
-// ignoreMoved forgives that the cutover has gone on meanwhile: it is read again.
+// ignoreMoved drops the error that the cutover has changed meanwhile, because the next pass reads
+// the record again.
 func ignoreMoved(err error) error {
 	if errors.Is(err, checkpoint.ErrMoved) {
 		return nil
@@ -253,13 +257,13 @@ func (v *drive) step(ctx context.Context, c checkpoint.Cutover, now time.Time) e
 	return nil
 }
 
-// cancel ends the attempt from the step that c is in.
+// cancel cancels the attempt, if it is still in the step of c.
 func (v *drive) cancel(ctx context.Context, c checkpoint.Cutover, now time.Time, format string, args ...any) error {
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Cancel(fmt.Sprintf(format, args...), now) })
 	return err
 }
 
-// trouble notes what a step waits for, or failed with.
+// trouble records the condition for which a step waits, or its error.
 func (v *drive) trouble(ctx context.Context, c checkpoint.Cutover, format string, args ...any) error {
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
 		c.Trouble = fmt.Sprintf(format, args...)

@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// fence halts all tables and makes sure that no process writes any more: each says goodbye, or its
-// requests are rejected before the switch.
+// fence halts all tables, and ensures that no process of replicator still writes. Either every
+// process says goodbye, or its requests are rejected before the switch.
 func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
 		if err == nil {
@@ -18,10 +18,10 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		}
 		return err
 	}
-	if !raised(c) { // by a driver that did not raise before the freeze
+	if !raised(c) { // a driver of an earlier version did not raise before the freeze
 		return v.raise(ctx, c)
 	}
-	if c.Rehearse { // the tables are not halted, and their writers go on under the number
+	if c.Rehearse { // in a rehearsal, tables are not halted, and writers keep the number
 		v.forgetCanaries(ctx, c)
 	} else if why, err := v.handOver(ctx, c); err != nil || why != "" {
 		if err == nil {
@@ -43,10 +43,11 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	return errors.New("the source's answer has no time")
 }
 
-// handOver makes sure that no process writes any more, and that nothing was written to the sources.
-// Why says what ends the attempt.
+// handOver ensures that no process of replicator still writes, and that the sources were not
+// written after the freeze. If the attempt must end, why is the reason.
 func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
-	// First the halt, then the list: a process that is not listed reads the halt before it writes.
+	// The halt must come before the list of writers. So a process that is not in the list reads the
+	// halt before it writes.
 	for _, source := range c.Tables {
 		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.HaltFor(c.Attempt) }); err != nil {
 			return "", err
@@ -66,8 +67,8 @@ func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (why string,
 	return v.lastLook(ctx, c)
 }
 
-// goodbyes waits until every process that can still write has said goodbye. Why says who has not, or
-// who has a request that may still be executed.
+// goodbyes waits until every process that can still write has said goodbye. Otherwise why names a
+// process that has not, or that has a request that may still be executed.
 func (v *drive) goodbyes(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
 	for began := task.Mono(ctx); ; {
 		all, err := v.Ledger.Writers(ctx)
@@ -89,13 +90,14 @@ func (v *drive) goodbyes(ctx context.Context, c checkpoint.Cutover) (why string,
 	}
 }
 
-// forgottenAfter is the age of a record without an answer that no longer counts where the fence is
-// withheld. Only there no drop removes the records of processes that ended uncleanly.
+// forgottenAfter is the age at which a writer's record without a goodbye no longer counts, if the
+// fence is withheld. With a fence, a drop removes the records of processes that ended uncleanly.
+// Without a fence, there is no drop.
 const forgottenAfter = 24 * time.Hour
 
-// judgeWriters returns a process that has not said goodbye, and one with a request in doubt. It looks
-// at the numbers that were raised before the freeze and later ones: the others are dropped. An answer
-// that does not come is never taken for a goodbye.
+// judgeWriters returns a process that has not said goodbye, and a process with a request of unknown
+// outcome. It considers only the numbers that were raised before the freeze, and later numbers,
+// because lower numbers are dropped. A process that does not answer has not said goodbye.
 func judgeWriters(c checkpoint.Cutover, all []checkpoint.Writer, now time.Time) (silent, doubtful string) {
 	for _, w := range all {
 		for _, target := range c.Targets {
@@ -116,8 +118,8 @@ func judgeWriters(c checkpoint.Cutover, all []checkpoint.Writer, now time.Time) 
 	return silent, doubtful
 }
 
-// dropBehind rejects late writes after the switch, beside the watch. The watch does not end before
-// that is in force.
+// dropBehind starts a task that drops the fence's numbers after the switch, so that late writes are
+// rejected. The watch for late writers does not end before the drops have taken effect.
 func (v *drive) dropBehind(c checkpoint.Cutover, now time.Time) {
 	if !c.FencedAt.IsZero() || !raised(c) || v.dropping.Swap(true) {
 		return
@@ -138,14 +140,14 @@ func (v *drive) dropBehind(c checkpoint.Cutover, now time.Time) {
 			})
 		}
 		if ignoreMoved(err) != nil && ctx.Err() == nil {
-			v.failed("reject late writes", err) // the next pass repeats it
+			v.failed("reject late writes", err) // the next pass retries the drops
 		}
 		return nil
 	})
 }
 
-// lastLook asks once more, now that nobody writes, what was asked before the freeze: late is what has
-// come since, in the streams or among what could not be stored.
+// lastLook repeats checks from before the freeze, after all writes have ended. If there are new
+// changes in a stream, or newly parked items, late describes them.
 func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (late string, err error) {
 	if v.watching.since != c.Attempt {
 		v.watching = watching{since: c.Attempt, reads: map[string]*watchedShard{}}
@@ -154,7 +156,8 @@ func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (late string
 		strays, err := v.look(ctx, c, source)
 		if len(strays) > 0 {
 			if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, strays, "writes after the freeze"); return nil }); err != nil {
-				v.reads = map[string]*watchedShard{} // what could not be noted is read again
+				// Changes that could not be recorded are read again.
+				v.reads = map[string]*watchedShard{}
 				return "", err
 			}
 			return stillWrites(strays[0]), nil

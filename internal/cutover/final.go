@@ -16,8 +16,9 @@ import (
 // smallItems is the default of Ready.Small.
 const smallItems = 20_000
 
-// small reports whether the driver itself compares the whole table while writes are frozen, by what
-// the last full verify read: fewer items than most, and not many more rows. It takes a second or two.
+// small reports whether the driver itself compares the whole table during the freeze. That takes a
+// second or two. By the last full verify, the table must have fewer items than most, and not many
+// more rows.
 func small(full checkpoint.VerifyResult, most int64) bool {
 	most = cmp.Or(most, smallItems)
 	return full.Known() && full.Items < most && full.Rows < 5*most
@@ -25,21 +26,21 @@ func small(full checkpoint.VerifyResult, most int64) bool {
 
 // finals holds the results of the final comparisons that this driver made.
 type finals struct {
-	of       uint32 // attempt
+	of       uint32 // attempt of the results
 	compared map[string]checkpoint.VerifyResult
 }
 
-// final is what a look at the final comparison of one table found. At most one of the fields is set.
+// final is the state of the final comparison of one table. At most one of the fields is set.
 type final struct {
-	begun  uint32 // the number of a verify that was begun just now
-	waits  string // what it waits for
-	why    string // why the application is not switched
-	failed error  // it is repeated
+	begun  uint32 // the number of a verify that has just begun
+	waits  string // the condition for which the comparison waits
+	why    string // why the application must not be switched
+	failed error  // an error that is retried
 	result checkpoint.VerifyResult
 }
 
-// verify compares source and target once more, all tables side by side, and demands that nothing
-// differs.
+// verify makes the final comparison of source and target, for all tables concurrently. The attempt
+// continues only if there are no differences.
 func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
 		if err == nil {
@@ -57,14 +58,14 @@ func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	for i, source := range c.Tables {
 		g.Go("compare "+source, func(ctx context.Context) error {
 			found[i], found[i].failed = v.final(ctx, c, source, now)
-			return nil // the others are compared all the same
+			return nil // the other tables are still compared
 		})
 	}
 	_ = g.Wait()
 	return v.conclude(ctx, c, now, found)
 }
 
-// conclude draws the conclusion from what was found of each table.
+// conclude decides how the attempt continues, from the final comparisons of all tables.
 func (v *drive) conclude(ctx context.Context, c checkpoint.Cutover, now time.Time, found []final) error {
 	results, begun := map[string]checkpoint.VerifyResult{}, map[string]uint32{}
 	why, waits := "", ""
@@ -108,7 +109,8 @@ func (v *drive) conclude(ctx context.Context, c checkpoint.Cutover, now time.Tim
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Verified = results })
 }
 
-// final looks at the final comparison of one table, and makes or begins it if necessary.
+// final returns the state of the final comparison of one table. If necessary, it makes or begins
+// the comparison.
 func (v *drive) final(ctx context.Context, c checkpoint.Cutover, source string, now time.Time) (f final, err error) {
 	s, _, err := v.Ledger.Table(ctx, source)
 	if err != nil {
@@ -122,11 +124,13 @@ func (v *drive) final(ctx context.Context, c checkpoint.Cutover, source string, 
 		if f, err = v.finalRecheck(ctx, c, s); err != nil || f.waits+f.why != "" {
 			return f, err
 		}
-	case number == 0 && !c.Rehearse && small(s.Verify.Full, v.settings.Ready.Small): // in a rehearsal the application writes
+	// Not in a rehearsal, in which the application still writes.
+	case number == 0 && !c.Rehearse && small(s.Verify.Full, v.settings.Ready.Small):
 		if f.result, err = v.Verifier.Compare(ctx, s); err != nil {
 			return final{}, err
 		}
-	case number == 0 || s.Verify.Number != number || !s.Verify.Running() && s.Verify.Result.Number != number: // or cancelled
+	// No verify yet, or it was cancelled.
+	case number == 0 || s.Verify.Number != number || !s.Verify.Running() && s.Verify.Result.Number != number:
 		if s.Verify.Running() {
 			return final{waits: "another verify is running"}, nil
 		}
@@ -150,9 +154,9 @@ func (v *drive) final(ctx context.Context, c checkpoint.Cutover, source string, 
 	return f, nil
 }
 
-// finally returns why the last comparison before the switch does not allow it; "" if it does. No
-// override passes it: what was found differs. Unmapped is how many items could not be mapped when the
-// checks ended.
+// finally returns why the switch is not allowed after the final comparison; "" if it is allowed. No
+// override can pass it, because rows are known to differ. Unmapped is the number of items that
+// could not be mapped when the checks ended.
 func finally(s checkpoint.TableState, result checkpoint.VerifyResult, unmapped int64, now time.Time) string {
 	switch {
 	case standing.Lost(s):

@@ -13,18 +13,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Ready is when an application may be frozen.
+// Ready holds the bounds of the gates, at which an application may be frozen.
 type Ready struct {
 	LagBelow, LagHeldFor time.Duration
 	VerifyWithin         time.Duration
-	FinalWithin          time.Duration // the deadline of the final verify; 0: none
-	Small                int64         // the driver itself compares a table with fewer items; 0: 20,000
-	ParkedAtMost         int
-	HeadroomAbove        time.Duration
-	Lease                time.Duration // of the workers; the news of a shard that is read is at most three old
+	FinalWithin          time.Duration // the deadline of the final verify; 0 for none
+	// The driver itself compares a table with fewer items; 0 means 20,000.
+	Small         int64
+	ParkedAtMost  int
+	HeadroomAbove time.Duration
+	// Duration of the workers' leases; reports older than three of them do not count.
+	Lease time.Duration
 }
 
-// The gates.
+// The names of the gates.
 const (
 	GateCopy     = "copy"
 	GateLag      = "lag"
@@ -35,14 +37,14 @@ const (
 	GateFence    = "fence"
 )
 
-// GateNames are all gates.
+// GateNames are the names of all gates.
 var GateNames = []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}
 
-// Overridable are the gates that an operator may decide to pass. A table that is not copied, or not
-// compared as a whole, would be found to be so after the freeze.
+// Overridable are the gates that an operator may override. The other gates cannot be overridden: if
+// a table is not copied, or was never compared completely, the attempt would fail after the freeze.
 var Overridable = []string{GateLag, GateVerify, GateParked, GateHeadroom, GateFence}
 
-// Figures are what gates of a table are judged by.
+// Figures are the data from which the gates of a table are judged.
 type Figures struct {
 	Found   bool
 	State   checkpoint.TableState
@@ -54,17 +56,19 @@ type Figures struct {
 	Listings    checkpoint.Listings
 	Coordinator checkpoint.Heartbeat
 	DeadLetter  checkpoint.DeadLetter
-	Doubts      []standing.Doubt // about the target
-	// Outdated names a process that keeps no record of what it may write; "" if there is none.
+	Doubts      []standing.Doubt // doubts about the target
+	// Outdated is a process of an older version, which keeps no record of what it may write; "" if
+	// there is none.
 	Outdated string
 }
 
-// rows reads the rows of a table, of its shards, and of what appliers have done.
+// rows reads the ledger's rows of a table, of its shards, and of the progress of its appliers.
 func (d *Driver) rows(ctx context.Context, source string) (f Figures, err error) {
 	if f.State, f.Found, err = d.Ledger.Table(ctx, source); err != nil {
 		return f, err
 	}
-	if f.State.Apply == checkpoint.Topic { // before the shards: what is published later is not applied yet
+	// Read before the shards: later published changes count as unapplied.
+	if f.State.Apply == checkpoint.Topic {
 		if f.Merged, err = d.Ledger.Merged(ctx, source); err != nil {
 			return f, err
 		}
@@ -73,7 +77,7 @@ func (d *Driver) rows(ctx context.Context, source string) (f Figures, err error)
 	return f, err
 }
 
-// figures reads what gates of a table are judged by.
+// figures reads the data from which the gates of a table are judged.
 func (d *Driver) figures(ctx context.Context, source string, targets []string) (f Figures, err error) {
 	if f, err = d.rows(ctx, source); err != nil {
 		return f, err
@@ -93,7 +97,7 @@ func (d *Driver) figures(ctx context.Context, source string, targets []string) (
 	return f, nil
 }
 
-// stands adds to figures what the state of a table is judged by besides.
+// stands adds to f the other data from which the state of a table is judged.
 func (d *Driver) stands(ctx context.Context, source string, f *Figures, now time.Time) (err error) {
 	if f.Listings, err = d.Ledger.ListingsFor(ctx, source, f.State, f.Shards); err != nil {
 		return err
@@ -115,8 +119,9 @@ func (d *Driver) stands(ctx context.Context, source string, f *Figures, now time
 	return err
 }
 
-// outdated returns the process of an older version that follows the table, or that may do so soon. It
-// keeps no record of what it may write, and it stops once the fence is raised for a cutover.
+// outdated returns a process of an older version that replicates the table, or may do so soon; ""
+// if there is none. Such a process keeps no record of what it may write. It stops when the fence is
+// raised for a cutover.
 func (f *Figures) outdated(coordinator string, processes []checkpoint.Process) string {
 	old := func(name string, b checkpoint.Heartbeat) string {
 		return fmt.Sprintf("process %s runs version %s, which keeps no record of what it may write", name, b.Holder.Version)
@@ -166,7 +171,7 @@ func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now tim
 	return gates, nil
 }
 
-// Open are the gates that are neither ready nor overridden.
+// Open returns the gates that are neither ready nor overridden.
 func Open(gates []checkpoint.CutoverGate) (open []checkpoint.CutoverGate) {
 	for _, g := range gates {
 		if !g.Ready && g.Overridden == "" {
@@ -176,7 +181,7 @@ func Open(gates []checkpoint.CutoverGate) (open []checkpoint.CutoverGate) {
 	return open
 }
 
-// Judge judges a table. What there is no figure for is not ready.
+// Judge judges the gates of a table. A gate without a figure is not ready.
 func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.CutoverGate {
 	gate := func(name string, ready bool, figure, cure string) checkpoint.CutoverGate {
 		g := checkpoint.CutoverGate{Name: name, Table: source, Ready: ready, Figure: figure}
@@ -224,14 +229,14 @@ func resultText(r checkpoint.VerifyResult, now time.Time) string {
 	return r.Verdict(now)
 }
 
-// standing is how the table stands, as far as the figures say.
+// standing judges the state of the table from the figures.
 func (f Figures) standing(lease time.Duration, now time.Time) standing.Standing {
 	return standing.Of(standing.Facts{Table: f.State, Named: true, Shards: f.Shards, Listings: f.Listings, Coordinator: f.Coordinator, Merged: f.Merged,
 		DeadLetter: f.DeadLetter, Doubts: f.Doubts, Lease: lease, Now: now})
 }
 
-// copied says whether everything is loaded and swept, and is followed since; else why not, and what
-// to do.
+// copied reports whether the table is completely loaded and swept, and replicated since. If not,
+// figure is the reason, and cure is the command that helps.
 func (f Figures) copied(s *standing.Standing) (yes bool, figure, cure string) {
 	c, holds := s.Unloaded()
 	if !holds {
@@ -251,19 +256,19 @@ func (f Figures) verified(within time.Duration, now time.Time) (bool, string) {
 	return ready, resultText(f.State.Verify.Result, now)
 }
 
-// differs reports whether rows are known to differ. No override passes that.
+// differs reports whether rows are known to differ. No override can pass that.
 func (f Figures) differs() bool {
 	return f.State.Sampled.Differing > 0 || f.State.Verify.Result.Differing() > 0
 }
 
-// left is how many items are not in the target: those that are parked, or those that the last full
-// verify could not map, which may be parked as well.
+// left returns the number of items that are missing in the target. It is the number of parked
+// items, or that of the items that the last full verify could not map, which may also be parked.
 func (f Figures) left() int {
 	return max(f.Parked, int(f.State.Verify.Full.Unmapped))
 }
 
-// full judges the last full verify. The final one is as long, and has to end within its deadline while
-// nobody may write: that is refused before the freeze.
+// full judges the last full verify. The final verify takes as long, and must end within its
+// deadline during the freeze. If the last verify took longer, the gate is not ready.
 func (f Figures) full(source string, within time.Duration, most int64, now time.Time) (yes bool, figure, cure string) {
 	r := f.State.Verify.Full
 	if !standing.VerifiedInFull(f.State, now) {
@@ -276,7 +281,7 @@ func (f Figures) full(source string, within time.Duration, most int64, now time.
 	return true, resultText(r, now), ""
 }
 
-// differing says how many rows of a sample differ.
+// differing describes the number of rows of a sample that differ.
 func differing(n int) string {
 	if n == 1 {
 		return "1 row of a sample differs"
@@ -313,9 +318,9 @@ func (f Figures) lag(s *standing.Standing, r Ready, now time.Time) (bool, string
 	return held >= r.LagHeldFor, fmt.Sprintf("held %s (%s needed)", spell(held.Round(time.Second)), spell(r.LagHeldFor))
 }
 
-// reached returns the time up to which a shard is applied or published. Changes that settle were
-// applied once: there the last read counts. Messages that wait in a topic are judged by
-// standing.Unapplied, whose bound is lower.
+// reached returns the time up to which a shard is applied or published. Changes that are settling
+// were applied once, so for them the time of the last read counts. Messages that wait in a topic
+// are judged by standing.Unapplied, which has a lower bound.
 func reached(s *checkpoint.Shard) time.Time {
 	at := s.PositionTime()
 	if s.Settling.Changes > 0 && s.ReadAt.After(at) {
@@ -336,7 +341,7 @@ func (f Figures) headroom(above time.Duration, now time.Time) (bool, string) {
 	return least > above, spell(min(least, cdc.Retention).Round(time.Minute))
 }
 
-// spell writes a time without units that are zero: 24h, and not 24h0m0s.
+// spell formats a duration without units that are zero: 24h, and not 24h0m0s.
 func spell(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

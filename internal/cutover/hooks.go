@@ -24,7 +24,7 @@ func (d *Driver) Probe(ctx context.Context, tables []string) error {
 	return nil
 }
 
-// HookError is a hook that did not do what it is there for.
+// HookError is the error of a hook that did not succeed.
 type HookError struct {
 	Hook    string
 	Outcome Outcome
@@ -35,16 +35,16 @@ func (e *HookError) Error() string {
 	return fmt.Sprintf("hook %s: %s: %s", e.Hook, e.Outcome, e.Output)
 }
 
-// hook calls a hook of the step, and notes the call.
+// hook calls a hook of the step, and records the call.
 func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Outcome, string, error) {
-	if err := v.held.Renew(ctx); err != nil { // whoever slept calls nothing
+	if err := v.held.Renew(ctx); err != nil { // a driver that slept must not call hooks
 		return "", "", err
 	}
 	if err := v.mayCall(ctx, name); err != nil {
 		return "", "", err
 	}
 	c, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
-		if answered(*c) { // the answer was recorded first, and counts
+		if answered(*c) { // the operator's answer was recorded first, and counts
 			return checkpoint.ErrMoved
 		}
 		c.Calls++
@@ -54,7 +54,8 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 		return "", "", err
 	}
 	began, _ := v.now(ctx, c, false)
-	if err := v.stillWanted(ctx, c); err != nil { // the driver may have been suspended since the count
+	// The process may have slept since the call was counted.
+	if err := v.stillWanted(ctx, c); err != nil {
 		return "", "", err
 	}
 	if name == FreezeWrites {
@@ -74,8 +75,8 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 	return outcome, limit(output), err
 }
 
-// stillWanted returns ErrMoved if the call of a step is no longer wanted: another step began, or an
-// operator has answered in its place.
+// stillWanted returns ErrMoved if the hook must no longer be called: another step has begun, or an
+// operator has answered instead of the hook.
 func (v *drive) stillWanted(ctx context.Context, c checkpoint.Cutover) error {
 	now, err := v.Ledger.Cutover(ctx)
 	if err == nil && (now.Attempt != c.Attempt || now.Step != c.Step || answered(now)) {
@@ -84,12 +85,12 @@ func (v *drive) stillWanted(ctx context.Context, c checkpoint.Cutover) error {
 	return err
 }
 
-// answered reports whether an operator has said what became of the switch.
+// answered reports whether an operator has confirmed the outcome of the switch.
 func answered(c checkpoint.Cutover) bool {
 	return c.Step == checkpoint.CutoverSwitching && c.Answer != ""
 }
 
-// mayTake is how long a call of the step may take: what is left until the step's deadline.
+// mayTake returns how long a call in the step may take: the time until the step's deadline.
 func (v *drive) mayTake(c checkpoint.Cutover, now time.Time) time.Duration {
 	limit := v.settings.Call
 	if deadline, _ := c.Overdue(now); deadline > 0 {
@@ -98,8 +99,8 @@ func (v *drive) mayTake(c checkpoint.Cutover, now time.Time) time.Duration {
 	return max(limit, v.settings.Pass)
 }
 
-// call makes a call, which ends early when the cutover is cancelled or an operator answers in its
-// place: an outcome that comes in time counts, and one that does not is unknown.
+// call makes a call. The call is interrupted if the cutover is cancelled, or if an operator answers
+// instead of the hook. If the call has no outcome before that, its outcome is unknown.
 func (v *drive) call(ctx context.Context, c checkpoint.Cutover, call Call, limit time.Duration) (output string, outcome Outcome) {
 	limited, cancel := task.WithTimeout(ctx, limit)
 	defer cancel()
@@ -117,11 +118,11 @@ func (v *drive) call(ctx context.Context, c checkpoint.Cutover, call Call, limit
 		}
 		return nil
 	})
-	_ = g.Wait() // neither fails
+	_ = g.Wait() // the two tasks return no errors
 	return output, outcome
 }
 
-// limit keeps what a record may hold of what a hook said.
+// limit shortens a hook's output to the length that a record may hold.
 func limit(output string) string {
 	const most = 1 << 10
 	output = Redact(output)
@@ -137,7 +138,8 @@ func (v *drive) freeze(ctx context.Context, c checkpoint.Cutover) error {
 		if err != nil {
 			return err
 		}
-		now, known := v.now(ctx, c, true) // after the hook's answer: writes before it are of before the freeze
+		// Read after the hook's answer, so that all writes before the answer are before this time.
+		now, known := v.now(ctx, c, true)
 		switch {
 		case outcome == HookRefused:
 			now, _ = v.now(ctx, c, false)
@@ -152,9 +154,9 @@ func (v *drive) freeze(ctx context.Context, c checkpoint.Cutover) error {
 	return v.advance(ctx, c, c.FrozenAt, nil)
 }
 
-// switchOver calls the switch until it is known what became of it.
+// switchOver calls the switch hook until its outcome is known.
 func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	if c.Answer != "" { // no call of this driver is under way
+	if c.Answer != "" { // no call of this driver is running
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(c.Answer == "yes", "an operator", now) })
 		return err
 	}
@@ -173,7 +175,7 @@ func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.T
 	return err
 }
 
-// resumeWrites lets application and tables go on after a cancel.
+// resumeWrites lets the application write the source again after a cancel, and resumes the tables.
 func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	var trouble string
 	if c.UnfrozenAt.IsZero() {
@@ -189,18 +191,18 @@ func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time
 			}
 		}
 	}
-	if err := v.resume(ctx, c); err != nil { // in any case: an application that goes on by itself is followed
+	if err := v.resume(ctx, c); err != nil { // in any case, because the application may resume by itself
 		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "the tables cannot resume: %v", err)))
 	}
 	if trouble != "" {
 		return v.trouble(ctx, c, "%s", trouble)
 	}
-	v.forgetCanaries(ctx, c) // again, once the attempt is over, if that fails
+	v.forgetCanaries(ctx, c) // if this fails, it is retried after the attempt
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Cancelled(now) })
 	return err
 }
 
-// resume lets the tables go on, under a number of the fence of their own.
+// resume resumes the tables, with new numbers of the fence.
 func (v *drive) resume(ctx context.Context, c checkpoint.Cutover) error {
 	if v.resumed == c.Attempt {
 		return nil

@@ -11,23 +11,24 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A freeze never waits for what time alone heals. So the application is frozen only at a moment at
-// which the length of the freeze can be foreseen, and is short. Until then the attempt waits in its
-// checks, and the application writes.
+// A freeze must not wait for conditions that come true only with time. So the application is frozen
+// only at a moment at which a short freeze is expected. Before that moment, the attempt waits in
+// its checks, and the application writes.
 
-// listingTakes is how long a worker takes to list the children of a shard, once that can be done.
+// listingTakes is how long a worker takes to list the children of a shard, after the stream lists
+// them.
 const listingTakes = 2 * time.Second
 
-// delay is what a freeze that begins now would wait for, at least.
+// delay is the minimum length of a freeze that begins now, and its cause.
 type delay struct {
 	length time.Duration
-	shard  string // the shard whose children may be listed late; "" if there is none
+	shard  string // the shard with children that may be listed late; "" if there is none
 }
 
-// foreseen returns how long a freeze that begins now lasts at least. It is pure. A shard that has
-// ended gives no canary any more, so all of its children must have rows. A listing shows them that
-// begins at the bound after the shard's end. If that listing is late, or the end is not known, a new
-// worker may be counting from the beginning.
+// foreseen returns the minimum length of a freeze that begins now. It depends only on its
+// arguments. A shard that has ended cannot contain a canary, so all its children must have rows. A
+// listing that begins at the time bound after the shard's end shows all children. If that listing
+// is overdue, or the end is unknown, a new worker may wait for the whole bound again.
 func foreseen(f Figures, bound time.Duration, now time.Time) (d delay) {
 	for _, sh := range lineageOf(f).rows {
 		if !sh.Incomplete() {
@@ -44,23 +45,23 @@ func foreseen(f Figures, bound time.Duration, now time.Time) (d delay) {
 	return d
 }
 
-// survey is what one look at everything found that must hold when the application is frozen. At most one
-// of ends, closed and waits is set.
+// survey is the result of one check of all conditions for a freeze. At most one of ends, closed and
+// waits is set.
 type survey struct {
 	gates  []checkpoint.CutoverGate
 	known  knownLosses
 	ends   string    // why the attempt ends
-	closed string    // the gate that is not ready
-	waits  string    // what is waited for
-	next   time.Time // when that is expected to be over; zero: unknown
+	closed string    // a gate that is not ready
+	waits  string    // the condition for which the attempt waits
+	next   time.Time // when the condition is expected to be true; zero if unknown
 }
 
 func (l survey) moment() bool { return l.ends+l.closed+l.waits == "" }
 
-// why says why the application is not frozen now.
+// why returns the reason why the application must not be frozen now; "" if it may be frozen.
 func (l survey) why() string { return l.ends + l.closed + l.waits }
 
-// survey looks whether this is a moment to freeze the application. It looks at the shards last, because
+// survey checks all conditions for a freeze of the application. It checks the shards last, because
 // they change most often.
 func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time) (l survey, err error) {
 	if l.gates, err = v.Gates(ctx, c.CutoverPlan, now); err != nil {
@@ -97,7 +98,8 @@ func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	return l, nil
 }
 
-// tooLong says why a freeze that begins now would last longer than it may, and when that is over.
+// tooLong returns why a freeze that begins now would be longer than allowed, and the time at which
+// a short freeze is expected to be possible. The reason is "" if the freeze would be short.
 func (v *drive) tooLong(ctx context.Context, c checkpoint.Cutover, now time.Time) (why string, next time.Time, err error) {
 	found, err := v.rowsOfAll(ctx, c)
 	if err != nil {
@@ -117,8 +119,8 @@ func (v *drive) tooLong(ctx context.Context, c checkpoint.Cutover, now time.Time
 	return why, next, nil
 }
 
-// stillMoment says why the hook that freezes the application must not be called now; "" if a look that
-// has just ended found nothing.
+// stillMoment repeats the survey. It returns why the hook that freezes the application must not be
+// called now; "" if it may be called.
 func (v *drive) stillMoment(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
 	now, known := v.now(ctx, c, false)
 	if !known {
@@ -134,11 +136,12 @@ func (v *drive) stillMoment(ctx context.Context, c checkpoint.Cutover) (why stri
 	return l.why(), nil
 }
 
-// looks is how often a driver looks before a call that freezes the application, if it is too slow.
+// looks is the maximum number of surveys directly before the freeze. If a survey takes too long, it
+// is repeated, because the hook must be called soon after it.
 const looks = 3
 
-// beforeFreeze makes sure that a call that freezes the application follows a look at which all held. If
-// it returns an error, the call must not be made.
+// beforeFreeze ensures that the survey directly before the freeze found all conditions true. If it
+// returns an error, the hook must not be called.
 func (v *drive) beforeFreeze(ctx context.Context, c checkpoint.Cutover) error {
 	for range looks {
 		why, err := v.stillMoment(ctx, c)
@@ -159,8 +162,8 @@ func (v *drive) beforeFreeze(ctx context.Context, c checkpoint.Cutover) error {
 	return v.noMoment(ctx, c, "the ledger answers too slowly")
 }
 
-// noMoment returns to the checks, or ends the attempt if the hook may have been called already. It
-// returns an error in any case.
+// noMoment sets the attempt back to the checks. If the hook may have been called already, it
+// cancels the attempt instead. It always returns an error.
 func (v *drive) noMoment(ctx context.Context, c checkpoint.Cutover, why string) error {
 	now, known := v.now(ctx, c, false)
 	if !known {
@@ -168,7 +171,7 @@ func (v *drive) noMoment(ctx context.Context, c checkpoint.Cutover, why string) 
 	}
 	_, err := v.Ledger.InStep(ctx, c, func(latest *checkpoint.Cutover) error {
 		switch {
-		case latest.Calls != c.Calls: // another driver may have called it meanwhile
+		case latest.Calls != c.Calls: // another driver may have called the hook meanwhile
 			return checkpoint.ErrMoved
 		case c.Calls > c.CallsBefore+1:
 			return latest.Cancel("the moment for a short freeze has passed: "+why, now)

@@ -8,40 +8,41 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// A table is drained when all of its canaries were read and each root of its lineage is closed: every
-// change that was made before the freeze, in the shard or its descendants, is applied. A shard is
-// closed if
+// A table is drained when all its canaries were read, and each root of its lineage is closed. A
+// closed shard means that all changes from before the freeze, in the shard and its descendants, are
+// applied. A shard is closed in one of three cases:
 //
-//   - it gave a canary of this attempt, and everything up to that is applied. Then its children need
-//     no proof, whenever it ended: they hold only what was written after the canary; or
-//   - it was empty for a while after the last canary was read; or
-//   - it was read to its end, all of its children have rows, and each of them is closed.
+//   - It contained a canary of this attempt, and all changes up to the canary are applied. Its
+//     children need no proof, because they hold only changes from after the canary.
+//   - It returned only empty pages for some time after the last canary was read.
+//   - It was read to its end, all its children have rows, and each child is closed.
 //
-// Nothing else shows that a shard was open at the freeze: not an iterator, not a listing, not a canary
-// in one of its children. A row that was a gap before the last load counts as absent.
+// No other fact proves that a shard was open at the freeze: neither an iterator, nor a listing, nor
+// a canary in one of its children. A shard that was a gap before the last load is ignored.
 type proof struct {
-	all    int // canaries that are written
-	unseen int // of those that no shard gave
+	all    int // number of canaries that are written
+	unseen int // number of those that were read in no shard
 	quiet  map[string]*quietShard
-	// published is, by shard, up to which message the topic has to be applied: in a rehearsal the
-	// application writes on, so that there is always a later one. Of a shard with a canary the
-	// ledger knows it, so that another driver does not wait for later messages.
+	// published holds, by shard, the number of the message up to which the topic must be applied. A
+	// fixed number is needed because in a rehearsal the application keeps writing. For a shard with
+	// a canary, the ledger has the number, so that another driver does not wait for later messages.
 	published map[string]uint64
-	// closed are the shards that are closed by themselves. That stays true, whatever becomes of them.
+	// closed holds the shards that are closed by a canary or by empty pages, with the proof. Such a
+	// shard stays closed.
 	closed map[string]checkpoint.CutoverProof
 }
 
-// quietShard is what was seen of a shard that gave no canary, since the last canary was seen.
+// quietShard holds the reads of a shard without a canary, since the last canary was read.
 type quietShard struct {
 	owner    string
 	applied  uint64
 	position cdc.SequenceNumber
-	read     time.Time // when the last known read was sent, by its owner's clock
-	changes  int       // how often that moved
-	since    time.Time // the read from which on the time counts
+	read     time.Time // when the last known read was sent, by the clock of the shard's owner
+	changes  int       // how often read has changed
+	since    time.Time // the read from which the quiet time counts
 }
 
-// lineage is the shards of a table's stream that a proof is about.
+// lineage holds the shards of a table's stream that a drain must prove.
 type lineage struct {
 	rows     map[string]*checkpoint.Shard
 	children map[string][]*checkpoint.Shard
@@ -53,7 +54,8 @@ func lineageOf(f Figures) lineage {
 	var counted []*checkpoint.Shard
 	for i := range f.Shards {
 		sh := &f.Shards[i]
-		filled := sh.State == checkpoint.Gap && sh.Generation < f.State.Base // by the load
+		// The last load covers the changes of this gap.
+		filled := sh.State == checkpoint.Gap && sh.Generation < f.State.Base
 		if sh.Label == f.State.Label && !filled {
 			l.rows[sh.ID] = sh
 			counted = append(counted, sh)
@@ -69,12 +71,14 @@ func lineageOf(f Figures) lineage {
 	return l
 }
 
-// prove gives the proof of every shard that needs one, or what is waited for.
+// prove returns the proofs of all shards that need one. If some are missing, waits is the condition
+// for which the drain waits.
 func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []checkpoint.CutoverProof, waits string) {
 	if p.closed == nil {
 		p.closed, p.quiet, p.published = map[string]checkpoint.CutoverProof{}, map[string]*quietShard{}, map[string]uint64{}
 	}
-	// A canary that no shard gave may be in one that is not listed yet, with what was written there.
+	// A canary that was read in no shard may be in a shard that is not listed yet. That shard may
+	// also contain other changes.
 	if unseen := checkpoint.Unseen(f.Shards, f.State.Label, c.Attempt, p.all); unseen != p.unseen {
 		p.unseen, p.quiet = unseen, map[string]*quietShard{}
 	}
@@ -107,7 +111,8 @@ func proven(sh *checkpoint.Shard, how string) checkpoint.CutoverProof {
 	return checkpoint.CutoverProof{Table: sh.Source, Shard: sh.ID, How: how, Position: sh.Position.String()}
 }
 
-// closes gives the proofs that close a shard, or the shards that are still to be proved for it.
+// closes returns the proofs that close a shard, or the shards that still need a proof before the
+// shard is closed.
 func (p *proof) closes(f Figures, l lineage, sh *checkpoint.Shard) (proofs []checkpoint.CutoverProof, open []*checkpoint.Shard) {
 	if done, known := p.closed[sh.ID]; known {
 		return []checkpoint.CutoverProof{done}, nil
@@ -125,12 +130,13 @@ func (p *proof) closes(f Figures, l lineage, sh *checkpoint.Shard) (proofs []che
 	return append(proofs, proven(sh, "done, and so are all of its children, or they are proved")), nil
 }
 
-// how is how a shard by itself is proved to be applied; "" if it is not yet.
+// how returns the kind of proof that closes a shard without its children; "" if there is none yet.
 func (p *proof) how(c checkpoint.Cutover, f Figures, sh *checkpoint.Shard, s Settings) string {
 	switch {
 	case sh.State != checkpoint.Reading && sh.State != checkpoint.Done:
 		return ""
-	case sh.Sighted.Canary == c.Attempt: // committed when everything before it was applied and settled
+	// A canary is committed only after all changes before it are applied and settled.
+	case sh.Sighted.Canary == c.Attempt:
 		if n := sh.Sighted.Before; n > 0 {
 			p.published[sh.ID] = n
 		}
@@ -144,8 +150,9 @@ func (p *proof) how(c checkpoint.Cutover, f Figures, sh *checkpoint.Shard, s Set
 	return "empty pages for " + spell(s.Quiet) + " after the last canary"
 }
 
-// applied reports whether everything is applied that a shard had published by its canary, or else when
-// this was first asked. Without a topic a shard's position says that.
+// applied reports whether all messages of a shard up to its canary are applied. Without a canary,
+// these are the messages up to the first call. Without a topic it returns true, because the shard's
+// position is the proof.
 func (p *proof) applied(f Figures, sh *checkpoint.Shard) bool {
 	if f.State.Apply != checkpoint.Topic || sh.Apply != checkpoint.Topic || sh.Generation != f.State.Generation {
 		return true
@@ -157,8 +164,8 @@ func (p *proof) applied(f Figures, sh *checkpoint.Shard) bool {
 	return sh.Applied-waits >= p.published[sh.ID]
 }
 
-// stillEmpty reports whether a shard gave nothing but empty pages for long enough, since the last
-// canary was seen.
+// stillEmpty reports whether a shard has returned only empty pages for long enough, since the last
+// canary was read.
 func (p *proof) stillEmpty(c checkpoint.Cutover, sh *checkpoint.Shard, s Settings) bool {
 	if sh.State != checkpoint.Reading || !sh.EndedAt.IsZero() || sh.Owner == "" || sh.Settling.Changes > 0 {
 		return false
@@ -171,7 +178,7 @@ func (p *proof) stillEmpty(c checkpoint.Cutover, sh *checkpoint.Shard, s Setting
 	if sh.ReadAt.After(q.read) {
 		q.read = sh.ReadAt
 		q.changes++
-		if q.changes == 2 { // it was sent after the first one that is known to be later than the last canary
+		if q.changes == 2 { // this read was sent after a read that is certainly later than the last canary
 			q.since = sh.ReadAt
 		}
 	}

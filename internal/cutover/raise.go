@@ -10,10 +10,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// targetsAtOnce bounds the target tables whose fence is changed at the same time.
+// targetsAtOnce is the maximum number of target tables for which the fence is changed concurrently.
 const targetsAtOnce = 100
 
-// raised reports whether every target has a number of the fence that was raised for this attempt.
+// raised reports whether the fence was raised for this attempt in every target.
 func raised(c checkpoint.Cutover) bool {
 	for _, target := range c.Targets {
 		if _, known := c.Raised[target]; !known {
@@ -23,10 +23,10 @@ func raised(c checkpoint.Cutover) bool {
 	return true
 }
 
-// raise publishes a new number for each target before the freeze, all side by side, and drops the
-// lower ones. It returns once the drops are in force. From then on only requests under these numbers
-// can be executed, and every process that may send one has a record (checkpoint.Writer). While the
-// application is frozen nothing has to wait for a drop.
+// raise publishes a new number for each target before the freeze, and drops the lower numbers, for
+// all targets concurrently. It returns when the drops have taken effect. From then on, only
+// requests with these numbers can be executed, and every process that may send such a request has a
+// record (checkpoint.Writer). So the freeze does not have to wait for a drop.
 func (v *drive) raise(ctx context.Context, c checkpoint.Cutover) error {
 	done, failed := eachTarget(ctx, c, func(ctx context.Context, target string) (uint64, error) {
 		if n, known := c.Raised[target]; known {
@@ -39,9 +39,10 @@ func (v *drive) raise(ctx context.Context, c checkpoint.Cutover) error {
 }
 
 // raiseOne publishes a new number for one target and drops the lower ones. The number is 0 if the
-// fence is withheld; the gate says whether that ends the attempt.
+// fence is withheld. The gate of the fence decides whether that ends the attempt.
 func (v *drive) raiseOne(ctx context.Context, c checkpoint.Cutover, target string) (uint64, error) {
-	// Before the number is published: processes that keep no record must not read it.
+	// This must come before the number is published. Processes of older versions, which keep no
+	// record, must not read the number.
 	_, err := v.Ledger.UpdateTarget(ctx, target, func(t *checkpoint.Target) error { t.Recorded = true; return nil })
 	if err != nil {
 		return 0, err
@@ -60,8 +61,9 @@ func (v *drive) raiseOne(ctx context.Context, c checkpoint.Cutover, target strin
 	return t.Fence, nil
 }
 
-// forgetDoubts reports whether a request under a raised number was never answered. Then the next pass
-// raises another number and drops this one, so that the request cannot be executed any more.
+// forgetDoubts reports whether a request with a raised number was never answered. In that case the
+// next pass raises another number and drops this number, so that the request can no longer be
+// executed.
 func (v *drive) forgetDoubts(ctx context.Context, c checkpoint.Cutover) (doubted bool, err error) {
 	all, err := v.Ledger.Writers(ctx)
 	if err != nil {
@@ -78,8 +80,9 @@ func (v *drive) forgetDoubts(ctx context.Context, c checkpoint.Cutover) (doubted
 	return true, err
 }
 
-// announce makes the witnesses in a target name the number that was raised, before the former ones
-// are dropped: they would refuse an application that writes under those.
+// announce writes the raised number into the witness rows of a target. It must come before the
+// former numbers are dropped: an application that still writes with a former number would be
+// rejected.
 func (v *drive) announce(ctx context.Context, c checkpoint.Cutover, target string) error {
 	if v.Announce == nil {
 		return nil
@@ -92,9 +95,9 @@ func (v *drive) announce(ctx context.Context, c checkpoint.Cutover, target strin
 	return nil
 }
 
-// drop drops every number that processes may have used, so that none of their requests can be
-// executed any more. The tables are halted, so no process proves a right under a later number. It
-// returns once the drops are in force. Withheld says why a target has no fence.
+// drop drops all numbers that processes may have used, so that none of their requests can be
+// executed any longer. The tables are halted, so no process can prove a right with a later number.
+// It returns when the drops have taken effect. If a target has no fence, withheld is the reason.
 func (v *drive) drop(ctx context.Context, c checkpoint.Cutover) (withheld string, err error) {
 	first, failed := eachTarget(ctx, c, func(ctx context.Context, target string) (uint64, error) {
 		if n, known := c.Fences[target]; known {
@@ -106,7 +109,8 @@ func (v *drive) drop(ctx context.Context, c checkpoint.Cutover) (withheld string
 	if failed != nil {
 		return "", failed
 	}
-	if !maps.Equal(first, c.Fences) { // before the first drop: a cancel raises other numbers then
+	// Record this before the first drop, so that a cancel raises higher numbers.
+	if !maps.Equal(first, c.Fences) {
 		if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Fences = first; return nil }); err != nil {
 			return "", err
 		}
@@ -122,7 +126,7 @@ func (v *drive) drop(ctx context.Context, c checkpoint.Cutover) (withheld string
 	return "", failed
 }
 
-// eachTarget calls f for all targets side by side. It returns the results of the calls that
+// eachTarget calls f for all targets concurrently. It returns the results of the calls that
 // succeeded, and the errors of the others.
 func eachTarget[T any](ctx context.Context, c checkpoint.Cutover, f func(ctx context.Context, target string) (T, error)) (map[string]T, error) {
 	results, errs := make([]T, len(c.Targets)), make([]error, len(c.Targets))
@@ -130,7 +134,7 @@ func eachTarget[T any](ctx context.Context, c checkpoint.Cutover, f func(ctx con
 	for i, target := range c.Targets {
 		g.Go("fence of "+target, func(ctx context.Context) error {
 			results[i], errs[i] = f(ctx, target)
-			return nil // the others continue
+			return nil // the calls for other targets continue
 		})
 	}
 	if err := g.Wait(); err != nil {

@@ -9,29 +9,33 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// A large table cannot be compared as a whole while writes are frozen. So the workers recheck the
-// rows of every change, then a full verify runs while the application writes, and only then is the
-// application frozen. The rechecks begin before the verify: a change is seen by one of them.
+// A large table cannot be compared as a whole while writes are frozen. So workers recheck the rows
+// of every change, and a full verify runs while the application writes. After that the application
+// is frozen. The rechecks must begin before the verify, so that every change is compared by a
+// recheck or by the verify.
 
 const (
-	// recheckFor is how long workers recheck without word of the cutover. It is extended halfway.
+	// recheckFor is how long workers recheck before the cutover must extend the time. The cutover
+	// extends it after half of the time.
 	recheckFor = 2 * time.Hour
-	// recheckSlack is how long before the full verify a shard's recheck must have begun: a worker
-	// may act on a record that is a little old, and times have small errors.
+	// recheckSlack is how long before the full verify the recheck of every shard must have begun.
+	// The margin is needed because a worker may use a slightly outdated record, and times have
+	// small errors.
 	recheckSlack = 10 * time.Second
-	// sampled is how many random items are compared at last. Of damage that no change shows, they
-	// find one row in a thousand with 86 %.
+	// sampled is the number of random items that are compared at the end. They find damage that no
+	// change shows. If one row in a thousand is damaged, they find it with a probability of 86 %.
 	sampled = 2000
 )
 
-// rechecks reports whether the final comparison of a table rests on rechecks. In mode topic a worker
-// does not know when its changes are written, so the workers compare the whole table.
+// rechecks reports whether the final comparison of a table relies on rechecks. In mode topic, a
+// worker does not know when its changes are written, so the workers compare the whole table
+// instead.
 func rechecks(s checkpoint.TableState, most int64) bool {
 	return s.Apply != checkpoint.Topic && !small(s.Verify.Full, most)
 }
 
-// recheck prepares the final comparison of all large tables. Waits says what it waits for, why that
-// the application must not be switched.
+// recheck prepares the final comparison of all large tables. If it has to wait, waits is the
+// condition. If the application must not be switched, why is the reason.
 func (v *drive) recheck(ctx context.Context, c checkpoint.Cutover, now time.Time) (waits, why string, err error) {
 	for _, source := range c.Tables {
 		s, _, err := v.Ledger.Table(ctx, source)
@@ -52,7 +56,7 @@ func (v *drive) recheck(ctx context.Context, c checkpoint.Cutover, now time.Time
 	return waits, "", nil
 }
 
-// recheckTable makes the next step of one table.
+// recheckTable carries out the next step of the rechecks of one table.
 func (v *drive) recheckTable(ctx context.Context, s checkpoint.TableState, now time.Time) (waits, why string, err error) {
 	shards, err := v.Ledger.Shards(ctx, s.Source)
 	if err != nil {
@@ -70,27 +74,27 @@ func (v *drive) recheckTable(ctx context.Context, s checkpoint.TableState, now t
 	return r.waits, r.why, err
 }
 
-// rechecked is the state of a table's rechecks before the freeze, and what comes next.
+// rechecked is the state of a table's rechecks before the freeze, and the next step.
 type rechecked struct {
-	begin  bool   // the workers must be asked for rechecks, or again
+	begin  bool   // the workers must be asked for rechecks, for the first time or again
 	verify bool   // the full verify must begin
-	waits  string // what is waited for; "" if all is rechecked
+	waits  string // the condition for which the attempt waits; "" if all changes are rechecked
 	why    string // why the application must not be switched
 }
 
-// recheckOf judges the rechecks of a table before the freeze. It is pure.
+// recheckOf judges the rechecks of a table before the freeze. It depends only on its arguments.
 func recheckOf(s checkpoint.TableState, shards []checkpoint.Shard, now time.Time) rechecked {
 	n, full := s.Recheck.Number(now), s.Verify.Full
 	again := func(why string) rechecked { return rechecked{begin: true, waits: why} }
 	if n == 0 {
 		return again("the workers are asked to compare the rows of all changes again")
 	}
-	if full.Number < n { // the full verify is still to come, or is running
+	if full.Number < n { // the full verify has not begun, or is running
 		unready, youngest := unrechecked(s, shards, n)
 		switch {
 		case s.Verify.Number >= n && s.Verify.Running():
 			return rechecked{waits: "a full verify is running, beside the application"}
-		case s.Verify.Number >= n: // it was cancelled
+		case s.Verify.Number >= n: // the full verify was cancelled
 			return again("the full verify was cancelled; it begins again")
 		case unready > 0:
 			return rechecked{waits: fmt.Sprintf("the changes of %d shards are not compared again yet", unready)}
@@ -119,7 +123,8 @@ func recheckOf(s checkpoint.TableState, shards []checkpoint.Shard, now time.Time
 	return rechecked{}
 }
 
-// unrechecked returns how many open shards are not rechecked, and when the youngest recheck began.
+// unrechecked returns the number of open shards without a recheck, and the time at which the last
+// recheck began.
 func unrechecked(s checkpoint.TableState, shards []checkpoint.Shard, n uint32) (unready int, youngest time.Time) {
 	for i := range shards {
 		sh := &shards[i]
@@ -135,15 +140,17 @@ func unrechecked(s checkpoint.TableState, shards []checkpoint.Shard, n uint32) (
 	return unready, youngest
 }
 
-// recheckLost says of which shard changes since the beginning of the full verify were not rechecked;
-// "" of none. A shard that was done before needs no recheck: the verify has seen all of its changes.
+// recheckLost describes a shard with changes since the beginning of the full verify that were not
+// rechecked; "" if there is none. A shard that was done before that needs no recheck, because the
+// verify has compared all its changes.
 func recheckLost(s checkpoint.TableState, shards []checkpoint.Shard, began time.Time) string {
 	for i := range shards {
 		sh := &shards[i]
 		r := sh.Rechecked
 		switch {
 		case sh.Label != s.Label, sh.State == checkpoint.Gap:
-		case sh.State == checkpoint.Waiting && sh.FirstRead.IsZero(): // nothing of it was applied
+		// No change of this shard was applied.
+		case sh.State == checkpoint.Waiting && sh.FirstRead.IsZero():
 		case sh.State == checkpoint.Done && !sh.DoneAt.IsZero() && sh.DoneAt.Add(recheckSlack).Before(began):
 		case r.Verify != s.Recheck.Verify && r.Lost != "":
 			return "changes of shard " + sh.ID + " were not compared again: " + r.Lost
@@ -158,8 +165,8 @@ func recheckLost(s checkpoint.TableState, shards []checkpoint.Shard, began time.
 	return ""
 }
 
-// recheckedTo says what is not rechecked yet up to the positions at which the shards were proved to be
-// applied; "" if all is.
+// recheckedTo describes a shard that is not rechecked up to the position in its proof; "" if all
+// shards are.
 func recheckedTo(s checkpoint.TableState, shards []checkpoint.Shard, proofs []checkpoint.CutoverProof) string {
 	proved := map[string]cdc.SequenceNumber{}
 	for _, p := range proofs {
@@ -187,8 +194,8 @@ func recheckedTo(s checkpoint.TableState, shards []checkpoint.Shard, proofs []ch
 	return ""
 }
 
-// finalRecheck completes the comparison of a large table while writes are frozen: the rows of the last
-// changes, and a sample of all items.
+// finalRecheck completes the comparison of a large table during the freeze. It waits for the
+// rechecks of the last changes, and compares a sample of all items.
 func (v *drive) finalRecheck(ctx context.Context, c checkpoint.Cutover, s checkpoint.TableState) (final, error) {
 	shards, err := v.Ledger.Shards(ctx, s.Source)
 	if err != nil {
@@ -205,7 +212,7 @@ func (v *drive) finalRecheck(ctx context.Context, c checkpoint.Cutover, s checkp
 		return final{waits: waits}, nil
 	}
 	result := full
-	if !c.Rehearse { // in a rehearsal the application writes
+	if !c.Rehearse { // in a rehearsal the application still writes
 		sample, err := v.Verifier.Sample(ctx, s, sampled)
 		if err != nil {
 			return final{}, err
@@ -216,6 +223,6 @@ func (v *drive) finalRecheck(ctx context.Context, c checkpoint.Cutover, s checkp
 	} else {
 		result.Why = fmt.Sprintf("all rows by verify %d, then the rows of every change", full.Number)
 	}
-	result.Number = 0 // it is no verify of the ledger
+	result.Number = 0 // the result is not from a verify in the ledger
 	return final{result: result}, nil
 }

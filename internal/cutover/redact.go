@@ -2,7 +2,7 @@ package cutover
 
 import "regexp"
 
-// redacted are the forms in which programs print secrets, each with what stays of it.
+// redacted lists the forms in which programs print secrets, each with its replacement.
 var redacted = []struct {
 	form  *regexp.Regexp
 	stays string
@@ -20,9 +20,10 @@ var redacted = []struct {
 	{regexp.MustCompile(`(^|[^/A-Za-z0-9+_])[A-Za-z0-9+_]{40,}={0,2}`), "$1[redacted]"},
 }
 
-// Redact is a hook's output without values that look like secrets: credentials, headers, keys, what
-// follows a name such as token or password, and queries of addresses. It takes too much rather than
-// too little: the record, the API and the evidence hold what it leaves.
+// Redact removes values that look like secrets from a hook's output: credentials, headers, keys,
+// values after names such as token or password, and queries of URLs. It rather removes too much
+// than too little, because its result is stored in the record and shown in the API and the
+// evidence.
 func Redact(output string) string {
 	for _, r := range redacted {
 		output = r.form.ReplaceAllString(output, r.stays)

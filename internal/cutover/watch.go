@@ -14,12 +14,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// watching is what a driver knows of streams that nobody applies any more.
+// watching is the state of a driver that reads streams after the switch, when no worker applies
+// them.
 type watching struct {
-	since  uint32
-	reads  map[string]*watchedShard // by stream and id
-	marked bool                     // the tables' records say that the application has switched
-	looked time.Duration            // when the last look began
+	since uint32
+	reads map[string]*watchedShard // reads of shards, by stream and shard id
+	// Whether the tables' records show that the application has switched.
+	marked bool
+	looked time.Duration // when the last read of the streams began
 }
 
 type watchedShard struct {
@@ -28,7 +30,8 @@ type watchedShard struct {
 	over     bool
 }
 
-// watch reads the streams on, without writing: whoever writes to a source still was forgotten.
+// watch reads the streams after the switch, without applying changes. A change means that a writer
+// still writes to the source.
 func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if v.watching.since != c.Attempt {
 		v.watching = watching{since: c.Attempt, reads: map[string]*watchedShard{}}
@@ -41,7 +44,7 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	}
 	v.dropBehind(c, now)
 	left := c.WatchFor - now.Sub(c.SwitchedAt)
-	every := min(v.settings.Look, c.WatchFor/10) // a short watch looks some times as well
+	every := min(v.settings.Look, c.WatchFor/10) // even a short watch reads several times
 	if left > 0 && v.looked > 0 && task.Mono(ctx)-v.looked < every {
 		return nil
 	}
@@ -51,7 +54,7 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		v.looked -= every - min(every, lookAgain)
 	}
 	if left > 0 || failed != nil && left > -unreadable || c.FencedAt.IsZero() && raised(c) {
-		return failed // what was not read at the end may hold a change of before
+		return failed // a read that failed may hide a change from before the end
 	}
 	if err := v.mark(ctx, c, func(h *checkpoint.Halt) { h.Done = true }); err != nil {
 		return err
@@ -65,7 +68,7 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	return errors.Join(failed, err)
 }
 
-// lookAtAll reads what came to the streams since the last look, and notes it.
+// lookAtAll reads the new changes of all streams, and records them.
 func (v *drive) lookAtAll(ctx context.Context, c checkpoint.Cutover, now time.Time) (failed error) {
 	for _, source := range c.Tables {
 		strays, err := v.look(ctx, c, source)
@@ -74,7 +77,8 @@ func (v *drive) lookAtAll(ctx context.Context, c checkpoint.Cutover, now time.Ti
 		}
 		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, strays, "writes after the switch"); return nil })
 		if err != nil {
-			v.reads = map[string]*watchedShard{} // what could not be noted is read again
+			// Changes that could not be recorded are read again.
+			v.reads = map[string]*watchedShard{}
 			return errors.Join(failed, err)
 		}
 	}
@@ -84,7 +88,7 @@ func (v *drive) lookAtAll(ctx context.Context, c checkpoint.Cutover, now time.Ti
 	return failed
 }
 
-// noteStrays notes changes that nobody should have made.
+// noteStrays records changes that were made after the freeze.
 func noteStrays(c *checkpoint.Cutover, strays []checkpoint.CutoverStraggler, what string) {
 	for _, s := range strays {
 		if c.Stray(s) {
@@ -100,11 +104,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// lookAgain is the time between two looks of which the first one failed.
+// lookAgain is the time after which a failed read is repeated.
 const lookAgain = 10 * time.Second
 
-// unreadable is how much longer than it is to last a watch waits for streams that cannot be read:
-// the sources may be gone for good.
+// unreadable is how much longer than planned a watch lasts if streams cannot be read. It then ends,
+// because the source tables may be deleted.
 const unreadable = time.Hour
 
 func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *checkpoint.Halt)) error {
@@ -122,24 +126,25 @@ func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *c
 	return nil
 }
 
-// look reads what came to the streams of a table since the last look, and gives the changes that nobody
-// should have made. With an error they are those that it came upon before.
+// look reads the new changes of a table's streams, and returns those that were made after the
+// freeze. After an error, it returns the changes that it found before the error.
 func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) (strays []checkpoint.CutoverStraggler, err error) {
 	d, err := v.Source.Describe(ctx, source)
 	if err != nil {
 		return nil, err
 	}
 	changes, err := v.changes(ctx, source, func(row checkpoint.Shard) {
-		if stray, ok := sighted(c, source, row); ok { // a worker was faster, and this look begins behind it
+		// A worker has read the change, and this read begins after it.
+		if stray, ok := sighted(c, source, row); ok {
 			strays = append(strays, stray)
 		}
 	})
 	return append(strays, v.straysOf(c, source, d.PrimaryKey, changes)...), err
 }
 
-// changes returns the changes that came to the streams of a table since they were read last. With an
-// error it returns those that it read before. Begun, if not nil, gets the row of each shard that is
-// read for the first time.
+// changes returns the changes of a table's streams since the last read. After an error, it returns
+// the changes that it read before the error. Begun, if not nil, is called with the row of each
+// shard that is read for the first time.
 func (v *drive) changes(ctx context.Context, source string, begun func(row checkpoint.Shard)) (all []cdc.Change, err error) {
 	state, _, err := v.Ledger.Table(ctx, source)
 	if err != nil {
@@ -180,13 +185,13 @@ func (v *drive) changes(ctx context.Context, source string, begun func(row check
 	return all, failed
 }
 
-// errUnread tells that a look has not come to the end of what the stream holds.
+// errUnread is the error of a read that did not reach the end of the stream.
 var errUnread = errors.New("the stream has more changes than one read returns")
 
-// pagesALook bounds what one look reads of a shard.
+// pagesALook is the maximum number of pages of a shard in one read.
 const pagesALook = 20
 
-// read reads on until a page is empty.
+// read reads the shard until a page is empty.
 func (r *watchedShard) read(ctx context.Context, stream cdc.Source, shard string) (changes []cdc.Change, err error) {
 	for range pagesALook {
 		if r.over {
@@ -194,7 +199,8 @@ func (r *watchedShard) read(ctx context.Context, stream cdc.Source, shard string
 		}
 		if r.iterator == "" {
 			r.iterator, err = stream.Seek(ctx, shard, r.at)
-			if cdc.Is(err, cdc.Trimmed) && !r.at.AtHorizon() { // what was trimmed was read, or is a day old
+			// The trimmed changes were read, or are a day old.
+			if cdc.Is(err, cdc.Trimmed) && !r.at.AtHorizon() {
 				r.at = cdc.Position{}
 				continue
 			}
@@ -218,7 +224,7 @@ func (r *watchedShard) read(ctx context.Context, stream cdc.Source, shard string
 	return changes, errUnread
 }
 
-// straysOf are the changes that nobody should have made, as the record has them.
+// straysOf returns the changes that were made after the freeze, in the form of the record.
 func (v *drive) straysOf(c checkpoint.Cutover, source string, key []transform.KeyAttribute, changes []cdc.Change) (strays []checkpoint.CutoverStraggler) {
 	for _, change := range v.strayed(c, source, changes) {
 		strays = append(strays, checkpoint.CutoverStraggler{Table: source, Key: hashOf(key, change), At: change.Time.UTC().Truncate(time.Second)})
@@ -226,7 +232,7 @@ func (v *drive) straysOf(c checkpoint.Cutover, source string, key []transform.Ke
 	return strays
 }
 
-// strayed are the changes that nobody should have made.
+// strayed returns those of the changes that were made after the freeze.
 func (v *drive) strayed(c checkpoint.Cutover, source string, changes []cdc.Change) (strays []cdc.Change) {
 	set := v.canaries(source)
 	for _, change := range changes {
@@ -237,14 +243,14 @@ func (v *drive) strayed(c checkpoint.Cutover, source string, changes []cdc.Chang
 	return strays
 }
 
-// hashOf names the item of a change without showing its key.
+// hashOf returns a hash that identifies the item of a change, without its key.
 func hashOf(key []transform.KeyAttribute, change cdc.Change) string {
 	return sink.HashOf((&transform.Mapping{PrimaryKey: key}).ItemKey(change.Keys))
 }
 
-// StrayKeys reads the keys of items that were changed after the freeze, by the hashes under which the
-// record has them, from the streams, as far as those still hold the changes: nothing keeps the keys
-// otherwise.
+// StrayKeys returns the keys of items that were changed after the freeze, by their hashes in the
+// record. It reads the keys from the streams, because the ledger does not store them. Keys of
+// changes that the stream has dropped are missing.
 func (d *Driver) StrayKeys(ctx context.Context, c checkpoint.Cutover) (map[string]attribute.Item, error) {
 	v := &drive{Driver: d, settings: d.Settings.orDefault(), watching: watching{since: c.Attempt, reads: map[string]*watchedShard{}}}
 	keys := map[string]attribute.Item{}

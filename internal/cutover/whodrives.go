@@ -9,13 +9,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// longestLook bounds how long a command waits to see a driver renew its lease.
+// longestLook is the longest time for which a command waits to see that the driver renews its
+// lease.
 const longestLook = 30 * time.Second
 
-// Drives is the process that drives the cutover; "" if none does. Whether it lives shows in its lease
-// alone, which it renews three times within the lease's duration. So a watch that has not met the
-// lease before looks for half of that; one that has answers at once. Clocks are not compared, except
-// for a lease that is too long to wait for.
+// Drives returns the process that drives the cutover; "" if none does. Only renewals of its lease
+// show that a driver is alive. It renews the lease three times within the duration of the lease. So
+// a watch that sees the lease for the first time observes it for half that duration. A watch that
+// already knows the lease answers at once. If half the duration exceeds longestLook, the
+// heartbeat's time is compared with the present time instead.
 func Drives(ctx context.Context, ledger *checkpoint.Ledger, watch *checkpoint.Watch) (string, error) {
 	lease, err := ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
 	if err != nil || lease.Owner() == "" {
@@ -36,8 +38,8 @@ func Drives(ctx context.Context, ledger *checkpoint.Ledger, watch *checkpoint.Wa
 	return "", nil
 }
 
-// renews is who holds a lease once its row changes; "" if that does not happen for so long. A look
-// that is broken off says what is known: somebody holds it.
+// renews returns the owner of a lease when the lease's row changes; "" if the row does not change
+// within the given time. If ctx ends first, it returns the last known owner.
 func renews(ctx context.Context, ledger *checkpoint.Ledger, seen checkpoint.CoordinatorLease, look time.Duration) (string, error) {
 	pass := min(time.Second, look/8)
 	for end := task.Mono(ctx) + look; task.Mono(ctx) < end; {

@@ -38,7 +38,7 @@ func (c *Completion) Await(name string, wake *task.Wakeup) {
 }
 
 // Report records whether a table is drained, and reports whether the run is over. The run ends for
-// all tables at the same time, but each table is checked at other times. So the last result of
+// all tables at the same time, but tables are checked one after another. So the last result of
 // another table may be from before an outage. Before the run ends, Report asks all tables whether
 // their last result is still true.
 func (c *Completion) Report(name string, done bool, still func() bool) bool {

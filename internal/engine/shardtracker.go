@@ -53,7 +53,7 @@ type seen struct {
 	position cdc.SequenceNumber
 	since    time.Time     // time of the first empty read, on the clock of the shard's reader
 	readAt   time.Time     // time of the last empty read
-	at       time.Duration // when this worker last saw a new readAt
+	at       time.Duration // when readAt last changed, on this worker's monotonic clock
 }
 
 // SetNear records whether a cutover is about to freeze the application's writes, or has frozen

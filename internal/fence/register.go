@@ -11,37 +11,40 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Register holds the gate of this process, and keeps its record in the ledger (checkpoint.Writer).
-// Every right to write target tables is proved with it. A process has one.
+// Register is the gate through which all writes of this process to target tables go. It also keeps
+// the process's record in the ledger (checkpoint.Writer). Every right to write is proved with it. A
+// process has exactly one Register.
 type Register struct {
 	ledger  *checkpoint.Ledger
 	gate    *sink.Gate
-	writing *task.Limit // one write of the record at a time
+	writing *task.Limit // allows one write of the record at a time
 
 	mu      sync.Mutex
-	entered map[string]checkpoint.Writing // what the record says, by target table
-	said    uint32                        // the attempt of a cutover that the record says goodbye to
-	closed  []string                      // target tables for which a cutover closed the gate
+	entered map[string]checkpoint.Writing // content of the record, by target table
+	// The attempt of a cutover to which the record says goodbye.
+	said   uint32
+	closed []string // target tables for which a cutover has closed the gate
 
-	// Of a holder of writing:
-	refreshed time.Duration // when the record was last written again; 0: never
-	left      bool          // the record has ended
+	// The following fields are used only by the task that holds writing.
+	refreshed time.Duration // when the record was last refreshed; 0 if never
+	left      bool          // whether the record has ended
 }
 
-// NewRegister returns the register of a process that opened the ledger under a name of its own.
+// NewRegister returns the register of a process. The process must have opened the ledger under a
+// unique name.
 func NewRegister(ledger *checkpoint.Ledger) *Register {
 	r := &Register{ledger: ledger, writing: task.NewLimit(1), entered: map[string]checkpoint.Writing{}}
 	r.gate = sink.NewGate(r.enter)
 	return r
 }
 
-// Prove returns the stamps for writes to target tables. Right must prove that the caller may still
-// write (sink.Prove).
+// Prove returns the stamps for writes to target tables. The function right must prove that the
+// caller may still write (sink.Prove).
 func (r *Register) Prove(ctx context.Context, tables []string, right func(ctx context.Context) error) (sink.Stamps, error) {
 	return sink.Prove(ctx, r.gate, tables, Marks(r.ledger), right)
 }
 
-// enter makes durable that this process may write under marks.
+// enter records durably that this process may write with the given marks.
 func (r *Register) enter(ctx context.Context, marks map[string]sink.Mark) error {
 	missing := r.missing(marks)
 	if len(missing) == 0 {
@@ -61,14 +64,14 @@ func (r *Register) enter(ctx context.Context, marks map[string]sink.Mark) error 
 	return err
 }
 
-// keep remembers the record.
+// keep stores the content of the record.
 func (r *Register) keep(w checkpoint.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.entered, r.said = maps.Clone(w.Targets), w.Goodbye
 }
 
-// missing returns what the record does not say yet of these marks.
+// missing returns the entries for these marks that the record does not have yet.
 func (r *Register) missing(marks map[string]sink.Mark) map[string]checkpoint.Writing {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,29 +88,29 @@ func (r *Register) missing(marks map[string]sink.Mark) map[string]checkpoint.Wri
 	return missing
 }
 
-// refreshEvery is how often a process writes its record again. The record counts as one of an ended
-// process after a day (checkpoint.JoinWriters).
+// refreshEvery is the interval at which a process refreshes its record. If a record is older than a
+// day, its process counts as ended (checkpoint.JoinWriters).
 const refreshEvery = time.Hour
 
-// Heed obeys cutovers until ctx ends, and keeps the record fresh. While a cutover asks for it, Heed
-// looks every active, otherwise every idle.
+// Heed obeys cutovers until ctx ends, and refreshes the record. While a cutover needs quick
+// answers, it reads the cutover at intervals of active, otherwise at intervals of idle.
 func (r *Register) Heed(ctx context.Context, idle, active time.Duration) {
 	for rest := idle; ctx.Err() == nil; _ = task.Sleep(ctx, rest) {
 		c, err := r.ledger.Cutover(ctx)
 		if err != nil {
-			continue // whoever does not answer has not said goodbye
+			continue // a process that does not answer has not said goodbye
 		}
 		rest = idle
 		if c.Step.AsksWriters() {
 			rest = active
 		}
-		_ = r.obey(ctx, c) // if it fails, the next look repeats it
-		_ = r.refresh(ctx) // likewise
+		_ = r.obey(ctx, c) // if it fails, the next pass retries it
+		_ = r.refresh(ctx) // if it fails, the next pass retries it
 	}
 }
 
-// refresh writes the record of this process again, and joins those of ended processes. It does so
-// once the process has a record, and then every hour.
+// refresh writes the record of this process again, and joins the records of ended processes. It
+// does so when the process has a new record, and then every hour.
 func (r *Register) refresh(ctx context.Context) error {
 	if err := r.writing.Acquire(ctx, 1); err != nil {
 		return err
@@ -131,7 +134,8 @@ func (r *Register) refresh(ctx context.Context) error {
 }
 
 // obey closes the gate if a cutover hands the targets over, and opens it again if the attempt was
-// cancelled. It says goodbye once no request is in flight, and notes doubts as soon as there are any.
+// cancelled. It says goodbye when no request is in flight. If the outcome of a request is unknown,
+// it records that immediately.
 func (r *Register) obey(ctx context.Context, c checkpoint.Cutover) error {
 	handsOver := c.Step.HandsOver() && !c.Rehearse
 	r.mu.Lock()
@@ -175,11 +179,11 @@ func (r *Register) obey(ctx context.Context, c checkpoint.Cutover) error {
 	return err
 }
 
-// leaveTime bounds the last write of a process to its record.
+// leaveTime is the time limit for the last write of a process to its record.
 const leaveTime = 10 * time.Second
 
-// Leave ends the record: this process sends nothing more, though ctx may have ended. If it fails,
-// the record stays until its numbers are dropped.
+// Leave ends the record, even if ctx has ended. This process must send no more writes. If Leave
+// fails, the record stays until its numbers are dropped.
 func (r *Register) Leave(ctx context.Context) error {
 	r.mu.Lock()
 	entered := maps.Clone(r.entered)
@@ -202,8 +206,8 @@ func (r *Register) Leave(ctx context.Context) error {
 	return r.ledger.LeaveWriter(limited, doubts)
 }
 
-// doubt returns which requests to a target table have no definite answer. A request in flight has
-// none yet.
+// doubt returns the requests to a target table with an unknown outcome. Requests in flight are
+// included.
 func (r *Register) doubt(table string, w checkpoint.Writing) checkpoint.Writing {
 	t := r.gate.Traffic(table)
 	d := checkpoint.Writing{Doubt: t.Doubt, UnfencedDoubt: t.Unfenced}

@@ -13,15 +13,16 @@ import (
 )
 
 // stale is the exit status of a command that refuses a late token, or that does not know the result
-// of an earlier call: EX_TEMPFAIL of sysexits.h.
+// of an earlier call. It is EX_TEMPFAIL of sysexits.h.
 const stale = 75
 
-// denied is the only exit status by which a switch promises that it switched nothing: EX_NOPERM of
-// sysexits.h. A script with `set -e` may end with 1 after it has acted.
+// denied is the only exit status with which a switch hook promises that it has switched nothing. It
+// is EX_NOPERM of sysexits.h. The status 1 promises nothing, because a script with `set -e` may end
+// with 1 after it has acted.
 const denied = 77
 
 // foreign is the first exit status by which a shell reports a command that could not be executed or
-// was killed. It promises nothing.
+// was killed. Such a status promises nothing.
 const foreign = 126
 
 // closing is how long child processes of an ended command may keep its output open.
@@ -40,15 +41,15 @@ func run(ctx context.Context, words []string, call cutover.Call) (how, output st
 	c.Stdout, c.Stderr = &kept, &kept
 	inGroup(c)
 	err := c.Run()
-	if c.ProcessState == nil { // earlier calls may have been carried out: this failure says nothing about them
+	if c.ProcessState == nil { // this call did not start, but earlier calls may have been carried out
 		return "it cannot be run: " + err.Error(), "", cutover.HookUnknown
 	}
 	how, outcome = judge(ctx, call.Hook, c.ProcessState.ExitCode(), err)
 	return how, kept.String(), outcome
 }
 
-// refuses reports whether an exit status promises that neither this call of the hook nor earlier
-// ones did anything.
+// refuses reports whether an exit status promises that neither this call nor earlier calls of the
+// hook did anything.
 func refuses(hook string, status int) bool {
 	if hook == cutover.Switch {
 		return status == denied
@@ -56,8 +57,8 @@ func refuses(hook string, status int) bool {
 	return status > 0 && status < foreign && status != stale
 }
 
-// judge returns how a hook's command ended, unless it is done, and the outcome; status is -1 if it
-// was killed.
+// judge returns the outcome of a hook's command. If the outcome is not done, how describes how the
+// command ended. Status is -1 if the command was killed.
 func judge(ctx context.Context, hook string, status int, err error) (how string, outcome cutover.Outcome) {
 	switch {
 	case status == 0 && (err == nil || errors.Is(err, exec.ErrWaitDelay)):
@@ -74,7 +75,7 @@ func judge(ctx context.Context, hook string, status int, err error) (how string,
 	return err.Error(), cutover.HookUnknown
 }
 
-// environment returns the worker's own environment and the variables of the call.
+// environment returns the worker's own environment, extended by the variables of the call.
 func environment(own []string, call cutover.Call) []string {
 	var env []string
 	for _, v := range own {

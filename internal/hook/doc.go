@@ -8,13 +8,13 @@
 //	CUTOVER_TABLES  the source tables, with a comma between them
 //	CUTOVER_TOKEN   attempt.step.call: rises with every call; a lower one is an earlier call, and late
 //
-// A probe calls it with the argument --probe, with CUTOVER_PROBE=1 and without a token: the command
-// must do nothing, and exits 0 if it could do its work. An address gets one POST with the same
-// values as headers (Cutover-Hook, Cutover-Step, Cutover-Tables, Cutover-Token, Cutover-Probe) and
-// as a JSON body.
+// A probe calls a command with the argument --probe, with CUTOVER_PROBE=1 and without a token. The
+// command must do nothing. It must exit with 0 if it could do its work. An address gets one POST
+// with the same values as headers (Cutover-Hook, Cutover-Step, Cutover-Tables, Cutover-Token,
+// Cutover-Probe) and as a JSON body.
 //
 // Exit status 0, or an HTTP status of 2xx, means done. A refusal promises that neither this call
-// nor earlier ones did anything. For a switch, only exit status 77 is a refusal. For the other
+// nor earlier calls did anything. For a switch, only exit status 77 is a refusal. For the other
 // hooks it is any status from 1 to 125 except 75. For an address it is an HTTP status of 4xx with
 // the header Cutover-Outcome: refused. After any other result, including a late token (75), the
 // outcome is unknown.

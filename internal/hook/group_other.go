@@ -4,5 +4,6 @@ package hook
 
 import "os/exec"
 
-// inGroup does nothing: when its time is up, only the command itself is killed.
+// inGroup does nothing on this system. When the time of a command is over, only the command itself
+// is killed.
 func inGroup(*exec.Cmd) {}

@@ -21,12 +21,12 @@ type Hook struct {
 
 // Parse parses a hook of a configuration: an https:// address, or the words of a command with
 // spaces between them. No shell runs the command. A relative path with a separator starts at dir.
-// Plain http is only for addresses of this machine.
+// Plain http is allowed only for addresses of this machine.
 func Parse(text, dir string) (Hook, error) {
 	if strings.Contains(text, "://") {
 		u, err := url.Parse(text)
 		switch {
-		case err != nil: // the address may hold a secret
+		case err != nil: // the error is not shown, because the address may contain a secret
 			return Hook{}, errors.New("the address is not valid")
 		case u.Scheme == "http" && !loopback(u.Hostname()):
 			return Hook{}, errors.New("http would send the token unencrypted; use https, or http on this machine")
@@ -44,7 +44,7 @@ func Parse(text, dir string) (Hook, error) {
 	if at := strings.IndexAny(text, "\"'`\\$|&;<>*?"); at >= 0 {
 		return Hook{}, fmt.Errorf("no shell runs the command, so %q has no meaning in it; put the line into a script", text[at:at+1])
 	}
-	for i, word := range words { // also arguments that are paths, because a wrapper has the command as an argument
+	for i, word := range words { // includes arguments, because a wrapper has the command as an argument
 		if strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || i == 0 && strings.ContainsRune(word, '/') && !filepath.IsAbs(word) {
 			words[i] = filepath.Join(dir, word)
 			if !filepath.IsAbs(words[i]) {
@@ -70,16 +70,16 @@ func (h Hook) String() string {
 
 // Hooks holds the hooks of a configuration. It implements cutover.Hooks.
 type Hooks struct {
-	// Heard, if not nil, gets the end of each call's output, without text that looks like a secret.
-	// It is only for this process's log.
+	// Heard, if not nil, is called with the end of each call's output, without text that looks like
+	// a secret. It may only write to this process's log.
 	Heard func(call cutover.Call, output string)
 
 	hooks  map[string]Hook
 	client *http.Client
 }
 
-// New returns callable hooks; it needs all names in cutover.HookNames. Transport, if not nil, sends
-// the HTTPS calls.
+// New returns callable hooks. All names in cutover.HookNames must be given. Transport, if not nil,
+// sends the HTTPS calls.
 func New(hooks map[string]Hook, transport http.RoundTripper) (*Hooks, error) {
 	for _, name := range cutover.HookNames {
 		if h := hooks[name]; h.URL == nil && len(h.Command) == 0 {
@@ -94,8 +94,8 @@ func New(hooks map[string]Hook, transport http.RoundTripper) (*Hooks, error) {
 
 var _ cutover.Hooks = (*Hooks)(nil)
 
-// Call implements cutover.Hooks. It ends soon after ctx does, and then kills a command with all of
-// its process group. Said is how the call ended, and the last line that the hook printed.
+// Call implements cutover.Hooks. If ctx ends, Call kills a command with its whole process group,
+// and returns soon. Said describes how the call ended, with the last line that the hook printed.
 func (h *Hooks) Call(ctx context.Context, call cutover.Call) (said string, outcome cutover.Outcome) {
 	how, output, outcome := h.call(ctx, call)
 	if h.Heard != nil && output != "" {
@@ -108,7 +108,8 @@ func (h *Hooks) Call(ctx context.Context, call cutover.Call) (said string, outco
 	return cutover.Redact(how + said), outcome
 }
 
-// call returns how a call ended, unless it is done, and the end of the hook's output.
+// call makes a call and returns its outcome and the end of the hook's output. If the outcome is not
+// done, how describes how the call ended.
 func (h *Hooks) call(ctx context.Context, call cutover.Call) (how, output string, outcome cutover.Outcome) {
 	hook := h.hooks[call.Hook]
 	switch {

@@ -28,9 +28,9 @@ type body struct {
 	Schema string   `json:"schema"`
 	Hook   string   `json:"hook"`            // freeze_writes, switch or unfreeze_writes
 	Token  string   `json:"token,omitempty"` // attempt.step.call: rises with every call; a lower one is late
-	Step   string   `json:"step"`            // of the cutover
+	Step   string   `json:"step"`            // current step of the cutover
 	Tables []string `json:"tables"`          // source tables
-	Probe  bool     `json:"probe,omitempty"` // do nothing
+	Probe  bool     `json:"probe,omitempty"` // true for a probe, in which the hook must do nothing
 }
 
 const bodySchema = "replicator.cutover_hook/v1"
@@ -46,7 +46,7 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, o
 	if err != nil {
 		return "it cannot be called, because the address is not valid", "", cutover.HookUnknown
 	}
-	request.GetBody = nil // a request is sent once: a retry needs a new token
+	request.GetBody = nil // the request must not be sent again, because a retry needs a new token
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(HookHeader, call.Hook)
 	request.Header.Set(stepHeader, call.Step)
@@ -60,7 +60,7 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, o
 	if err != nil {
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {
-			err = wrapped.Err // without the address, which may hold a secret
+			err = wrapped.Err // without the URL, which may contain a secret
 		}
 		return "it did not answer: " + err.Error(), "", cutover.HookUnknown
 	}

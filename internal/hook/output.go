@@ -2,10 +2,10 @@ package hook
 
 import "strings"
 
-// most is how many bytes of an output are kept.
+// most is the maximum number of bytes of an output that are kept.
 const most = 4 << 10
 
-// tail keeps the end of what is written to it.
+// tail is a writer that keeps the end of the text that is written to it.
 type tail struct {
 	kept []byte
 	cut  bool
@@ -25,7 +25,7 @@ func (t *tail) Write(text []byte) (int, error) {
 	return n, nil
 }
 
-// lastLine returns the last non-empty line of a text, at most 300 bytes of it.
+// lastLine returns the last non-empty line of a text, shortened to 300 bytes.
 func lastLine(text string) string {
 	const longest = 300
 	text = strings.TrimSpace(text)
@@ -36,7 +36,7 @@ func lastLine(text string) string {
 	return text
 }
 
-// String returns the text, without characters that a terminal would act upon.
+// String returns the text, without characters that a terminal would interpret.
 func (t *tail) String() string {
 	text := strings.ToValidUTF8(string(t.kept), "�")
 	text = strings.TrimSpace(strings.Map(func(r rune) rune {

@@ -9,31 +9,34 @@ import (
 
 // Kind is a kind of job of one table.
 type Kind interface {
-	// Look reads the table's record. Of is a template, without its index, of the parts that this
-	// worker may work on now. Its Total is 0 if there are none: no job is running, it is paused, or
-	// it was planned with another mapping.
+	// Look reads the table's record. Of is a template of the parts that this worker may lease now;
+	// its index is not set. Its Total is 0 if there are no such parts: no job is running, the job
+	// is paused, or it was planned with another mapping.
 	Look(ctx context.Context) (state checkpoint.TableState, of checkpoint.Part, err error)
-	// Begin prepares for the running phase, whose parts are rows. If it fails, it is called again.
+	// Begin prepares the work on the running phase. Rows are the parts of the phase. If Begin
+	// fails, it is called again.
 	Begin(ctx context.Context, state checkpoint.TableState, rows []checkpoint.Part) (Phase, error)
-	// Pace bounds the rows a second of this worker. The loop itself bounds the read units.
+	// Pace sets the limit on rows per second of this worker. The loop itself limits the read units.
 	Pace(ctx context.Context, state checkpoint.TableState, limits checkpoint.Limits)
-	// Failed is called if a part has failed under its lease in a way that no retry fixes, but that
-	// is not fatal. The part is released, and acquired again.
+	// Failed is called if a part has failed with an error that no retry can fix, but that is not
+	// fatal. The part is released, and acquired again.
 	Failed(err error)
 }
 
 // Phase is the work of this worker on one phase of a job.
 type Phase interface {
-	// Complete is called when every part is done, with their rows, and returns the resulting
-	// record. Several workers may call it concurrently, and each of them until the phase changes.
+	// Complete is called with the rows of the parts when all parts are done. It returns the
+	// resulting record. Several workers may call it concurrently, and repeatedly until the phase
+	// changes.
 	Complete(ctx context.Context, state checkpoint.TableState, rows []checkpoint.Part) (checkpoint.TableState, error)
-	// Take leases a part. It fails with checkpoint.ErrTaken if this worker cannot have it now.
+	// Take leases a part. It fails with checkpoint.ErrTaken if this worker cannot acquire the part
+	// now.
 	Take(ctx context.Context, state checkpoint.TableState, part checkpoint.Part) (*checkpoint.PartLease, Work, error)
-	// End is called when the phase is over for this worker. Its parts are released between two
-	// pages.
+	// End is called when this worker stops its work on the phase. The worker's parts are released
+	// after their current page.
 	End()
 }
 
-// Work processes a part under its lease, from its saved position to its end, which it records in
-// the ledger. The end of the drain ends it between two pages, with backfill.ErrDrained.
+// Work processes a part under its lease, from its saved position to its end. It records the end in
+// the ledger. When a drain begins, it returns backfill.ErrDrained after the current page.
 type Work func(life engine.Lifecycle) error

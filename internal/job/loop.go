@@ -11,12 +11,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Loop acquires parts of one kind of job of a table and works on them. Every worker has one for
-// each kind.
+// Loop acquires parts of one kind of job of a table, and processes them. Every worker has one Loop
+// for each kind.
 type Loop struct {
 	Options
 	*engine.Common
-	Limits   *backfill.Limits // of this worker: its share of the read units, and rows
+	Limits   *backfill.Limits // limits of this worker: its share of the read units, and rows
 	kind     Kind
 	database engine.Database
 	bounds   func() checkpoint.Limits // the configured bounds
@@ -24,9 +24,9 @@ type Loop struct {
 
 // Options configure a loop. Only Left is optional.
 type Options struct {
-	Verb    string       // the work on a part, for people: load, verify
-	AtOnce  int          // maximum number of parts of this worker
-	Workers func() int   // how many workers may acquire parts
+	Verb    string       // verb for the work on a part in messages: load, verify
+	AtOnce  int          // maximum number of parts that this worker holds
+	Workers func() int   // number of workers that may acquire parts
 	Wake    *task.Wakeup // makes the loop read the ledger early
 	Left    func()       // called when a part was released or done
 }
@@ -36,9 +36,9 @@ func New(s *engine.Table, kind Kind, o Options) *Loop {
 	return &Loop{Options: o, Common: s.Common, Limits: backfill.NewLimits(0, 0), kind: kind, database: s.Database, bounds: s.Spec.Bounds()}
 }
 
-// Run acquires parts and works on them until a drain begins. If over is not nil, Run also ends once
-// over reports from the table's record that no work is left. It returns when this worker holds no
-// more parts, with the error that ends the process.
+// Run acquires parts and processes them until a drain begins. If over is not nil, Run also ends
+// when over returns true for the table's record. It returns when this worker holds no more parts.
+// It returns only errors that must end the process.
 func (l *Loop) Run(life engine.Lifecycle, over func(state checkpoint.TableState) bool) error {
 	held := engine.NewHoldings(life, func() {
 		l.Wake.Signal()
@@ -53,7 +53,7 @@ func (l *Loop) Run(life engine.Lifecycle, over func(state checkpoint.TableState)
 			state, err := s.look(ctx)
 			var refused *checkpoint.LoadError
 			if errors.As(err, &refused) && refused.Yet {
-				return nil // the ledger has changed since it was read
+				return nil // the ledger has changed since the last read
 			}
 			done = err == nil && over != nil && over(state)
 			return err
@@ -75,21 +75,21 @@ func (l *Loop) Run(life engine.Lifecycle, over func(state checkpoint.TableState)
 	return held.Tasks.Wait()
 }
 
-// phaseLoop is the work of a loop, one phase after the other.
+// phaseLoop is the state of a loop, which processes one phase after another.
 type phaseLoop struct {
 	*Loop
 	held  *engine.Holdings
 	watch *checkpoint.Watch
 
-	phase Phase // nil: this worker works on no phase
+	phase Phase // nil if this worker works on no phase
 	of    checkpoint.Part
 	drain context.Context         // drain of the phase's parts
-	over  context.CancelCauseFunc // ends it
+	over  context.CancelCauseFunc // ends that drain
 
 	source source
 }
 
-// end makes the held parts end between two pages.
+// end stops the work on the held parts after their current page.
 func (s *phaseLoop) end() {
 	if s.phase != nil {
 		s.over(backfill.ErrDrained)
@@ -98,14 +98,14 @@ func (s *phaseLoop) end() {
 	}
 }
 
-// look acquires parts of the phase that runs according to the ledger, and ends parts of another
-// phase.
+// look reads the ledger. It acquires parts of the running phase, and stops the work on parts of
+// other phases.
 func (s *phaseLoop) look(ctx context.Context) (checkpoint.TableState, error) {
 	state, of, err := s.kind.Look(ctx)
 	if err != nil {
 		return state, err
 	}
-	if !of.SamePhase(s.of) { // a phase without parts is never the same
+	if !of.SamePhase(s.of) { // true also if there are no parts
 		s.end()
 	}
 	if of.Total == 0 {
@@ -143,16 +143,17 @@ func (s *phaseLoop) look(ctx context.Context) (checkpoint.TableState, error) {
 	return state, nil
 }
 
-// source is the loop's memory of the source, because the source limits requests.
+// source holds the last description of the source table. It is kept because the source limits the
+// rate of such requests.
 type source struct {
-	capacity int64         // provisioned read units a second; 0: on demand
-	asked    time.Duration // when it was read, on the monotonic clock
+	capacity int64         // provisioned read units per second; 0 if billed on demand
+	asked    time.Duration // when the capacity was read, on the monotonic clock
 	known    bool
 }
 
-// pace gives this worker its share of the limits, in proportion to the parts it holds. An
-// operator's limits override the configured ones. The capacity is read again from time to time,
-// because it may be scaled while a phase runs. If the source does not answer, the last value
+// pace sets this worker's share of the limits, in proportion to the parts that it holds. An
+// operator's limits override the configured limits. The table's capacity is read again from time to
+// time, because it may change while a phase runs. If the source does not answer, the last value
 // applies.
 func (l *Loop) pace(ctx context.Context, at *source, state checkpoint.TableState, mine, all int) error {
 	limits := state.Limits.Over(l.bounds())

@@ -11,10 +11,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// take leases a part and works on it. It returns the error that ends the process.
+// take leases a part, and starts a task that processes it. It returns only errors that must end the
+// process.
 func (s *phaseLoop) take(state checkpoint.TableState, part checkpoint.Part) error {
 	drain, phase := s.drain, s.phase
-	// A part of an earlier phase with the same index may still be held.
+	// The name includes the phase, because this worker may still hold a part of an earlier phase
+	// with the same index.
 	name := fmt.Sprintf("part %d of %s %d.%d", part.Index, part.Phase, part.Generation, part.Number)
 	err := s.held.Begin(name, func(ctx context.Context) (func(life engine.Lifecycle) error, error) {
 		lease, work, err := phase.Take(ctx, state, part)
@@ -33,8 +35,8 @@ func (s *phaseLoop) take(state checkpoint.TableState, part checkpoint.Part) erro
 	return nil
 }
 
-// hold works under a part's lease until the part is done, released, or no longer held. It returns
-// only an error that ends the process.
+// hold processes a part under its lease until the part is done or released, or the lease is lost.
+// It returns only errors that must end the process.
 func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Work) error {
 	g := task.NewGroup(lease.Context(), 0)
 	g.Go("renew the part", func(context.Context) error { return lease.Keep() })
@@ -52,13 +54,13 @@ func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Wor
 	})
 	err := g.Wait()
 	switch {
-	case engine.Fatal(err): // regardless of other failures
+	case engine.Fatal(err): // even if there are other failures
 		return l.End(err)
 	case err == nil || life.Draining() || engine.IsAny(err, backfill.ErrDrained, checkpoint.ErrLeaseLost, sink.ErrFenced):
-		return nil // the next worker resumes from what was saved
+		return nil // the next worker resumes from the saved position
 	}
-	// No retry under this lease fixes it: the table is missing, for example. It may exist again
-	// later.
+	// No retry under this lease can fix the error. For example, the target table is missing, but
+	// may be created again later.
 	l.Events.Retry(l.Source, l.Verb+" a part", l.Timing.List, err)
 	l.kind.Failed(err)
 	_ = task.Sleep(life.Drain, l.Timing.List)

@@ -25,7 +25,7 @@ var export = &kind{
 	name: "export", noun: "export", form: `/.*|(?:s3|gs)://[^/]+/.+`,
 	written:  "the folder of one export: s3://BUCKET/AWSDynamoDB/EXPORT, gs://BUCKET/FOLDER, or an absolute directory",
 	named:    "name the folder of one export: a directory, s3:// or gs://, …/AWSDynamoDB/<export id>",
-	claims:   func(string) bool { return true }, // check returns what is wrong with the address
+	claims:   func(string) bool { return true }, // accepts every address: check refuses wrong ones
 	check:    checkExport,
 	parse:    parseExport,
 	folder:   func(address string) string { return address },

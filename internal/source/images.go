@@ -129,7 +129,8 @@ type Part struct {
 	Close func() error
 }
 
-// Part opens a part by its number in the load. The error is checkpoint.ErrConflict if there is none.
+// Part opens a part by its number in the load. It fails with checkpoint.ErrConflict if there is no
+// such part.
 func (i Images) Part(index int) (Part, error) {
 	local := index
 	for _, s := range i.sets {

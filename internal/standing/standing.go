@@ -108,7 +108,7 @@ type Standing struct {
 	LoadNeeded bool
 	LoadReason string
 	Undeclared []checkpoint.Shard // gaps that the table's record does not include yet
-	Shards     []Shard            // in the order of the facts
+	Shards     []Shard            // in the order of Facts.Shards
 	Figures
 
 	// The application has left the source, so the table is not read, loaded or repaired.

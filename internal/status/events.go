@@ -136,7 +136,7 @@ type Coalesced struct {
 
 type wait struct {
 	told  time.Duration // time of the last report, on the monotonic clock
-	spent time.Duration // time that was waited since the last report
+	spent time.Duration // total wait since the last report
 }
 
 const throttleEvery = 10 * time.Second

@@ -18,8 +18,8 @@ type verifyStatus struct {
 	Clean     *bool      `json:"clean"`
 	Stale     *bool      `json:"stale"`     // the result is more than a day old
 	Differing *int64     `json:"differing"` // number of rows that differ
-	Sample    *float64   `json:"sample"`    // the share of the items that was compared; null: all
-	Since     *time.Time `json:"since"`     // only changes since then were compared; null: all
+	Sample    *float64   `json:"sample"`    // the share of the items that was compared; null if all were
+	Since     *time.Time `json:"since"`     // only changes since this time were compared; null for all
 	EndedAt   *time.Time `json:"ended_at"`
 	// Sampled is the comparison of recently applied changes; null if there was none.
 	Sampled *sampledStatus `json:"sampled"`

@@ -296,8 +296,8 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	return err
 }
 
-// overtaken finds late ancestors of shards that were applied in an earlier generation. It declares
-// these ancestors as gaps, and returns them with the late shards.
+// overtaken finds ancestors that were listed too late, after their descendants were applied in an
+// earlier generation. It declares these ancestors as gaps, and returns them with the late shards.
 func (r *Reconciler) overtaken(life engine.Lifecycle, state checkpoint.TableState, known, placed []cdc.Node, rows map[string]checkpoint.Shard, parents map[string]string, late map[string]bool) error {
 	shards := make([]checkpoint.Shard, len(known))
 	for i, n := range known {

@@ -1,3 +1,3 @@
-// Package switchover runs the commands of a cutover, and finalize. A Driver is put together here
-// too, for workers and for the command.
+// Package switchover runs the commands of a cutover, and finalize. It also builds the Driver for
+// workers and for the command.
 package switchover

@@ -19,7 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
-// schemaName names the form of the document, which cutover.schema.json describes.
+// schemaName identifies the document's schema, cutover.schema.json.
 const schemaName = "replicator.cutover/v1"
 
 // Schema describes the document of -o json.
@@ -27,11 +27,11 @@ const schemaName = "replicator.cutover/v1"
 //go:embed cutover.schema.json
 var Schema []byte
 
-// Document is where a cutover stands: the document of every `cutover` command with -o json. What is
-// unknown is null.
+// Document is the state of a cutover: the document of every `cutover` command with -o json. Unknown
+// values are null.
 type Document struct {
-	// Ready reports that every gate is ready or overridden. SafeToWrite reports that the
-	// application may write to the target, because replicator no longer does.
+	// Ready reports whether every gate is ready or overridden. SafeToWrite reports whether the
+	// application may write to the target, because replicator no longer writes it.
 	Ready       bool      `json:"ready"`
 	SafeToWrite bool      `json:"safe_to_write"`
 	Schema      string    `json:"schema"`
@@ -43,18 +43,20 @@ type Document struct {
 	Attempt  uint32     `json:"attempt"`
 	Rehearse bool       `json:"rehearsal"`
 	Approved bool       `json:"approved"`
-	Driver   *string    `json:"driver"` // the process that drives it; null: none
-	Idle     int        `json:"idle"`   // workers that stay up without work after the switch
-	Trouble  *string    `json:"trouble"`
-	// MomentAt is when a short freeze can be expected to be possible; null unless the attempt waits for that.
+	// The process that drives the cutover; null if no process does.
+	Driver  *string `json:"driver"`
+	Idle    int     `json:"idle"` // number of workers that idle after the switch
+	Trouble *string `json:"trouble"`
+	// MomentAt is the time at which a short freeze is expected to be possible. It is null if the
+	// attempt does not wait for that.
 	MomentAt *time.Time `json:"moment_at"`
-	Reason   *string    `json:"reason"` // why it was cancelled
-	// FrozenSeconds is how long the application was, or has been, without writes; FrozenAtLeast is
-	// the minimum of a freeze.
+	Reason   *string    `json:"reason"` // why the cutover was cancelled
+	// FrozenSeconds is how long the application's writes were frozen, or have been frozen.
+	// FrozenAtLeast is the minimum length of a freeze.
 	FrozenSeconds float64 `json:"frozen_seconds"`
 	FrozenAtLeast float64 `json:"frozen_at_least_seconds"`
-	// FrozenAtMost is how long a freeze may be expected to last, as the configuration has it; RaisedBy is
-	// what makes that longer than cutover.freeze_at_most.
+	// FrozenAtMost is the longest freeze that the configuration allows to be expected. If it is
+	// longer than cutover.freeze_at_most, RaisedBy is the reason.
 	FrozenAtMost float64                       `json:"frozen_at_most_seconds"`
 	RaisedBy     []string                      `json:"raised_by"`
 	Gates        []checkpoint.CutoverGate      `json:"gates"`
@@ -66,12 +68,12 @@ type Document struct {
 	Proofs       []checkpoint.CutoverProof     `json:"proofs"`
 	Strays       int                           `json:"strays"`
 	Stragglers   []checkpoint.CutoverStraggler `json:"stragglers"`
-	// StrayKeys are the keys of stragglers, by their hashes, that the streams still hold; null unless
-	// they were asked for.
+	// StrayKeys are the keys of stragglers, by their hashes, as far as the streams still hold them.
+	// It is null if the keys were not requested.
 	StrayKeys  map[string]json.RawMessage `json:"stray_keys"`
 	WatchUntil *time.Time                 `json:"watch_until"`
-	// WatchedTo is until when the streams were read after the freeze; Unwatched are times
-	// in which no process read them.
+	// WatchedTo is the time up to which the streams were read after the freeze. Unwatched are the
+	// periods in which no process read them.
 	WatchedTo   *time.Time                    `json:"watched_to"`
 	Unwatched   []checkpoint.CutoverUnwatched `json:"unwatched"`
 	FinalizedAt *time.Time                    `json:"finalized_at"`
@@ -81,21 +83,22 @@ type Document struct {
 	tables int
 }
 
-// Deadline is how long a step may take, and what happens then.
+// Deadline is the maximum duration of a step, and what happens after that time.
 type Deadline struct {
 	Step    string  `json:"step"`
-	Seconds float64 `json:"seconds"` // 0: none
+	Seconds float64 `json:"seconds"` // 0 for no deadline
 	Then    string  `json:"then"`
 }
 
-// WayBack says whether items can be made of the rows of a table again, and by what not.
+// WayBack reports whether items could be restored from the rows of a table. If not, it has the
+// reasons.
 type WayBack struct {
 	Table    string   `json:"table"`
 	Possible bool     `json:"possible"`
 	Lost     []string `json:"lost"`
 }
 
-// input is what a document is judged from.
+// input holds the data from which a document is made.
 type input struct {
 	cfg     *config.Config
 	record  checkpoint.Cutover
@@ -107,7 +110,7 @@ type input struct {
 	with    string
 }
 
-// judge makes the document of what was read.
+// judge makes the document from the data that was read.
 func judge(in input, now time.Time) *Document {
 	c := in.record
 	d := &Document{
@@ -120,7 +123,7 @@ func judge(in input, now time.Time) *Document {
 		titles: titles(in.cfg), tables: len(in.tables),
 	}
 	for i := range d.Gates {
-		if strings.HasPrefix(d.Gates[i].Cure, "replicator ") { // others are no commands
+		if strings.HasPrefix(d.Gates[i].Cure, "replicator ") { // other cures are not commands
 			d.Gates[i].Cure += in.with
 		}
 	}
@@ -134,7 +137,7 @@ func judge(in input, now time.Time) *Document {
 	most, raisedBy := in.cfg.FreezeAtMost(in.tables)
 	d.FrozenAtMost, d.RaisedBy = most.Seconds(), append([]string{}, raisedBy...)
 	d.Ready = len(d.Gates) > 0 && len(cutover.Open(d.Gates)) == 0 && c.Step.Over()
-	d.SafeToWrite = c.Step.Switched() // until then the hook may still refuse
+	d.SafeToWrite = c.Step.Switched() // before that, the hook may still refuse
 	limits := in.cfg.Cutover.Deadlines
 	for _, l := range []struct {
 		step string
@@ -147,7 +150,8 @@ func judge(in input, now time.Time) *Document {
 	return d
 }
 
-// strayLines is how many stragglers are listed: all whose keys were asked for.
+// strayLines returns the number of stragglers that are listed. If keys were requested, all
+// stragglers are listed.
 func (d *Document) strayLines() int {
 	if d.StrayKeys != nil {
 		return len(d.Stragglers)
@@ -155,7 +159,7 @@ func (d *Document) strayLines() int {
 	return 5
 }
 
-// keyOf says what the key of a straggler is, if that was asked for.
+// keyOf describes the key of a straggler, if keys were requested.
 func (d *Document) keyOf(hash string) string {
 	switch key, found := d.StrayKeys[hash]; {
 	case d.StrayKeys == nil:
@@ -167,7 +171,7 @@ func (d *Document) keyOf(hash string) string {
 	}
 }
 
-// settled is how long a freeze lasts at least.
+// settled returns the minimum length of a freeze.
 func settled(cfg *config.Config, tables []config.Table) (d time.Duration) {
 	for _, t := range tables {
 		d = max(d, cfg.Late(t))
@@ -175,7 +179,7 @@ func settled(cfg *config.Config, tables []config.Table) (d time.Duration) {
 	return d
 }
 
-// advise says what leads on.
+// advise adds the next steps to the document.
 func (d *Document) advise(c checkpoint.Cutover, with string) {
 	next := func(command, why string) {
 		d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command, "", with), Why: why})
@@ -201,7 +205,7 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 	}
 }
 
-// titles name the gates with their bounds.
+// titles returns the names of the gates with their bounds.
 func titles(cfg *config.Config) map[string]string {
 	r := cfg.Cutover.ReadyWhen
 	return map[string]string{
@@ -211,7 +215,7 @@ func titles(cfg *config.Config) map[string]string {
 	}
 }
 
-// render tells people where the cutover stands; whole adds the timeline.
+// render writes the document as text. If whole is true, it includes the timeline.
 func (d *Document) render(w io.Writer, whole bool) error {
 	var b strings.Builder
 	for _, name := range cutover.GateNames {
@@ -236,7 +240,7 @@ func (d *Document) render(w io.Writer, whole bool) error {
 	return err
 }
 
-// writeGate writes a line for the tables that are ready together, and one for each that is not.
+// writeGate writes one line for all tables that are ready, and one line for each table that is not.
 func (d *Document) writeGate(b *strings.Builder, name string) {
 	ready, all, figure := 0, 0, ""
 	for _, g := range d.Gates {
@@ -347,7 +351,7 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 	}
 }
 
-// open are the names of gates that stand against a start.
+// open returns the names of the gates that prevent a start.
 func (d *Document) open() (names []string) {
 	for _, g := range cutover.Open(d.Gates) {
 		if !slices.Contains(names, g.Name) {

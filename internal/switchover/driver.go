@@ -22,7 +22,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Hooks are those of the configuration.
+// Hooks returns the hooks of the configuration.
 func Hooks(cfg *config.Config) (*hook.Hooks, error) {
 	parsed := map[string]hook.Hook{}
 	for _, name := range cutover.HookNames {
@@ -41,7 +41,7 @@ func Hooks(cfg *config.Config) (*hook.Hooks, error) {
 	return hook.New(parsed, nil)
 }
 
-// Driver is one that may drive, if hooks are given, and else one that looks at gates.
+// Driver returns a driver. Without hooks, it can only judge gates.
 func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 	parking := sink.NewParking(e.Target.Records(e.Cfg.State.Table), e.Cfg.Name)
 	d := &cutover.Driver{
@@ -60,11 +60,11 @@ func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 	return d
 }
 
-// verifier makes final comparisons.
+// verifier makes the final comparisons of a cutover.
 type verifier struct{ Ends }
 
-// Begin begins a verify of everything: a row that lost its change has no cell by which it could be
-// found.
+// Begin begins a verify of all items. A verify of recent changes would not be enough: a row that
+// lost its change has no recent cell.
 func (v verifier) Begin(ctx context.Context, state checkpoint.TableState) (uint32, error) {
 	b, err := v.beginning(ctx, state)
 	if err != nil {
@@ -74,7 +74,7 @@ func (v verifier) Begin(ctx context.Context, state checkpoint.TableState) (uint3
 	return state.Verify.Number, err
 }
 
-// Compare compares everything in this process.
+// Compare compares all items and rows in this process.
 func (v verifier) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
 	b, err := v.beginning(ctx, state)
 	if err != nil {
@@ -92,7 +92,7 @@ func (v verifier) Sample(ctx context.Context, state checkpoint.TableState, items
 	return b.SampleItems(ctx, state, items)
 }
 
-// beginning returns the settings of a comparison of everything.
+// beginning returns the settings of a comparison of all items and rows.
 func (v verifier) beginning(ctx context.Context, state checkpoint.TableState) (b comparison.Beginning, err error) {
 	t, ok := v.Cfg.Table(state.Source)
 	if !ok {
@@ -110,8 +110,8 @@ func (v verifier) beginning(ctx context.Context, state checkpoint.TableState) (b
 	return b, nil
 }
 
-// announce beats the witness of a source table in one of its target tables with the number of the fence
-// that holds now, if the application ranks its writes by it.
+// announce writes the current number of the fence into the witness row of a source table in a
+// target table. It does so only if the application makes guarded writes, which need this number.
 func (e Ends) announce(ctx context.Context, source, target string) error {
 	if t, found := e.Cfg.Table(source); !found || !e.Cfg.DualWritten(t) || e.Cfg.Late(t) > 0 {
 		return nil
@@ -136,7 +136,7 @@ func (e Ends) announce(ctx context.Context, source, target string) error {
 	return err
 }
 
-// hashOf is that of the mappings of all tables.
+// hashOf returns a hash of the mappings of all tables.
 func hashOf(cfg *config.Config, tables []config.Table) string {
 	h := sha256.New()
 	for _, t := range tables {

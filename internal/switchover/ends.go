@@ -14,7 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Source is DynamoDB as a cutover uses it: it writes canaries, and reads streams and items.
+// Source holds the requests to DynamoDB that a cutover needs: it writes canaries, and reads streams
+// and items.
 type Source interface {
 	cutover.Source
 	comparison.Source
@@ -22,37 +23,38 @@ type Source interface {
 	Open(streamARN string) cdc.Source
 }
 
-// Target is Bigtable as a cutover uses it: its rows are compared, its schema is changed, and the
-// state table is there.
+// Target holds the requests to Bigtable that a cutover needs: it compares rows, changes schemas,
+// and uses the state table.
 type Target interface {
 	comparison.Target
 	status.Target
 	schema
-	// WitnessStore is where the witnesses of a target table are.
+	// WitnessStore returns the store of a target table's witness rows.
 	WitnessStore(table string) checkpoint.Store
 }
 
-// schema is what a cutover changes of a target table.
+// schema holds the requests with which a cutover changes a target table's schema.
 type schema interface {
 	sink.Families
 	DropView(ctx context.Context, table, view string) error
-	// DropOwn removes a family of ours, whichever it is.
+	// DropOwn removes any family that replicator has created.
 	DropOwn(ctx context.Context, table, family string) error
 }
 
-// Ends are what a driver works with.
+// Ends holds the clients and stores of a driver.
 type Ends struct {
 	Cfg    *config.Config
 	Ledger *checkpoint.Ledger
-	Source Source // nil: gates alone are looked at
+	Source Source // if nil, the driver can only judge gates
 	Target Target
-	// Cluster says which cluster the app profile routes to; nil: nobody asks.
+	// Cluster returns the cluster to which the app profile routes. If it is nil, the cluster is not
+	// checked.
 	Cluster func(ctx context.Context) (string, error)
-	// Version is that of this process.
+	// Version is the version of this process.
 	Version string
 }
 
-// EndsOf are those of clients; s is nil before the source was connected to.
+// EndsOf returns the Ends for clients. The source s may be nil.
 func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, t *preflight.Target, version string) Ends {
 	e := Ends{Cfg: cfg, Ledger: ledger, Version: version}
 	if s != nil {
@@ -65,7 +67,7 @@ func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, 
 	return e
 }
 
-// dynamo is a Source made of clients.
+// dynamo is a Source that uses clients.
 type dynamo struct {
 	*backfill.Tables
 	*backfill.CanaryWriter
@@ -74,7 +76,7 @@ type dynamo struct {
 
 func (d dynamo) Open(streamARN string) cdc.Source { return d.open(streamARN) }
 
-// bigtable is a Target made of clients.
+// bigtable is a Target that uses clients.
 type bigtable struct {
 	rows
 	schema

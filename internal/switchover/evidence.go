@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Evidence writes what the last attempt leaves behind into a folder that is not there yet.
+// Evidence writes the evidence of the last attempt to a new folder. The folder must not exist.
 func (o *Operator) Evidence(ctx context.Context, dir string) error {
 	if err := o.open(ctx, "cutover evidence"); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (o *Operator) Evidence(ctx context.Context, dir string) error {
 	return nil
 }
 
-// parked are the references of a table's parked items.
+// parked returns the references of a table's parked items.
 func (o *Operator) parked(ctx context.Context, table string) (refs []string, err error) {
 	parking := sink.NewParking(o.ends().Target.Records(o.Cfg.State.Table), o.Cfg.Name)
 	err = parking.List(ctx, table, func(ref sink.Ref, _ transform.Parked) error {

@@ -14,18 +14,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// finalizeSchema names the form of the document of `finalize -o json`.
+// finalizeSchema identifies the schema of the document of `finalize -o json`.
 const finalizeSchema = "replicator.finalize/v1"
 
-// Finalizing is what an operator asks of a finalize.
+// Finalizing holds the options of a finalize.
 type Finalizing struct {
 	DryRun, Yes, KeepView bool
-	// StraysSeen is how many changes of the sources after the freeze the operator has looked at.
+	// StraysSeen is the number of changes to the sources after the freeze that the operator has
+	// examined.
 	StraysSeen int
 }
 
-// Finalized is what was removed, and what remains to be switched off: the document of `finalize -o
-// json`.
+// Finalized lists what was removed, and what the operator should switch off. It is the document of
+// `finalize -o json`.
 type Finalized struct {
 	Schema    string    `json:"schema"`
 	Name      string    `json:"name"`
@@ -34,15 +35,15 @@ type Finalized struct {
 	SwitchOff []string  `json:"switch_off"`
 }
 
-// Removal is something of ours in a target.
+// Removal is a part of replicator's metadata in a target.
 type Removal struct {
 	Table string `json:"table"`
 	Kind  string `json:"kind"` // family or view
 	Name  string `json:"name"`
 }
 
-// Finalize removes what is ours from the targets of tables that are cut over, and keeps the record
-// of it.
+// Finalize removes replicator's metadata from the targets of tables that are cut over, and records
+// that in the ledger.
 func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 	if err := o.open(ctx, "finalize"); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 	return d.render(o.Stdout, !f.DryRun)
 }
 
-// finalizable refuses while anybody could still write.
+// finalizable returns an error while a process could still write to the targets.
 func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error {
 	refuse := func(cause, fix string) error {
 		return &diag.Error{Code: diag.FinalizeRefused, What: "the target of " + o.Cfg.Name + " cannot be finalized", Cause: cause, Fix: fix + o.With}
@@ -117,7 +118,7 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 	return nil
 }
 
-// remove removes what d names.
+// remove removes the metadata that d lists.
 func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
 	if !yes {
 		if o.Confirm == nil {
@@ -145,7 +146,7 @@ func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
 	return explain(ctx, "cannot note that "+o.Cfg.Name+" is finalized", err)
 }
 
-// switchOff is what nobody needs any more, and is not ours to remove.
+// switchOff lists resources that are no longer needed, but that only the operator can remove.
 func (o *Operator) switchOff(c checkpoint.Cutover) (list []string) {
 	list = append(list, "the workers: remove them from their deployment")
 	for _, t := range c.Tables {
@@ -165,7 +166,7 @@ func (o *Operator) switchOff(c checkpoint.Cutover) (list []string) {
 	return append(list, "the hooks of the cutover; the state table "+o.Cfg.State.Table+" stays: its record stops a forgotten worker from writing")
 }
 
-// render writes what was removed, or before that what would be.
+// render writes the list of the metadata that was removed, or that would be removed.
 func (d *Finalized) render(w io.Writer, removed bool) error {
 	var b strings.Builder
 	head := "Would be removed"

@@ -18,29 +18,32 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Operator is somebody at a machine who cuts tables over.
+// Operator runs the commands of a cutover for an operator.
 type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed config.Allowed
-	With    string // flags of the commands that are named
+	With    string // flags to append to commands in messages
 	Version string
-	// ShowKeys has Show read the keys of items that were changed after the freeze from the source.
+	// With ShowKeys, Show reads the keys of items that were changed after the freeze from the
+	// streams.
 	ShowKeys bool
-	// Confirm asks a question that only yes answers; nil: nobody can be asked.
+	// Confirm asks for confirmation, which only the answer "yes" gives. It is nil if there is no
+	// terminal.
 	Confirm func(ctx context.Context, question string) error
 
-	// Ends opens both ends; its zero value those of the configuration.
+	// Ends opens both databases. If zero, the databases of the configuration are opened.
 	Ends desk.Ends
 
-	*desk.Migration // once it is open
+	*desk.Migration // nil before the migration is open
 
-	// reach gives what an open migration is cut over with, and parse the hooks; nil: EndsOf and Hooks.
+	// reach returns the Ends of an open migration, and parse returns the hooks. If nil, EndsOf and
+	// Hooks are used.
 	reach func(m *desk.Migration) Ends
 	parse func(cfg *config.Config) (cutover.Hooks, error)
 }
 
-// configs are the tables' configurations.
+// configs returns the configurations of the tables.
 func (o *Operator) configs() (out []config.Table) {
 	for _, t := range o.Tables {
 		out = append(out, t.Config)
@@ -54,7 +57,8 @@ func (o *Operator) open(ctx context.Context, command string) (err error) {
 	return err
 }
 
-// signed is a change of the record under the name of the operator, if it adds a line to its timeline.
+// signed returns a change of the record that also adds the operator's name to new lines of the
+// timeline.
 func (o *Operator) signed(change func(c *checkpoint.Cutover) error) func(c *checkpoint.Cutover) error {
 	return func(c *checkpoint.Cutover) error {
 		before := len(c.Timeline)
@@ -66,7 +70,7 @@ func (o *Operator) signed(change func(c *checkpoint.Cutover) error) func(c *chec
 	}
 }
 
-// ends are what a driver of this process works with.
+// ends returns the Ends for a driver in this process.
 func (o *Operator) ends() Ends {
 	if o.reach != nil {
 		return o.reach(o.Migration)
@@ -74,7 +78,8 @@ func (o *Operator) ends() Ends {
 	return EndsOf(o.Cfg, o.Ledger, o.Source, o.Target, o.Version)
 }
 
-// document reads where the cutover stands; with gates it judges those that it would begin with.
+// document reads the state of the cutover. If a plan is given, it also judges the gates with which
+// such a cutover would begin.
 func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (*Document, error) {
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
 	in := input{cfg: o.Cfg, tables: o.configs(), with: o.With}
@@ -101,7 +106,7 @@ func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (
 	return judge(in, o.Now(ctx)), nil
 }
 
-// idle is how many workers answer and stay up without work.
+// idle returns the number of workers that answer and are idle.
 func (o *Operator) idle(ctx context.Context) (n int, err error) {
 	processes, err := o.Ledger.Processes(ctx)
 	for _, p := range processes {
@@ -119,8 +124,8 @@ func (o *Operator) write(d *Document, whole bool) error {
 	return o.Console.Show(o.Stdout, func(w io.Writer) error { return d.render(w, whole) })
 }
 
-// Check writes the gates, and where a cutover stands. It fails with CutoverNotReady unless every
-// gate is ready, or the tables are cut over already.
+// Check writes the gates and the state of the cutover. It fails with CutoverNotReady if a gate is
+// not ready. After the tables are cut over, it does not fail.
 func (o *Operator) Check(ctx context.Context) error {
 	if err := o.open(ctx, "cutover check"); err != nil {
 		return err
@@ -135,7 +140,8 @@ func (o *Operator) Check(ctx context.Context) error {
 		plan.Overrides = c.Overrides
 	}
 	asked := &plan
-	if c.Step.Switched() || c.Step == checkpoint.CutoverSwitching { // nobody reads the streams any more
+	// The streams are no longer read, so gates cannot be judged.
+	if c.Step.Switched() || c.Step == checkpoint.CutoverSwitching {
 		asked = nil
 	}
 	d, err := o.document(ctx, asked)
@@ -148,7 +154,7 @@ func (o *Operator) Check(ctx context.Context) error {
 	return d.verdict(o.With)
 }
 
-// verdict is the error of gates that are not ready; nil if all are.
+// verdict returns the error for gates that are not ready; nil if all gates are ready.
 func (d *Document) verdict(with string) error {
 	if open := d.open(); len(open) > 0 {
 		return &diag.Error{Code: diag.CutoverNotReady, What: fmt.Sprintf("the cutover is not ready: %s of %s", terminal.Plural(len(open), "gate"), d.Name),
@@ -157,7 +163,7 @@ func (d *Document) verdict(with string) error {
 	return nil
 }
 
-// Show writes where a cutover stands, with everything that happened.
+// Show writes the state of a cutover, with its whole timeline.
 func (o *Operator) Show(ctx context.Context) error {
 	if err := o.open(ctx, "cutover status"); err != nil {
 		return err
@@ -207,7 +213,7 @@ func (o *Operator) show(d *Document) error {
 	return o.write(d, true)
 }
 
-// explain makes what failed an error for people.
+// explain converts a failure to an error for the operator.
 func explain(ctx context.Context, what string, err error) error {
 	var refused *checkpoint.CutoverError
 	var hook *cutover.HookError

@@ -15,21 +15,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Request is what an operator asks of a cutover that is to begin.
+// Request holds an operator's options for a new cutover.
 type Request struct {
-	KeepFallback string // yes or no; there is no default
-	Rehearse     bool   // neither freeze nor switch
-	Yes          bool   // approved already
+	KeepFallback string // yes or no; it must be given
+	Rehearse     bool   // rehearsal: neither freeze nor switch
+	Yes          bool   // the request is approved without a question
 	Overrides    []string
-	Reason       string // of the overrides
+	Reason       string // reason for the overrides
 	WhenReady    bool   // wait for the gates
-	Between      string // hours of the day in UTC, as 02:00-04:00
+	Between      string // hours of the day in UTC, such as 02:00-04:00
 	Expires      time.Duration
-	Timeout      time.Duration // of the command; 0: none
+	Timeout      time.Duration // timeout of the command; 0 for none
 	Wait         bool
 }
 
-// check refuses what says nothing, before anything is asked.
+// check refuses contradictory options. It is called before any request is sent.
 func (r *Request) check() error {
 	switch {
 	case r.KeepFallback != "yes" && r.KeepFallback != "no":
@@ -55,7 +55,7 @@ func (r *Request) check() error {
 	return err
 }
 
-// hours reads hours of the day, in minutes since midnight; both are 0 where none are given.
+// hours parses a range of times into minutes since midnight. An empty text gives 0 and 0.
 func hours(text string) (from, to int, err error) {
 	if text == "" {
 		return 0, 0, nil
@@ -69,7 +69,8 @@ func hours(text string) (from, to int, err error) {
 	return begin.Hour()*60 + begin.Minute(), end.Hour()*60 + end.Minute(), nil
 }
 
-// planOf is the plan of a cutover of all tables: they are the sources of all of their targets.
+// planOf returns the plan of a cutover of all tables. All source tables of a target must be cut
+// over together, so the plan includes all tables.
 func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time) checkpoint.CutoverPlan {
 	p := checkpoint.CutoverPlan{
 		Hash: hashOf(cfg, tables), Rehearse: r.Rehearse, KeepFallback: r.KeepFallback == "yes", WatchFor: cfg.Cutover.WatchFor,
@@ -80,7 +81,7 @@ func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time)
 	for _, gate := range r.Overrides {
 		p.Overrides = append(p.Overrides, checkpoint.CutoverOverride{Gate: gate, Reason: r.Reason})
 	}
-	p.From, p.To, _ = hours(r.Between) // checked
+	p.From, p.To, _ = hours(r.Between) // checked before
 	expires := r.Expires
 	if expires == 0 {
 		expires = cfg.Cutover.RequestExpires
@@ -103,7 +104,7 @@ func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time)
 	return p
 }
 
-// lossy says by table why a fallback would lose data.
+// lossy lists, by table, the reasons why a fallback would lose data.
 func lossy(w []WayBack) (lines []string) {
 	for _, t := range w {
 		for _, why := range t.Lost {
@@ -113,8 +114,8 @@ func lossy(w []WayBack) (lines []string) {
 	return lines
 }
 
-// unknown refuses where the ledger follows tables that this configuration does not have: their rows
-// may be in the same targets.
+// unknown returns an error if the ledger has tables that this configuration does not have. Their
+// rows may be in the same targets.
 func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Table) error {
 	states, err := ledger.Tables(ctx)
 	if err != nil {
@@ -133,7 +134,7 @@ func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Tab
 		Cause: "all tables of a migration are cut over together, because they may share targets", Fix: "use the configuration of the workers"}
 }
 
-// wayBack judges every table.
+// wayBack returns for every table whether items could be restored from its rows.
 func wayBack(tables []preflight.Table) (out []WayBack) {
 	for _, t := range tables {
 		lost := preflight.WayBack(t.Config, t.Mapping)

@@ -17,16 +17,18 @@ import (
 )
 
 const (
-	// takeOverAfter is how long this process waits for a worker to drive before it does so itself.
+	// takeOverAfter is how long this process waits for a worker that drives the cutover. After that
+	// time this process drives.
 	takeOverAfter = 15 * time.Second
-	// tellEvery is the time between two lines that say what is waited for.
+	// tellEvery is the time between two lines about the condition for which the cutover waits.
 	tellEvery = 10 * time.Second
-	// interruptGrace is how long an interrupted process that drives goes on, to let the application go.
+	// interruptGrace is how long a driving process keeps running after an interrupt, to cancel the
+	// cutover and release the application.
 	interruptGrace = 2 * time.Minute
 )
 
-// Start begins a cutover, and follows it until the application has switched, or until it is over
-// otherwise.
+// Start begins a cutover, and shows its progress until the application has switched, or until the
+// cutover has ended.
 func (o *Operator) Start(ctx context.Context, r Request) error {
 	if err := r.check(); err != nil {
 		return err
@@ -47,7 +49,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 	plan.Lossy, plan.Version, plan.By = lossy(wayBack(o.Tables)), o.Version, o.Ledger.Worker()
 	before, err := o.Ledger.Cutover(ctx)
 	if err == nil {
-		err = (&before).Start(plan, now) // refused before anything is asked
+		err = (&before).Start(plan, now) // an impossible request is refused before any question
 	}
 	if err != nil {
 		return explain(ctx, "cannot start the cutover of "+o.Cfg.Name, err)
@@ -83,7 +85,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 	return o.follow(ctx, hooks, true)
 }
 
-// hooks are those that this process would call; nil where a rehearsal has none.
+// hooks returns the hooks that this process would call; nil for a rehearsal without hooks.
 func (o *Operator) hooks(rehearse bool) (cutover.Hooks, error) {
 	if rehearse && !o.Cfg.Cutover.Hooks.Given() {
 		return nil, nil
@@ -111,7 +113,7 @@ func (o *Operator) shown(ctx context.Context) error {
 	return o.write(d, false)
 }
 
-// Step is what an operator does to an attempt that was begun.
+// Step is an operator's action on a running attempt.
 type Step struct {
 	Name   string // approve, postpone, cancel or resolve
 	For    time.Duration
@@ -120,7 +122,7 @@ type Step struct {
 	Wait   bool
 }
 
-// Steer makes a step, and with Wait follows the cutover from there.
+// Steer carries out a step. With Wait, it then shows the progress of the cutover.
 func (o *Operator) Steer(ctx context.Context, s Step) error {
 	if err := o.open(ctx, "cutover "+s.Name); err != nil {
 		return err
@@ -154,21 +156,21 @@ func (o *Operator) Steer(ctx context.Context, s Step) error {
 	return o.follow(ctx, hooks, s.Name != "cancel")
 }
 
-// following is a cutover as this process follows it.
+// following is the state of a command that shows the progress of a cutover.
 type following struct {
 	*Operator
 	hooks   cutover.Hooks
-	watch   *checkpoint.Watch // of the driver's lease
+	watch   *checkpoint.Watch // watch of the driver's lease
 	began   time.Duration
-	lines   int           // of the timeline that were told
-	told    time.Duration // when it was last said what is waited for
+	lines   int           // number of lines of the timeline that were written
+	told    time.Duration // when the last line about a wait was written
 	drives  bool
-	ended   task.Event    // is set once the driver of this process has ended
-	settled time.Duration // when the interrupt came; 0: none did
+	ended   task.Event    // set when the driver in this process has ended
+	settled time.Duration // when the interrupt came; 0 if there was none
 }
 
-// follow tells what happens until there is nothing to wait for, and drives if no worker does. With
-// must, a cutover that was cancelled is an error.
+// follow writes the progress of the cutover until there is nothing left to wait for. If no worker
+// drives, it drives. If must is true, a cancelled cutover is an error.
 func (o *Operator) follow(ctx context.Context, hooks cutover.Hooks, must bool) error {
 	f := &following{Operator: o, hooks: hooks, watch: o.Ledger.NewWatch(), began: task.Mono(ctx)}
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -184,7 +186,7 @@ func (o *Operator) follow(ctx context.Context, hooks cutover.Hooks, must bool) e
 	return o.conclude(context.WithoutCancel(ctx), ctx, must)
 }
 
-// conclude writes where the cutover stands, and gives the outcome.
+// conclude writes the state of the cutover, and returns the outcome.
 func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
 	limited, cancel := task.WithTimeout(ctx, takeOverAfter)
 	defer cancel()
@@ -208,7 +210,8 @@ func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
 	return nil
 }
 
-// loop reads the record again and again. Outer ends with the command, inner with the loop.
+// loop regularly reads the record. The context outer ends with the command, and inner with the
+// loop.
 func (f *following) loop(outer, inner context.Context, g *task.Group) error {
 	for inner.Err() == nil {
 		c, err := f.Ledger.Cutover(inner)
@@ -230,15 +233,15 @@ func (f *following) loop(outer, inner context.Context, g *task.Group) error {
 			if f.interrupted(inner, c) {
 				return nil
 			}
-			rest /= 10 // before the driver gets to the switch
+			rest /= 10 // read more often shortly before the switch
 		}
 		_ = task.Sleep(inner, rest)
 	}
 	return nil
 }
 
-// letGo waits until the driver of this process has given its lease back: without that the next
-// attempt would wait until the lease is over.
+// letGo waits until the driver in this process has released its lease. Otherwise the next attempt
+// would have to wait until the lease expires.
 func (f *following) letGo(ctx context.Context) {
 	if !f.drives {
 		return
@@ -248,7 +251,7 @@ func (f *following) letGo(ctx context.Context) {
 	_ = f.ended.Wait(limited)
 }
 
-// tell says what is new.
+// tell writes the news about the cutover.
 func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
 	for ; f.lines < len(c.Timeline); f.lines++ {
 		e := c.Timeline[f.lines]
@@ -265,17 +268,19 @@ func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
 	_, _ = fmt.Fprintf(f.Stderr, "%s  %-10s  %s\n", f.Now(ctx).Format(time.TimeOnly), c.Step, text)
 }
 
-// takeOver drives in this process if no worker does, once its probe of all hooks has passed.
+// takeOver starts a driver in this process if no worker drives. The probe of all hooks must pass
+// first.
 func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.Group) error {
 	if f.drives || c.Step == checkpoint.CutoverRequested && !c.Approved {
 		return nil
 	}
 	lease, err := f.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
 	if err != nil || !f.watch.CoordinatorLeaseFree(lease, task.Mono(ctx)) || task.Mono(ctx)-f.began < takeOverAfter {
-		return nil // asked again
+		return nil // the next pass tries again
 	}
 	ask := f.Connect
-	if c.Step == checkpoint.CutoverCancelling { // the application is let go, whether or not the source answers
+	// A cancel must release the application even if the source does not answer.
+	if c.Step == checkpoint.CutoverCancelling {
 		ask = f.Reach
 	}
 	if err := ask(ctx); err != nil {
@@ -300,8 +305,9 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	return nil
 }
 
-// interrupted tells whether the command may end. Where it drives, the application is let go first:
-// the cutover is cancelled, again and again until the ledger has that.
+// interrupted reports whether the command may end after an interrupt. If this process drives, it
+// first cancels the cutover, so that the application is released. It retries the cancel until it is
+// in the ledger.
 func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool {
 	if !f.drives {
 		return true

@@ -13,9 +13,9 @@ import (
 )
 
 // CompareFrozen compares all items and rows of a table in this process, without parts in the
-// ledger. Nothing may write either side meanwhile, so the second check of a row (V1) follows
-// immediately. Bytes is the approximate size of the source, and key that of the sums. A read that
-// fails is not retried.
+// ledger. Meanwhile no program may write the source or the target, so the second check of a row
+// (V1) follows immediately. Bytes is the approximate size of the source. Key is the key of the
+// checksums. Failed reads are not retried.
 func CompareFrozen(ctx context.Context, o Options, state checkpoint.TableState, bytes int64, key []byte) (verify.Result, error) {
 	c := o.frozen(ctx, state)
 	plan, err := c.NewPlan(ctx, verify.Quiet, "writes are frozen", bytes, key)
@@ -25,7 +25,7 @@ func CompareFrozen(ctx context.Context, o Options, state checkpoint.TableState, 
 	return c.Compare(ctx, plan, mostLooks)
 }
 
-// frozen returns the comparison of a table whose writes are frozen.
+// frozen returns the comparison of a table with frozen writes.
 func (o Options) frozen(ctx context.Context, state checkpoint.TableState) *verify.Comparison {
 	c := o.verifier(func(error) {}).comparison(engine.Until(ctx), state, verify.Scope{})
 	c.Applied, c.Unapplied, c.Settle, c.Retry, c.Pace = nil, nil, 0, nil, nil
@@ -33,14 +33,15 @@ func (o Options) frozen(ctx context.Context, state checkpoint.TableState) *verif
 }
 
 const (
-	// sampleReads bounds the reads of a sample at the same time.
+	// sampleReads is the maximum number of concurrent reads for a sample.
 	sampleReads = 32
-	// mostSegments is the most segments that DynamoDB accepts for a scan.
+	// mostSegments is the maximum number of segments that DynamoDB accepts for a scan.
 	mostSegments = 1_000_000
 )
 
-// SampleFrozen compares random items of a table in this process, at most as many as asked for. Nothing
-// may write either side meanwhile. Items is the approximate size of the source.
+// SampleFrozen compares at most the given number of random items of a table in this process.
+// Meanwhile no program may write the source or the target. Items is the approximate number of items
+// in the source.
 func SampleFrozen(ctx context.Context, o Options, state checkpoint.TableState, items int64, asked int) (verify.Result, error) {
 	c := o.frozen(ctx, state)
 	result := verify.Result{Source: c.Mapping.Source, Way: verify.Live, Why: "a sample", Began: c.Now(ctx)}

@@ -14,9 +14,9 @@ import (
 // kind adapts a table's verifies to package job.
 type kind struct{ *Verifier }
 
-// Look returns the part of the verify's current phase.
+// Look returns the table's record, and a part of the verify's current phase.
 func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part, error) {
-	if k.failed != nil { // nothing else in this process checks that the ledger is still the opened one
+	if k.failed != nil { // no other task of this process checks that the ledger is still the same
 		if err := k.Ledger.Check(ctx); err != nil {
 			return checkpoint.TableState{}, checkpoint.Part{}, err
 		}
@@ -32,7 +32,7 @@ func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part,
 	return state, state.VerifyPart(), nil
 }
 
-// Begin reads the way of comparing, and the buckets that the previous phase selected.
+// Begin reads the mode of the verify, and the buckets that the previous phase selected.
 func (k kind) Begin(ctx context.Context, state checkpoint.TableState, _ []checkpoint.Part) (job.Phase, error) {
 	p := phase{Verifier: k.Verifier}
 	err := json.Unmarshal(state.Verify.Plan, &p.plan)
@@ -42,13 +42,13 @@ func (k kind) Begin(ctx context.Context, state checkpoint.TableState, _ []checkp
 	return p, err
 }
 
-// Pace bounds the rows that are read from the target.
+// Pace sets the limit on rows that are read from the target.
 func (k kind) Pace(ctx context.Context, _ checkpoint.TableState, limits checkpoint.Limits) {
 	rows, _ := limits.Rows()
 	k.rows.Set(ctx, rows)
 }
 
-// Failed ends a process that does nothing else; in a worker, the part is acquired again.
+// Failed ends a process that only works on verifies. In a worker, the part is acquired again.
 func (k kind) Failed(err error) {
 	if k.failed != nil {
 		k.failed(err)
@@ -62,8 +62,8 @@ type phase struct {
 	picked *verify.Picked
 }
 
-// Complete begins the next phase, or ends the verify with its result. Several workers may do so at
-// once, with the same effect.
+// Complete begins the next phase, or ends the verify with its result. Several workers may do so
+// concurrently, with the same effect.
 func (p phase) Complete(ctx context.Context, state checkpoint.TableState, rows []checkpoint.Part) (checkpoint.TableState, error) {
 	run := state.Verify
 	var sums checkpoint.VerifyCounts
@@ -103,7 +103,7 @@ func (p phase) Take(ctx context.Context, state checkpoint.TableState, part check
 	free := func() {}
 	if p.plan.Summing(state.Verify.Phase) {
 		if !p.slots.take() {
-			return nil, nil, checkpoint.ErrTaken // until a part of another table is done
+			return nil, nil, checkpoint.ErrTaken // wait until a part of another table is done
 		}
 		free = p.slots.leave
 	}

@@ -24,22 +24,26 @@ type Rechecker struct {
 	look    func(ctx context.Context, life engine.Lifecycle, places []verify.Place) ([]verify.Look, error)
 }
 
-// NewRechecker returns a Rechecker that reads both sides as the table's verifier does.
+// NewRechecker returns a Rechecker that reads source and target in the same way as the table's
+// verifier.
 func NewRechecker(v *Verifier) *Rechecker {
 	return &Rechecker{Common: v.Common, mapping: v.mapping, look: func(ctx context.Context, life engine.Lifecycle, places []verify.Place) ([]verify.Look, error) {
 		c := v.comparison(life, checkpoint.TableState{}, verify.Scope{})
-		c.Retry, c.Pace = nil, nil // the whole look is repeated, and the limits are those of jobs
+		// No retries and limits here: the whole comparison is retried, and the limits are only for
+		// jobs.
+		c.Retry, c.Pace = nil, nil
 		return c.Look(ctx, places...)
 	}}
 }
 
 const (
-	// recheckAfter is how long after its change was asserted a row is compared, and compared again
-	// if it differs. A later change of the row begins that time anew.
+	// recheckAfter is the time between the application of a change and the comparison of its row. A
+	// row that differs is compared again after the same time. A later change of the row starts the
+	// time again.
 	recheckAfter = 2 * time.Second
-	// recheckRows is how many rows are compared together.
+	// recheckRows is the number of rows that are compared together.
 	recheckRows = 128
-	// mostRechecks bounds the rows of one shard that wait.
+	// mostRechecks is the maximum number of rows of one shard that wait for a comparison.
 	mostRechecks = 200_000
 )
 
@@ -55,44 +59,45 @@ type Recheck struct {
 
 	mu     sync.Mutex
 	state  checkpoint.Rechecked
-	pages  []*recheckedPage // of changes; the first is not rechecked yet
-	queue  []*recheckedRow  // by due
+	pages  []*recheckedPage // pages of changes; the first page is not rechecked yet
+	queue  []*recheckedRow  // rows that wait, ordered by due
 	rows   map[[2]string]*recheckedRow
-	last   cdc.SequenceNumber // of all changes that were added
-	fresh  bool               // the state has changed since it was read
+	last   cdc.SequenceNumber // position of the last change that was added
+	fresh  bool               // whether the state has changed since it was last read
 	ended  bool
-	notify func() // nil: no one is notified
+	notify func() // called when the last waiting row is equal; may be nil
 	wake   task.Wakeup
 }
 
-// recheckedPage is a page of changes with rows that wait.
+// recheckedPage is a page of changes, with rows that wait for a comparison.
 type recheckedPage struct {
 	to     cdc.SequenceNumber
-	strict int // rows that wait
-	open   int // those that are not excused by an expired item
+	strict int // number of rows that wait
+	open   int // number of rows that wait and are not excused
 }
 
-// recheckedRow is a row that waits.
+// recheckedRow is a row that waits for a comparison.
 type recheckedRow struct {
 	verify.Place
 	page    *recheckedPage
 	due     time.Duration
-	gone    bool   // a later change took its place
-	differs string // how it differed at the last look
-	listed  bool   // it differed alike at the last two looks
-	excused bool   // its item has expired
+	gone    bool   // a later change of the row has replaced this entry
+	differs string // how the row differed in the last comparison
+	listed  bool   // the row differed in the same way in the last two comparisons
+	excused bool   // the row's item has expired
 }
 
-// Begin returns the recheck of a shard, which does nothing before it is turned on.
+// Begin returns the recheck of a shard. The recheck does nothing before a call of Turn or Resume.
 func (r *Rechecker) Begin() *Recheck {
 	return &Recheck{of: r, rows: map[[2]string]*recheckedRow{}}
 }
 
-// Notify has f called when the last waiting row was equal.
+// Notify sets a function that is called when the last waiting row is equal.
 func (r *Recheck) Notify(f func()) { r.notify = f }
 
-// Turn begins a recheck of a number, or ends all with number 0. Everything up to at is asserted.
-// Since is the time of the beginning; zero if at is before the shard's first change.
+// Turn begins a recheck with the given number. With number 0, it ends the recheck. All changes up
+// to at must be applied. Since is the time of the beginning; zero if at is before the shard's first
+// change.
 func (r *Recheck) Turn(number uint32, at cdc.SequenceNumber, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,9 +108,9 @@ func (r *Recheck) Turn(number uint32, at cdc.SequenceNumber, since time.Time) {
 	r.last = at
 }
 
-// Resume continues a recheck of another worker: what is applied after its position, up to at, has to
-// be compared again. The caller reads those changes, adds them with Again, and calls the returned
-// function at the end.
+// Resume continues a recheck of another worker. Changes after the position of that recheck, up to
+// at, are applied but may not be rechecked. The caller must read these changes, add them with
+// Again, and then call the returned function.
 func (r *Recheck) Resume(state checkpoint.Rechecked, at cdc.SequenceNumber) (complete func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,14 +133,14 @@ func (r *Recheck) clear(state checkpoint.Rechecked) {
 	r.pages, r.queue, r.rows = nil, nil, map[[2]string]*recheckedRow{}
 }
 
-// Number is the number of the verify since which changes are rechecked; 0: they are not.
+// Number returns the number of the verify that began the rechecks; 0 if changes are not rechecked.
 func (r *Recheck) Number() uint32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state.Verify
 }
 
-// Lose gives up the recheck: rows were not compared.
+// Lose records that the recheck has failed, because rows were not compared.
 func (r *Recheck) Lose(why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,8 +155,8 @@ func (r *Recheck) lose(why string) {
 	r.state.Lost = why
 }
 
-// Take takes the rows that a batch names, because a write empties the batch. The caller calls the
-// returned function when all changes up to a position are asserted.
+// Take copies the rows that a batch names. It must be called before the write, which empties the
+// batch. The caller must call the returned function when all changes up to a position are applied.
 func (r *Recheck) Take(b *transform.Batch) (asserted func(ctx context.Context, to cdc.SequenceNumber)) {
 	if r.Number() == 0 {
 		return func(context.Context, cdc.SequenceNumber) {}
@@ -173,7 +178,7 @@ func (r *Recheck) places(b *transform.Batch) []verify.Place {
 	return places
 }
 
-// asserted adds the rows of changes up to a position, which were asserted just now.
+// asserted adds the rows of changes that have just been applied, up to a position.
 func (r *Recheck) asserted(ctx context.Context, places []verify.Place, to cdc.SequenceNumber) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,7 +231,7 @@ func (r *Recheck) union(a, b []attribute.Item) []attribute.Item {
 	return all
 }
 
-// drop takes a row off its page.
+// drop removes a row from its page.
 func (r *Recheck) drop(row *recheckedRow) {
 	row.gone = true
 	delete(r.rows, [2]string{row.Table, row.Row})
@@ -237,7 +242,7 @@ func (r *Recheck) drop(row *recheckedRow) {
 	r.list(row, false)
 }
 
-// list counts the row as differing, or no longer.
+// list records whether the row counts as differing.
 func (r *Recheck) list(row *recheckedRow, listed bool) {
 	if listed != row.listed {
 		r.state.Differing += map[bool]int{true: 1, false: -1}[listed]
@@ -245,7 +250,7 @@ func (r *Recheck) list(row *recheckedRow, listed bool) {
 	}
 }
 
-// pop moves the position over rechecked pages.
+// pop moves the position past all rechecked pages at the front.
 func (r *Recheck) pop() {
 	for len(r.pages) > 0 && r.pages[0].strict == 0 {
 		r.state.To, r.fresh = r.pages[0].to, true
@@ -263,15 +268,15 @@ func (r *Recheck) pop() {
 	}
 }
 
-// State returns how far the shard is rechecked.
+// State returns the state of the recheck, with the position up to which the shard is rechecked.
 func (r *Recheck) State() checkpoint.Rechecked {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state
 }
 
-// News reports once whether all changes were rechecked since the last call, or a recheck began or was
-// lost: that is worth a commit.
+// News reports whether the state must be committed: since the last call, all changes became
+// rechecked, or the recheck began or failed. It reports each such event once.
 func (r *Recheck) News() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -282,10 +287,10 @@ func (r *Recheck) News() bool {
 	return news
 }
 
-// whole reports whether no row waits but those whose item has expired.
+// whole reports whether no row waits, except rows of expired items.
 func (r *Recheck) whole() bool { return r.state.Through.Compare(r.last) == 0 || r.state.Verify == 0 }
 
-// Finish waits, for a while at most, until all rows of a shard that was read to its end are equal.
+// Finish waits for a limited time until all rows of a shard that was read to its end are equal.
 func (r *Recheck) Finish(life engine.Lifecycle) {
 	for until := task.Mono(life.Work) + 5*recheckAfter; task.Mono(life.Work) < until; {
 		r.mu.Lock()
@@ -298,7 +303,7 @@ func (r *Recheck) Finish(life engine.Lifecycle) {
 	r.Lose("rows of a shard that ended still differed")
 }
 
-// End lets Run end.
+// End makes Run return.
 func (r *Recheck) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -337,7 +342,8 @@ func (r *Recheck) Run(life engine.Lifecycle) error {
 	return nil
 }
 
-// due takes the rows that are due off the queue, or says how long to wait.
+// due removes the rows that are due from the queue, and returns them. If none is due, it returns
+// how long to wait.
 func (r *Recheck) due(now time.Duration) (due []*recheckedRow, wait time.Duration, ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -354,7 +360,7 @@ func (r *Recheck) due(now time.Duration) (due []*recheckedRow, wait time.Duratio
 	return due, time.Minute, r.ended
 }
 
-// judge takes equal rows off their pages, and puts the others back into the queue.
+// judge removes equal rows from their pages, and puts the other rows back into the queue.
 func (r *Recheck) judge(now time.Duration, due []*recheckedRow, looks []verify.Look) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -383,8 +389,9 @@ func (r *Recheck) judge(now time.Duration, due []*recheckedRow, looks []verify.L
 	}
 }
 
-// howItDiffers describes a difference, so that two looks can be compared: a row whose version has
-// risen differs in another way. It is "" for a row that is equal or in flight.
+// howItDiffers describes a difference, so that two comparisons of a row can be compared. The text
+// includes the row's version, so it changes if the row was written. It is "" for a row that is
+// equal or in flight.
 func howItDiffers(look *verify.Look) string {
 	var all []string
 	for _, f := range look.Findings {

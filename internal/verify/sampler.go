@@ -18,13 +18,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// Sampler regularly compares a sample of the rows that this worker has just applied, and the rows
-// that are known to differ. Each comparison makes both of its reads, so in-flight changes do not
-// count as differences. Only a later comparison removes what an earlier one found.
+// Sampler regularly compares a sample of the rows that this worker has recently applied, and the
+// rows that are known to differ. A row that differs is read a second time, so in-flight changes do
+// not count as differences. A known difference is removed only after a later comparison has found
+// the row equal.
 type Sampler struct {
 	*engine.Common
 	mapping    *transform.Mapping
-	comparison verify.Comparison // without the data of a single round
+	comparison verify.Comparison // comparison without the data of a single round
 	owned      bool
 	share      float64
 	every      time.Duration
@@ -32,9 +33,9 @@ type Sampler struct {
 
 	mu      sync.Mutex
 	round   uint64
-	cut     uint64 // items with higher hashes are not in the sample
+	cut     uint64 // highest hash of items in the sample
 	waiting []sampledRow
-	known   map[[2]string]bool // the rows that wait for the round
+	known   map[[2]string]bool // the rows that wait for the next round
 }
 
 // sampledRow is an applied row, with the hash by which its item was selected.
@@ -44,16 +45,16 @@ type sampledRow struct {
 }
 
 const (
-	// mostWaiting bounds the rows that wait for a round. If there are more, the share is halved for
-	// the rest of the round.
+	// mostWaiting is the maximum number of rows that wait for a round. If there are more, the share
+	// is halved until the next round.
 	mostWaiting = 500
-	// sampleRate bounds how many items and rows a second a round reads.
+	// sampleRate is the maximum number of items and rows per second that a round reads.
 	sampleRate = 50
-	// leastPatience is the least time that a round waits for earlier commits to be applied.
+	// leastPatience is the minimum time for which a round waits until earlier changes are applied.
 	leastPatience = time.Minute
 )
 
-// NewSampler returns nil if nothing is to be compared.
+// NewSampler returns a sampler, or nil if no samples are to be compared.
 func NewSampler(v *Verifier, spec engine.Spec) *Sampler {
 	if spec.SampleEvery <= 0 || spec.Sample <= 0 {
 		return nil
@@ -67,7 +68,8 @@ func NewSampler(v *Verifier, spec engine.Spec) *Sampler {
 	return s
 }
 
-// begin begins a round. It selects by another hash, so that every item is selected at some time.
+// begin begins a round. Each round selects items by another hash, so that every item is selected in
+// some round.
 func (s *Sampler) begin() {
 	s.round++
 	s.cut, s.waiting, s.known = uint64(s.share*math.MaxUint64), nil, map[[2]string]bool{}
@@ -76,15 +78,15 @@ func (s *Sampler) begin() {
 	}
 }
 
-// Sample selects rows of a batch before it is written. The returned function records them once they
-// are durable.
+// Sample selects rows of a batch before it is written. The returned function must be called when
+// the rows are durable. It records them for the next round.
 func (s *Sampler) Sample(b *transform.Batch) (durable func()) {
 	picked := s.pick(b)
 	return func() { s.note(picked) }
 }
 
-// pick returns the rows of a batch whose items are in the sample. A write empties the batch, so
-// rows are selected before it, and recorded once they are durable.
+// pick returns the rows of a batch that belong to items in the sample. It must be called before the
+// write, which empties the batch.
 func (s *Sampler) pick(b *transform.Batch) []sampledRow {
 	s.mu.Lock()
 	round, cut := s.round, s.cut
@@ -110,7 +112,7 @@ func sampleHash(round uint64, item string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// note keeps rows that are now durable for the next round.
+// note records rows, which are now durable, for the next round.
 func (s *Sampler) note(picked []sampledRow) {
 	if len(picked) == 0 {
 		return
@@ -130,7 +132,7 @@ func (s *Sampler) note(picked []sampledRow) {
 	}
 }
 
-// halve drops about half of the waiting rows: those with the higher hashes.
+// halve drops about half of the waiting rows: the rows with the higher hashes.
 func (s *Sampler) halve() {
 	s.cut /= 2
 	s.waiting = slices.DeleteFunc(s.waiting, func(p sampledRow) bool {
@@ -154,8 +156,8 @@ func (s *Sampler) take() []verify.Place {
 	return places
 }
 
-// Run compares until a drain begins. A failed round is not repeated: its rows return with their
-// next change, and rows known to differ with the next round.
+// Run makes rounds of comparisons until a drain begins. A failed round is not retried. Its rows may
+// be selected again after their next change. Rows that are known to differ are in every round.
 func (s *Sampler) Run(life engine.Lifecycle) error {
 	for life.Rest(s.every) == nil {
 		err := s.compare(life)
@@ -169,7 +171,7 @@ func (s *Sampler) Run(life engine.Lifecycle) error {
 	return nil
 }
 
-// compare is one round.
+// compare makes one round of comparisons.
 func (s *Sampler) compare(life engine.Lifecycle) error {
 	ctx := life.Work
 	places := s.take()
@@ -216,8 +218,8 @@ func (s *Sampler) compare(life engine.Lifecycle) error {
 	})
 }
 
-// withKnown adds the places of rows that are known to differ. Unread is how many of them cannot be
-// parsed.
+// withKnown adds the places of rows that are known to differ. Unread is the number of known rows
+// that cannot be parsed.
 func withKnown(places []verify.Place, known []json.RawMessage) (all []verify.Place, unread int) {
 	for _, text := range known {
 		var f verify.Finding
@@ -236,8 +238,9 @@ func withKnown(places []verify.Place, known []json.RawMessage) (all []verify.Pla
 	return places, unread
 }
 
-// merge returns the rows known to differ after a comparison. These are its findings, and the
-// earlier findings that it did not find equal, including those that it could not parse. It is pure.
+// merge returns the rows known to differ after a comparison. These are the findings of the
+// comparison, and the earlier findings that the comparison did not find equal. Earlier findings
+// that cannot be parsed are kept too.
 func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 	var now []json.RawMessage
 	at := func(f verify.Finding) func(o verify.Finding) bool {
@@ -246,7 +249,7 @@ func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 	for _, text := range known {
 		var f verify.Finding
 		if json.Unmarshal(text, &f) != nil {
-			now = append(now, text) // written by a later version, which will compare it
+			now = append(now, text) // a later version has written it, and will compare it
 			continue
 		}
 		equal := slices.ContainsFunc(checked.Equal, func(p verify.Place) bool { return p.Table == f.Table && p.Row == f.Row })
@@ -255,7 +258,7 @@ func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 		}
 	}
 	for _, f := range checked.Findings {
-		f.Columns = nil // a requested verify shows which
+		f.Columns = nil // a requested verify shows the columns
 		if text, err := json.Marshal(f); err == nil {
 			now = append(now, text)
 		}

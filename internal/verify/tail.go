@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	// tailShards is how many shards are read concurrently, tailEvery the time between two reads of
-	// one shard.
+	// tailShards is the number of shards that are read concurrently. tailEvery is the time between
+	// two reads of a shard.
 	tailShards = 32
 	tailEvery  = 200 * time.Millisecond
-	// tailRest is how long a change may take until the stream shows it.
+	// tailRest is the maximum time after which the stream shows a change.
 	tailRest = 3 * time.Second
 )
 
-// tail is the part of the stream that no worker applies: from the checkpoints to the tip. It is
-// only read, so that a verify needs no worker. A row without a change in it is judged, any other
-// row is in flight.
+// tail is the part of the stream that no worker applies: from the checkpoints to the tip. A verify
+// only reads these changes, so it needs no worker. A row with a change in the tail counts as in
+// flight. All other rows can be judged.
 type tail struct {
 	seed maphash.Seed
 
 	mu    sync.Mutex
-	began time.Time // begin of the last read, by the service's clock
+	began time.Time // beginning of the last read, by the service's clock
 	names map[uint64]bool
 }
 
-// changes holds hashes of the rows and items of the changes that were read. If two names share a
-// hash, a row wrongly counts as in flight, but nothing worse.
+// changes holds hashes of the rows and items of the changes that were read. If two keys have the
+// same hash, a row may wrongly count as in flight, which is harmless.
 type changes struct {
 	mapping *transform.Mapping
 	seed    maphash.Seed
@@ -50,8 +50,8 @@ func rowName(table, row string) string { return "r" + table + "\x00" + row }
 
 func itemName(m *transform.Mapping, keys attribute.Item) string { return "i" + m.ItemKey(keys) }
 
-// add records the rows and items of changes. An item that cannot be mapped has no row; only the
-// item is recorded.
+// add records the rows and items of changes. For an item that cannot be mapped, only the item is
+// recorded.
 func (c *changes) add(of []cdc.Change) {
 	batch := transform.Fold(c.mapping, of, transform.Stamp{Generation: 1, Hop: 1})
 	c.mu.Lock()
@@ -64,9 +64,10 @@ func (c *changes) add(of []cdc.Change) {
 	}
 }
 
-// unapplied reads the tail, and returns which places it concerns. It returns nil if a worker reads
-// the stream, and in mode topic, where a read change may still wait for an applier. Then the verify
-// waits for the changes instead.
+// unapplied reads the tail. It returns a function that reports whether a row has a change in the
+// tail. It returns nil if a worker reads the stream. It also returns nil in mode topic, because a
+// change that was read may still wait for an applier. In these cases the verify waits for the
+// changes instead.
 func (v *Verifier) unapplied(life engine.Lifecycle, to time.Time) (waits func(verify.Place) bool, err error) {
 	ctx := life.Work
 	state, _, err := v.Ledger.Table(ctx, v.Source)
@@ -99,7 +100,7 @@ func (v *Verifier) unapplied(life engine.Lifecycle, to time.Time) (waits func(ve
 	}, nil
 }
 
-// read reports whether a worker reads an open shard of the stream, according to heartbeats.
+// read reports whether any worker reads an open shard of the stream, according to heartbeats.
 func (v *Verifier) read(ctx context.Context, state checkpoint.TableState, shards []checkpoint.Shard) bool {
 	now := v.now(ctx)
 	return slices.ContainsFunc(standing.Open(state, shards), func(s *checkpoint.Shard) bool {
@@ -140,8 +141,8 @@ func (v *Verifier) readTail(life engine.Lifecycle, state checkpoint.TableState, 
 	return found.names, g.Wait()
 }
 
-// readShard reads a shard to its tip. If changes after its checkpoint were trimmed, no worker will
-// apply them: the shard is read from the horizon.
+// readShard reads a shard to its tip. If changes after the shard's checkpoint were trimmed, no
+// worker can apply them. In that case the shard is read from the horizon.
 func (v *Verifier) readShard(life engine.Lifecycle, reader *cdc.Reader, at cdc.Position, found *changes) error {
 	for empty := 0; empty < cdc.EmptyRun; empty++ {
 		var page cdc.Page
@@ -151,7 +152,7 @@ func (v *Verifier) readShard(life engine.Lifecycle, reader *cdc.Reader, at cdc.P
 			at = cdc.Position{}
 			continue
 		case cdc.Is(err, cdc.NotFound):
-			return nil // the shard is gone, with all its changes
+			return nil // the shard no longer exists, and its changes are lost
 		case err != nil:
 			return err
 		}

@@ -17,9 +17,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// Verifier works on parts of a table's verify. Every worker has one, and so has the command that
-// began the verify, so a verify needs no worker. It reads only the ledger, which has the plan. The
-// process that finds all parts of a phase done begins the next phase.
+// Verifier processes parts of a table's verify. Every worker has a Verifier. The command that
+// begins a verify also has one, so a verify needs no worker. A Verifier finds its work in the
+// ledger, which has the plan. When all parts of a phase are done, the first process that notices
+// begins the next phase.
 type Verifier struct {
 	*engine.Common
 	mapping  *transform.Mapping
@@ -27,30 +28,33 @@ type Verifier struct {
 	target   verify.Target
 	settings verifySettings
 	loop     *job.Loop
-	rows     *backfill.Throttle // rows read from the target
+	rows     *backfill.Throttle // limiter of rows read from the target
 	slots    *SumSlots
 	tail     tail
-	open     func(streamARN string) cdc.Source // nil: a worker must read the stream
-	failed   func(err error)                   // called if a part failed in a way that no retry fixes; nil: the part is acquired again
+	open     func(streamARN string) cdc.Source // if nil, a worker must read the stream
+	// Called if a part failed with an error that no retry can fix; if nil, the part is acquired
+	// again.
+	failed func(err error)
 }
 
 // verifySettings are the configuration's settings of verifies.
 type verifySettings struct {
 	settle time.Duration
-	// patience is how long a part waits for changes to be applied; 0 is the default.
+	// patience is how long a part waits for changes to be applied; 0 means the default.
 	patience time.Duration
 	owned    bool
-	late     time.Duration // how late an application itself may write
+	late     time.Duration // maximum delay of the application's own writes
 }
 
 const (
-	// mostSums bounds the parts of a process that compute sums concurrently, each of up to 32 MB.
+	// mostSums is the maximum number of parts of a process that compute checksums concurrently.
+	// Each of them may need up to 32 MB.
 	mostSums = 2
-	// mostLooks bounds the other parts of a table.
+	// mostLooks is the maximum number of other parts of a table that are processed concurrently.
 	mostLooks = 4
 )
 
-// SumSlots are acquired by parts that compute sums, for all tables of a process.
+// SumSlots limits the parts that compute checksums, over all tables of a process.
 type SumSlots struct{ taken atomic.Int64 }
 
 func (s *SumSlots) take() bool {
@@ -82,7 +86,8 @@ type Options struct {
 	Ledger   *checkpoint.Ledger
 	Database engine.Database
 	Rows     verify.Target
-	// Open, if not nil, opens the stream, which is read to its tip while no worker reads it.
+	// Open, if not nil, opens the stream. While no worker reads the stream, the verify reads it to
+	// its tip.
 	Open   func(streamARN string) cdc.Source
 	Table  engine.Spec
 	Events engine.Events
@@ -92,13 +97,13 @@ type Options struct {
 	Patience time.Duration
 	// Slots, if not nil, is shared with the verifies of other tables in this process.
 	Slots *Slots
-	// Over, if not nil, is called after every read of the table's record, and reports whether the
-	// work is over. Without it the work is over when no verify runs.
+	// Over, if not nil, is called after every read of the table's record. It reports whether Run
+	// must return. If it is nil, Run returns when no verify is running.
 	Over func(state checkpoint.TableState) bool
 }
 
-// Slots bounds the memory of the verifies of several tables in one process. The zero value is
-// ready.
+// Slots bounds the memory of the verifies of several tables in one process. The zero value is ready
+// for use.
 type Slots struct{ sums SumSlots }
 
 func (s *Slots) slots() *SumSlots {
@@ -108,8 +113,8 @@ func (s *Slots) slots() *SumSlots {
 	return &s.sums
 }
 
-// Run works on parts of a table's verify, together with workers if there are any, until it is over
-// or ctx ends. A part that no retry fixes is an error.
+// Run processes parts of a table's verify until the verify is over or ctx ends. Workers may process
+// other parts at the same time. It fails if a part fails with an error that no retry can fix.
 func Run(ctx context.Context, o Options) error {
 	halting, halt := context.WithCancelCause(ctx)
 	defer halt(context.Canceled)
@@ -125,7 +130,7 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// verifier returns the verifier of a process that does nothing else for the table.
+// verifier returns the Verifier of a process that only works on verifies of the table.
 func (o Options) verifier(halt context.CancelCauseFunc) *Verifier {
 	p := engine.NewWorker(&engine.Options{
 		Ledger: o.Ledger, Floors: &engine.Floors{}, Database: o.Database, Open: o.Open, Events: o.Events.OrSilent(), Timing: o.Timing.OrDefault(o.Ledger.Lease()),
@@ -138,13 +143,13 @@ func (o Options) verifier(halt context.CancelCauseFunc) *Verifier {
 	return v
 }
 
-// Run acquires parts and works on them until a drain begins, or until over, if not nil, reports
-// that no work is left.
+// Run acquires parts and processes them until a drain begins. If over is not nil, Run also ends
+// when over returns true.
 func (v *Verifier) Run(life engine.Lifecycle, over func(state checkpoint.TableState) bool) error {
 	return v.loop.Run(life, over)
 }
 
-// work compares the rows of the part, from its last save to its end.
+// work compares the rows of the part, from its last saved position to its end.
 func (p phase) work(life engine.Lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease) error {
 	part, run := lease.Part(), state.Verify
 	w := p.plan.Work(p.comparison(life, state, p.plan.Scope), run.Phase, p.picked)
@@ -217,13 +222,13 @@ func (v *Verifier) comparison(life engine.Lifecycle, state checkpoint.TableState
 	return c
 }
 
-// applied reports whether all changes up to a time are applied, by the table's shards.
+// applied reports whether all changes up to a time are applied, according to the table's shards.
 func (v *Verifier) applied(ctx context.Context, to time.Time) (bool, error) {
 	at, err := v.AppliedTo(ctx)
 	return !at.Before(to), err
 }
 
-// now returns the service's time; this process's if no answer has shown it yet.
+// now returns the service's time. If no answer has shown it yet, it returns this process's time.
 func (v *Verifier) now(ctx context.Context) time.Time {
 	if at := v.Ledger.ServiceTime(ctx); !at.IsZero() {
 		return at
