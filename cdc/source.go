@@ -13,10 +13,10 @@ const Retention = 24 * time.Hour
 
 // Source reads one stream. Its errors are *Error. It does not retry.
 type Source interface {
-	// ListPage returns one page of the stream's shards. An empty after asks for the first page.
-	// Otherwise after must be the Next of the previous page. If parent is not empty, it lists only
-	// the children of that shard. The listing is eventually consistent. A Lister combines the
-	// pages.
+	// ListPage returns one page of the stream's shards. If after is empty, the result is the first
+	// page. Otherwise the argument after must be the Next of the previous page. If parent is not
+	// empty, it lists only the children of that shard. The listing is eventually consistent. A
+	// Lister combines the pages.
 	ListPage(ctx context.Context, parent, after string) (ListingPage, error)
 	// Seek returns an iterator for a position in a shard. At the horizon, it never fails because
 	// changes were trimmed.

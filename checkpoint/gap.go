@@ -14,8 +14,8 @@ const keptGaps = 50
 // keptGenerations bounds how many generations of older gaps the record keeps.
 const keptGenerations = 1000
 
-// GapKind says what broke continuity, because the repair depends on it. Windows of an incremental
-// export repair only gaps of the stream (H107). Every other kind needs a copy.
+// GapKind says what broke continuity. The repair depends on that. Windows of an incremental export
+// repair only gaps of the stream (H107). Every other kind needs a copy.
 type GapKind string
 
 // The kinds.

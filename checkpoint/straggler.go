@@ -32,8 +32,8 @@ func (c *Cutover) Watched(now time.Time) error {
 }
 
 // Watch records that the streams were read up to a time. The argument keeps is the stream's
-// retention. Changes made after the previous read, but earlier than at less keeps, were trimmed
-// before any process read them.
+// retention. Changes that were made after the previous read were trimmed unread if they are older
+// than keeps by then.
 func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
 	from := later(c.WatchedTo, c.FrozenAt)
 	if trimmed := at.Add(-keeps); trimmed.After(from) {

@@ -240,10 +240,10 @@ func (l *Ledger) mirror(ctx context.Context, source string, at Place, beat uint6
 	return err
 }
 
-// unchanged returns ErrConflict if the table's record has changed since the caller read it as
-// before. The witness was read in between. A verdict that compares the witness with an outdated
-// record is invalid. Without this check, a worker that was suspended there for longer than a lease
-// could declare a false gap.
+// unchanged returns ErrConflict if the table's record has changed since the caller read it. The
+// argument before is the record that the caller read. The witness was read in between. A verdict
+// that compares the witness with an outdated record is invalid. Without this check, a worker that
+// was suspended there for longer than a lease could declare a false gap.
 func (l *Ledger) unchanged(ctx context.Context, before TableState, at Place) error {
 	now, err := l.mirrored(ctx, before.Source, at)
 	if err == nil && (now.WitnessBeat != before.WitnessBeat || now.Generation != before.Generation) {

@@ -46,8 +46,8 @@ func (known implication) reason(from, to predicate) bool {
 	return string(from.appendText(nil)) == string(to.appendText(nil)) || byValues(from, to) || byBeginning(from, to) || byPresence(from, to)
 }
 
-// byValues reports whether the condition from limits an attribute to some values and the condition
-// to holds for each of these values. The condition to must use no other attribute.
+// byValues compares two conditions. It returns true if the first limits an attribute to some values
+// and the second holds for each of these values. The second condition must use no other attribute.
 func byValues(from, to predicate) bool {
 	attr, values := fixing(from)
 	if len(values) == 0 || slices.ContainsFunc(comparedBy(to), func(o operand) bool { return o.path != nil && o.path[0].name != attr }) {

@@ -128,7 +128,7 @@ const (
 	AsFloat64                       // an N as the nearest IEEE 754 double, 8 bytes, big-endian
 	AsBytes                         // S or B: the bytes
 	AsColumns                       // a column per member of a map, element of a list or member of a set
-	AsCounter                       // a whole N within 64 bits, as the absolute value of an aggregate
+	AsCounter                       // a whole N within 64 bits, which becomes the value of an aggregate
 	AsCells                         // an L: a cell per element, all in one column, the last element newest
 	AsFlattened                     // for "*": a column per member of maps, at any depth; other values as AsText
 	AsGoogleUtility                 // for "*": as Google's batch utility writes values, byte for byte except for members whose Java hashes share a bucket; docs/how-to/google-utility.md
