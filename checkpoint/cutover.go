@@ -10,8 +10,9 @@ import (
 // CutoverStep is the step of a cutover.
 type CutoverStep string
 
-// The steps, in order. Before CutoverSwitching an operator may cancel the cutover, and any failure
-// cancels it. CutoverSwitching is the point of no return: it ends with an answer, never by time.
+// The steps, in order. An operator may cancel the cutover in every step before CutoverSwitching,
+// and any failure in these steps cancels it. CutoverSwitching is the point of no return. It ends
+// only with an answer, never because a deadline has passed.
 const (
 	CutoverRequested  CutoverStep = "requested" // waits for approval, its hours and its gates
 	CutoverChecks     CutoverStep = "checks"
@@ -27,7 +28,8 @@ const (
 	CutoverRehearsed  CutoverStep = "rehearsed" // a rehearsal is complete
 )
 
-// cutoverOrder numbers the steps for tokens: a step that may follow another has a higher number.
+// cutoverOrder numbers the steps for tokens. A step that may follow another step has a higher
+// number.
 var cutoverOrder = []CutoverStep{
 	CutoverRequested, CutoverChecks, CutoverFreeze, CutoverDrain, CutoverVerify, CutoverFence, CutoverSwitching,
 	CutoverCancelling, CutoverCancelled, CutoverWatching, CutoverDone, CutoverRehearsed,
@@ -41,13 +43,13 @@ func (s CutoverStep) Over() bool {
 // Active reports whether the attempt needs a driver.
 func (s CutoverStep) Active() bool { return !s.Over() && s != CutoverDone }
 
-// AsksWriters reports whether processes that write must look at the cutover often.
+// AsksWriters reports whether processes that write must check the cutover often.
 func (s CutoverStep) AsksWriters() bool {
 	return s == CutoverCancelling || s != CutoverRequested && s.Cancellable()
 }
 
-// HandsOver reports whether no process may send anything to the targets: the step ends with the
-// switch, or with a cancel.
+// HandsOver reports whether no process may send anything to the targets. Such a step ends with the
+// switch or with a cancel.
 func (s CutoverStep) HandsOver() bool {
 	return s == CutoverFence || s == CutoverSwitching || s.Switched()
 }
@@ -78,7 +80,7 @@ type CutoverHook struct {
 	Output  string    `json:"output,omitempty"`
 }
 
-// CutoverProof says how it was proved that no unapplied change is left in one shard.
+// CutoverProof says how it was proved that one shard has no unapplied change left.
 type CutoverProof struct {
 	Table    string `json:"table"`
 	Shard    string `json:"shard"`
@@ -106,15 +108,18 @@ type Cutover struct {
 	FinalizedAt   time.Time `json:"finalized_at,omitzero"` // when replicator's metadata was removed from the targets
 	Reason        string    `json:"reason,omitempty"`      // why it was cancelled
 	Trouble       string    `json:"trouble,omitempty"`     // the last failure of the step
-	// Answer is an operator's answer whether the switch took place: yes or no; "" if there is none.
+	// Answer is an operator's answer to the question whether the switch took place: yes or no; ""
+	// if there is none.
 	Answer string `json:"answer,omitempty"`
-	// MomentAt is when the application can be frozen for a short time, as far as that is foreseen; zero:
-	// unknown, or the attempt does not wait for it. WaitsUntil is when the request ends if there was no
-	// such moment. NoMoment reports that it has ended so.
+	// MomentAt is the expected time at which the application can be frozen for only a short time.
+	// It is zero if that time is unknown, or if the attempt does not wait for it. WaitsUntil is
+	// when the request ends if no such moment has come. NoMoment reports that the request ended
+	// because no such moment came.
 	MomentAt   time.Time `json:"moment_at,omitzero"`
 	WaitsUntil time.Time `json:"waits_until,omitzero"`
 	NoMoment   bool      `json:"no_moment,omitempty"`
-	// Calls is how many calls of hooks were begun, and CallsBefore how many before step freeze.
+	// Calls is how many calls of hooks were begun. CallsBefore is how many of them were begun
+	// before step freeze.
 	Calls       int `json:"calls,omitempty"`
 	CallsBefore int `json:"calls_before,omitempty"`
 	// Canaries reports that the sources may hold canary items.
@@ -123,14 +128,15 @@ type Cutover struct {
 	Parked map[string][]string `json:"parked,omitempty"`
 	// Unmapped is the number of items that could not be mapped when the checks ended, by table.
 	Unmapped map[string]int64 `json:"unmapped,omitempty"`
-	// WatchedTo is the time up to which the streams were read after the freeze. Unwatched are the
-	// periods in between whose changes no process read.
+	// WatchedTo is the time up to which the streams were read after the freeze. Unwatched lists the
+	// periods between the freeze and WatchedTo whose changes no process has read.
 	WatchedTo time.Time          `json:"watched_to,omitzero"`
 	Unwatched []CutoverUnwatched `json:"unwatched,omitempty"`
 
-	// Raised is the number of each target's fence that was raised before the freeze; the drops of all
-	// lower ones were in force then. It is 0 if the fence is withheld. Fences is the first number under
-	// which no process wrote; it is recorded before the lower ones are dropped.
+	// Raised is the number of each target's fence that was raised before the freeze. The drops of
+	// all lower numbers were in force then. It is 0 if the fence is withheld. Fences is, for each
+	// target, the first number under which no process wrote. It is recorded before lower numbers
+	// are dropped.
 	Raised     map[string]uint64       `json:"raised,omitempty"`
 	Fences     map[string]uint64       `json:"fences,omitempty"`
 	Verified   map[string]VerifyResult `json:"verified,omitempty"`
@@ -141,7 +147,7 @@ type Cutover struct {
 	Timeline   []CutoverEvent          `json:"timeline,omitempty"`
 	Stragglers []CutoverStraggler      `json:"stragglers,omitempty"`
 	Strays     int                     `json:"strays,omitempty"`      // the number of changes after the freeze
-	StraysSeen int                     `json:"strays_seen,omitempty"` // how many of them an operator has reviewed
+	StraysSeen int                     `json:"strays_seen,omitempty"` // how many of these changes an operator has reviewed
 }
 
 // CutoverGate is a condition that must hold before the application is frozen.
@@ -152,7 +158,7 @@ type CutoverGate struct {
 	Figure     string `json:"figure"`
 	Cure       string `json:"cure,omitempty"`
 	Overridden string `json:"overridden,omitempty"` // the operator's reason
-	// Binding reports that no override passes the gate, because something is known to be wrong.
+	// Binding reports that the gate cannot be overridden, because something is known to be wrong.
 	Binding bool `json:"binding,omitempty"`
 }
 
@@ -165,7 +171,7 @@ var ErrHalted = errors.New("the table is cut over, so replicator writes nothing 
 // ErrPaused ends a single pass over a table that an operator has paused.
 var ErrPaused = errors.New("an operator has paused the table")
 
-// ErrCutOver ends a worker whose tables are cut over, and refuses commands on them. It is
+// ErrCutOver ends a worker whose tables are cut over, and refuses commands on them. ErrCutOver is
 // permanent.
 var ErrCutOver = errors.New("the tables are cut over; the application no longer uses the source")
 
@@ -176,7 +182,7 @@ func (e cutOverError) Error() string {
 	return "cut over on " + e.at.UTC().Format("2006-01-02 at 15:04 MST") + "; the application no longer uses the source"
 }
 
-// Is makes it an ErrCutOver.
+// Is makes a cutOverError match ErrCutOver.
 func (cutOverError) Is(target error) bool { return target == ErrCutOver }
 
 // Left returns an ErrCutOver that says when the application left the source; nil if it has not.
@@ -192,7 +198,8 @@ func (c *Cutover) Left() error {
 	return ErrCutOver
 }
 
-// Moves reports whether the cutover moves a source table. A record that names no tables moves all.
+// Moves reports whether the cutover moves a source table. A record that names no tables moves all
+// tables.
 func (c *Cutover) Moves(table string) bool {
 	return c.Attempt > 0 && (len(c.Tables) == 0 || slices.Contains(c.Tables, table))
 }
@@ -206,7 +213,7 @@ func (e *CutoverError) Error() string {
 	return "cannot " + e.Step + " the cutover: " + e.Reason
 }
 
-// Is makes it an ErrCutover.
+// Is makes a CutoverError match ErrCutover.
 func (e *CutoverError) Is(target error) bool { return target == ErrCutover }
 
 func (c *Cutover) refuse(step, cure string) error {
@@ -218,8 +225,8 @@ func (c *Cutover) refuse(step, cure string) error {
 }
 
 // Token returns the token of the next call of a hook: attempt, step, and the number of the call
-// within the attempt. It rises with every call. A hook must refuse a token lower than one that it
-// has seen, because an earlier call sent it.
+// within the attempt. The token rises with every call. A hook must refuse a token lower than a
+// token that it has seen, because the lower token comes from an earlier call.
 func (c *Cutover) Token() string {
 	return fmt.Sprintf("%d.%d.%d", c.Attempt, 1+slices.Index(cutoverOrder, c.Step), c.Calls)
 }
@@ -241,8 +248,8 @@ func (c *Cutover) Note(now time.Time, text string) {
 	}
 }
 
-// Heard records a call of a hook. Of repeated calls with the same outcome it keeps the first and
-// the last.
+// Heard records a call of a hook. If calls with the same outcome repeat, Heard keeps only the first
+// and the last of them.
 func (c *Cutover) Heard(h CutoverHook) {
 	hooks := slices.Clone(c.Hooks)
 	if n := len(hooks); n > 1 && hooks[n-1].Name == h.Name && hooks[n-2].Name == h.Name && hooks[n-1].Outcome == h.Outcome {
@@ -320,7 +327,8 @@ func (c *Cutover) Frozen(now time.Time) error {
 	return nil
 }
 
-// Overdue returns the deadline of the step, and whether it has passed; 0 if the step has none.
+// Overdue returns the deadline of the step, and whether that deadline has passed. The deadline is 0
+// if the step has none.
 func (c *Cutover) Overdue(now time.Time) (limit time.Duration, over bool) {
 	switch c.Step {
 	case CutoverFreeze:
@@ -374,7 +382,7 @@ func (c *Cutover) Switch(switched bool, by string, now time.Time) error {
 	return nil
 }
 
-// Resolve records an operator's answer, on which the driver then acts.
+// Resolve records an operator's answer. The driver then acts on that answer.
 func (c *Cutover) Resolve(switched bool, now time.Time) error {
 	if c.Step != CutoverSwitching {
 		return c.refuse("resolve", "see replicator cutover check")
@@ -424,7 +432,7 @@ func (c *Cutover) FrozenSince() (at time.Time, frozen bool) {
 	return c.FreezeBegunAt, frozen
 }
 
-// FrozenFor returns how long the application was or has been frozen.
+// FrozenFor returns how long the application was frozen, or how long it has been frozen until now.
 func (c *Cutover) FrozenFor(now time.Time) time.Duration {
 	end := now
 	switch {

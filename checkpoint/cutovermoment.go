@@ -11,8 +11,9 @@ func (p *CutoverPlan) AtMost() time.Duration { return cmp.Or(p.FreezeAtMost, 8*t
 // ListedWithin returns how late a child shard may be listed.
 func (p *CutoverPlan) ListedWithin() time.Duration { return cmp.Or(p.ListingBound, 2*time.Minute) }
 
-// AwaitMoment records that the attempt waits for a moment at which a freeze is short, and why. Next is
-// when that moment is expected; zero: unknown. The request ends if it has waited for too long.
+// AwaitMoment records that the attempt waits for a moment at which a freeze is short, and why it
+// waits. The argument next is the expected time of that moment; zero if unknown. The request ends
+// if it has waited for too long.
 func (c *Cutover) AwaitMoment(now, next time.Time, why string) error {
 	if c.Step != CutoverChecks {
 		return c.refuse("wait in", "see replicator cutover check")

@@ -14,7 +14,7 @@ type CutoverDeadlines struct {
 
 // CutoverPlan is the plan with which a cutover begins.
 type CutoverPlan struct {
-	Tables   []string `json:"tables"`  // source tables, with all that share a target with one of them
+	Tables   []string `json:"tables"`  // source tables, and all tables that share a target with one of them
 	Targets  []string `json:"targets"` // target tables
 	Hash     string   `json:"hash"`    // of the configuration
 	Version  string   `json:"version,omitempty"`
@@ -25,19 +25,21 @@ type CutoverPlan struct {
 	Lossy        []string          `json:"lossy,omitempty"` // why a way back is not possible, by table
 	Overrides    []CutoverOverride `json:"overrides,omitempty"`
 	Deadlines    CutoverDeadlines  `json:"deadlines"`
-	// FreezeAtMost bounds how long a freeze may be expected to last; 0: 8 s. ListingBound is how late a
-	// child shard may be listed; 0: 2 min. MomentWithin is how long the request waits for a moment at
-	// which a freeze is short; 0: for ever. MomentUntil, if not zero, takes its place.
+	// FreezeAtMost bounds how long a freeze may be expected to last; 0: 8 s. ListingBound is how
+	// late a child shard may be listed; 0: 2 min. MomentWithin is how long the request waits for a
+	// moment at which a freeze is short; 0 means for ever. If MomentUntil is not zero, it replaces
+	// MomentWithin.
 	FreezeAtMost time.Duration `json:"freeze_at_most,omitempty"`
 	ListingBound time.Duration `json:"listing_bound,omitempty"`
 	MomentWithin time.Duration `json:"moment_within,omitempty"`
 	MomentUntil  time.Time     `json:"moment_until,omitzero"`
 	WatchFor     time.Duration `json:"watch_for"`
-	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without it every
-	// process says goodbye before the switch, and late writes are rejected after it.
+	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without
+	// FenceFirst, every process says goodbye before the switch, and late writes are rejected after
+	// it.
 	FenceFirst bool `json:"fence_before_switch,omitempty"`
-	// WhenReady makes the attempt wait for its gates. Without it, a gate that is not ready ends the
-	// attempt.
+	// WhenReady makes the attempt wait for its gates. Without WhenReady, a gate that is not ready
+	// ends the attempt.
 	WhenReady bool      `json:"when_ready,omitempty"`
 	Approved  bool      `json:"approved,omitempty"`
 	NotBefore time.Time `json:"not_before,omitzero"`

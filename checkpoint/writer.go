@@ -9,20 +9,21 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Writer is the record of a process that may write rows of target tables. The process writes it
-// before it reads whether the tables are halted. A cutover halts the tables first and reads these
-// records afterwards, so it finds every process that can still write.
+// Writer is the record of a process that may write rows of target tables. The process writes the
+// record before it reads whether the tables are halted. A cutover halts the tables first and reads
+// these records afterwards, so it finds every process that can still write.
 //
-// A process that ends with an answer to each of its requests removes its record. The rights in any
-// other record stay until their numbers are dropped: the age of a record proves nothing. A running
-// process writes its record again every hour (RefreshWriter), and records that were not written for
-// a day are joined into one (JoinWriters).
+// When a process ends with an answer to each of its requests, it removes its record. The rights in
+// any other record stay until their numbers are dropped, because the age of a record proves
+// nothing. A running process writes its record again every hour (RefreshWriter). Records that were
+// not written for a day are joined into one record (JoinWriters).
 type Writer struct {
 	header
 	Worker  string `json:"worker"`
 	Process About  `json:"process,omitzero"`
-	// Goodbye is the attempt of a cutover for which the process has closed its gate, with an answer to
-	// each request or a note of its doubt below. It sends nothing more unless that attempt is cancelled.
+	// Goodbye is the cutover attempt for which the process has closed its gate. Each of its
+	// requests then has an answer, or is in doubt below. The process sends no further request
+	// unless that attempt is cancelled.
 	Goodbye uint32 `json:"goodbye,omitempty"`
 	// At is when the record was last written, on the writer's clock.
 	At time.Time `json:"at,omitzero"`
@@ -33,20 +34,21 @@ type Writer struct {
 // Writing says under which numbers of the fence a process may write to a target table, and which of
 // its requests are in doubt.
 type Writing struct {
-	// Number is the highest such number; 0: none.
+	// Number is the highest number under which the process may write; 0 if there is none.
 	Number uint64 `json:"number,omitempty"`
 	// Unfenced reports that the process may write without a number, because the fence is withheld.
 	Unfenced bool `json:"unfenced,omitempty"`
-	// Doubt is the highest number under which a request never got a definite answer; 0: none.
+	// Doubt is the highest number under which a request never got a definite answer; 0 if there is
+	// none.
 	Doubt uint64 `json:"doubt,omitempty"`
-	// UnfencedDoubt reports such a request without a number.
+	// UnfencedDoubt reports that a request without a number never got a definite answer.
 	UnfencedDoubt bool `json:"unfenced_doubt,omitempty"`
 }
 
-// Covers reports whether the record already says what other would add to it.
+// Covers reports whether the record already has everything that other has.
 func (w Writing) Covers(other Writing) bool { return w.with(other) == w }
 
-// with returns the union of both.
+// with returns the union of w and other.
 func (w Writing) with(other Writing) Writing {
 	return Writing{
 		Number: max(w.Number, other.Number), Unfenced: w.Unfenced || other.Unfenced,
@@ -69,7 +71,7 @@ func (l *Ledger) Writers(ctx context.Context) ([]Writer, error) {
 }
 
 // EnterWriter adds the given rights to this process's record, and returns the record. It writes
-// nothing if the record says so already.
+// nothing if the record already has these rights.
 func (l *Ledger) EnterWriter(ctx context.Context, targets map[string]Writing) (Writer, error) {
 	return l.updateWriter(ctx, l.worker, task.Now(ctx), func(w *Writer) {
 		w.Process = l.about
@@ -79,8 +81,9 @@ func (l *Ledger) EnterWriter(ctx context.Context, targets map[string]Writing) (W
 	})
 }
 
-// NoteWriter adds doubts to this process's record, of targets that it names, and returns the record.
-// If attempt is not 0, it says goodbye to that attempt of a cutover.
+// NoteWriter adds doubts to this process's record and returns the record. It adds only doubts about
+// targets that the record names. If attempt is not 0, the record also says goodbye to that attempt
+// of a cutover.
 func (l *Ledger) NoteWriter(ctx context.Context, attempt uint32, doubts map[string]Writing) (Writer, error) {
 	return l.updateWriter(ctx, l.worker, task.Now(ctx), func(w *Writer) {
 		for table, more := range doubts {
@@ -92,8 +95,9 @@ func (l *Ledger) NoteWriter(ctx context.Context, attempt uint32, doubts map[stri
 	})
 }
 
-// LeaveWriter ends this process's record: the process sends nothing more. Doubts are its requests
-// that never got a definite answer. They stay in the record, which is removed if there are none.
+// LeaveWriter ends this process's record, because the process stops sending requests. The argument
+// doubts has the requests that never got a definite answer. These requests stay in the record.
+// Without such requests, the record is removed.
 func (l *Ledger) LeaveWriter(ctx context.Context, doubts map[string]Writing) error {
 	_, err := l.updateWriter(ctx, l.worker, task.Now(ctx), func(w *Writer) {
 		for table, more := range doubts {
@@ -104,8 +108,8 @@ func (l *Ledger) LeaveWriter(ctx context.Context, doubts map[string]Writing) err
 	return err
 }
 
-// ForgetWriters removes the numbers below the given one, for a target table, from all records.
-// Their drop must be in force, so that none of it can still be executed.
+// ForgetWriters removes all numbers of a target table below the given number from all records. The
+// drop of these numbers must be in force, so that no request under them can still be executed.
 func (l *Ledger) ForgetWriters(ctx context.Context, target string, below uint64) error {
 	all, err := l.Writers(ctx)
 	if err != nil {
@@ -147,9 +151,10 @@ func (l *Ledger) RefreshWriter(ctx context.Context, targets map[string]Writing) 
 // EndedWriters is the name of the record that holds the rights of processes that ended uncleanly.
 const EndedWriters = "ended-uncleanly"
 
-// JoinWriters moves the rights in records that were not written for a day into one record, so that
-// processes that are killed do not fill the ledger. Nothing is lost: no process says goodbye for the
-// joined rights. A process that still runs enters its next number again, in a record of its own.
+// JoinWriters moves the rights in records that were not written for a day into one record. So
+// processes that are killed do not fill the ledger. Nothing is lost, because no process says
+// goodbye for the joined rights. A process that still runs enters its next number again, in a
+// record of its own.
 func (l *Ledger) JoinWriters(ctx context.Context) error {
 	rows, err := l.store.Read(ctx, l.writerPrefix())
 	if err != nil {
@@ -192,7 +197,7 @@ func (l *Ledger) updateWriter(ctx context.Context, worker string, at time.Time, 
 			return Writer{}, err
 		}
 		before := w
-		w.Targets = maps.Clone(w.Targets) // the memory of the ledger owns the other one
+		w.Targets = maps.Clone(w.Targets) // the memory of the ledger owns the original map
 		if w.Targets == nil {
 			w.Targets = map[string]Writing{}
 		}
