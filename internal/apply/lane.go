@@ -31,7 +31,6 @@ type message struct {
 	change relay.Change
 	bytes  int64         // reserved from appliers.data
 	since  time.Duration // time of the pull, on the monotonic clock
-	noted  bool          // recorded as applied
 
 	batch *transform.Batch // to be written; nil if not built yet
 	next  *transform.Batch // to be written as the second application; nil if there is none

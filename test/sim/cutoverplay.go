@@ -155,7 +155,8 @@ func (d *cutoverRun) begin(ctx context.Context, ledger *checkpoint.Ledger, p flo
 	if err != nil {
 		return err
 	}
-	for _, g := range cutover.Open(gates) {
+	if open := cutover.Open(gates); len(open) > 0 {
+		g := open[0]
 		if g.Name == cutover.GateVerify || g.Name == cutover.GateFull {
 			_, err := driver.Verifier.Begin(ctx, d.tables.named(g.Table).State())
 			return err
