@@ -32,8 +32,8 @@ type Options struct {
 	// is allowed. See Hosts.
 	Host func(host string) bool
 	// Profile enables /debug/pprof/. Profiles show stacks and allocations, but not the contents of
-	// memory. So they contain no item data. A profile slows the process down. So profiles must be
-	// enabled by a flag, and the listener must be on the loopback.
+	// memory. So profiles contain no item data. A profile slows the process down. So profiles must
+	// be enabled by a flag, and the listener must be on the loopback.
 	Profile bool
 }
 

@@ -281,7 +281,7 @@ func (l *lane) judgeDoubts(life engine.Lifecycle) error {
 		if life.Work.Err() != nil || !engine.Repeatable(err) {
 			return err
 		}
-		l.put(all...) // they fail like the table's other messages
+		l.put(all...) // these messages fail like the table's other messages
 		return nil
 	}
 	now, bytes := task.Mono(life.Work), int64(0)
@@ -298,7 +298,7 @@ func (l *lane) judgeDoubts(life engine.Lifecycle) error {
 		case d.sure && now-m.since >= doubtFor:
 			refused = append(refused, refusal{m, d.why})
 		case now-m.since >= asideAfter && (len(still) >= max(1, l.a.Held/4) || bytes+m.bytes > dataBytes/4):
-			l.a.setAside(l, m) // in memory, they would leave no room for other messages
+			l.a.setAside(l, m) // in memory, messages in doubt would leave no room for others
 		default:
 			still, bytes = append(still, m), bytes+m.bytes
 		}

@@ -47,7 +47,7 @@ type Options struct {
 	// the default of Held is 100,000, because SettleBytes then bounds the waiting messages.
 	Pulls, Pull, Held int
 	// SettleBytes bounds the memory of messages that wait for their second application; 0: 128 MiB.
-	// While waiting messages use all of it, no more messages are pulled.
+	// While waiting messages use all of this memory, no more messages are pulled.
 	SettleBytes int64
 }
 

@@ -30,8 +30,8 @@ const (
 // that issue credentials.
 var Services = []string{Tables, Streams, "S3", "STS", "SSO", "SSO OIDC", "Signin"}
 
-// Placeholders for the variable parts of a host. They cannot occur in a host, because hosts have no
-// capital letters.
+// Placeholders for the variable parts of a host. A placeholder cannot occur in a host, because
+// hosts have no capital letters.
 const (
 	anyRegion  = "REGION"
 	anyAccount = "ACCOUNT"

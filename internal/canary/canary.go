@@ -18,7 +18,7 @@ import (
 const most = 800
 
 // markAttribute holds the attempt of a canary. The attribute number holds the canary's index in the
-// table. Both are numbers. The nonce ensures that each write is a change.
+// table. Both attributes are numbers. The nonce ensures that each write is a change.
 const (
 	markAttribute = "replicator_cutover"
 	number        = "replicator_canary"

@@ -102,7 +102,7 @@ func (e awsEndpoints) used() (used []endpoint) {
 }
 
 // checkPair refuses settings that redirect tables to an emulator but streams to AWS, or the
-// reverse. If only one of them is redirected, to an AWS endpoint, both are in AWS.
+// reverse. Tables and streams are both in AWS if only one is redirected, to an AWS endpoint.
 func (e awsEndpoints) checkPair() diag.List {
 	led, other, affected := e.of(awshost.Tables), awshost.Streams, "the stream would be read from real AWS"
 	if isElsewhere(led) == isElsewhere(e.of(awshost.Streams)) {

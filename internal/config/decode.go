@@ -181,7 +181,7 @@ func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 		e.Fix = fmt.Sprintf("did you mean %q? It is not available in this version", near)
 	case near != "":
 		e.Fix = fmt.Sprintf("did you mean %q?", near)
-		d.bad[join(path, near)] = true // the intended key counts as given
+		d.bad[join(path, near)] = true // the key that was probably intended counts as given
 	case path == "" && len(owners) > 0:
 		// A section's key at the top level has probably lost its indentation.
 		e.Fix = "did you mean " + alternatives(owners) + "?"

@@ -41,7 +41,8 @@ func isLoopback(host string) bool {
 	return err == nil && address.Unmap().IsLoopback()
 }
 
-// checkEndpoint checks an endpoint that replaces an AWS endpoint. The text where names the setting.
+// checkEndpoint checks an endpoint that replaces an AWS endpoint. The argument `where` names its
+// setting.
 func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 	var found diag.List
 	u, err := url.Parse(endpoint)

@@ -52,7 +52,7 @@ func Lint(c *Config) diag.List {
 }
 
 // Warnings returns the warnings about the table's mapping. The warnings about rules that can move
-// an item to another row need a key schema. They are left out if it is nil.
+// an item to another row need a key schema. Without a key schema, these warnings are left out.
 func (t *Table) Warnings(primaryKey []transform.KeyAttribute) diag.List {
 	if t.plain() && !t.merged {
 		return nil

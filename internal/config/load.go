@@ -113,7 +113,7 @@ func read(path string) ([]byte, error) {
 	return content, err
 }
 
-// Parse does the same as Load for a given text. The argument file names the text in messages.
+// Parse does the same as Load for a given text. The argument `file` is its name in messages.
 func Parse(file string, content []byte, env Lookup, flags ...Flag) (*Config, error) {
 	c, found := parse(file, content, env, flags)
 	if err := found.Err(); err != nil {

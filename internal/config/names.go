@@ -42,7 +42,7 @@ var (
 	roleARN            = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,576}$`)
 )
 
-// checks are the named checks of the schema's strings. Their argument is never empty.
+// checks are the named checks of the schema's strings. A check is never called with an empty text.
 var checks = map[string]func(string) *fault{
 	"version":        checkVersion,
 	"name":           checkName,

@@ -141,7 +141,7 @@ func (f *field) format(v reflect.Value) string {
 	}
 }
 
-// mustInt and mustDuration parse bounds in struct tags. They panic because of a bad bound, a bug.
+// mustInt and mustDuration parse bounds in struct tags. A bad bound is a bug, and causes a panic.
 func mustInt(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 )
 
 // draining is the state of a drain. A driver that continues the drain of another driver writes all
-// canaries again. They belong to the same attempt, so every canary was written after the freeze.
+// canaries again. All canaries of an attempt were written after the freeze.
 type draining struct {
 	of     uint32
 	tables map[string]*drainedTable

@@ -44,7 +44,7 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 }
 
 // handOver ensures that no process of replicator still writes, and that the sources were not
-// written after the freeze. If the attempt must end, why is the reason.
+// written after the freeze. If the attempt must end, the result `why` is the reason.
 func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
 	// The halt must come before the list of writers. So a process that is not in the list reads the
 	// halt before it writes.
@@ -67,8 +67,8 @@ func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (why string,
 	return v.lastLook(ctx, c)
 }
 
-// goodbyes waits until every process that can still write has said goodbye. Otherwise why names a
-// process that has not, or that has a request that may still be executed.
+// goodbyes waits until every process that can still write has said goodbye. If one has not, or has
+// a request that may still be executed, the result `why` names that process.
 func (v *drive) goodbyes(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
 	for began := task.Mono(ctx); ; {
 		all, err := v.Ledger.Writers(ctx)
@@ -146,8 +146,8 @@ func (v *drive) dropBehind(c checkpoint.Cutover, now time.Time) {
 	})
 }
 
-// lastLook repeats checks from before the freeze, after all writes have ended. If there are new
-// changes in a stream, or newly parked items, late describes them.
+// lastLook repeats checks from before the freeze, after all writes have ended. The result `late`
+// describes new changes in a stream, or newly parked items.
 func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (late string, err error) {
 	if v.watching.since != c.Attempt {
 		v.watching = watching{since: c.Attempt, reads: map[string]*watchedShard{}}

@@ -21,7 +21,7 @@ import (
 // a canary in one of its children. A shard that was a gap before the last load is ignored.
 type proof struct {
 	all    int // number of canaries that are written
-	unseen int // number of those that were read in no shard
+	unseen int // number of written canaries that were read in no shard
 	quiet  map[string]*quietShard
 	// published holds, by shard, the number of the message up to which the topic must be applied. A
 	// fixed number is needed because in a rehearsal the application keeps writing. For a shard with
@@ -71,8 +71,8 @@ func lineageOf(f Figures) lineage {
 	return l
 }
 
-// prove returns the proofs of all shards that need one. If some are missing, waits is the condition
-// for which the drain waits.
+// prove returns the proofs of all shards that need one. If proofs are missing, the result `waits`
+// is the condition for which the drain waits.
 func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []checkpoint.CutoverProof, waits string) {
 	if p.closed == nil {
 		p.closed, p.quiet, p.published = map[string]checkpoint.CutoverProof{}, map[string]*quietShard{}, map[string]uint64{}

@@ -22,8 +22,9 @@ const (
 	// The margin is needed because a worker may use a slightly outdated record, and times have
 	// small errors.
 	recheckSlack = 10 * time.Second
-	// sampled is the number of random items that are compared at the end. They find damage that no
-	// change shows. If one row in a thousand is damaged, they find it with a probability of 86 %.
+	// sampled is the number of random items that are compared at the end. The sample finds damage
+	// that no change shows. If one row in a thousand is damaged, the sample contains a damaged row
+	// with a probability of 86 %.
 	sampled = 2000
 )
 
@@ -34,8 +35,9 @@ func rechecks(s checkpoint.TableState, most int64) bool {
 	return s.Apply != checkpoint.Topic && !small(s.Verify.Full, most)
 }
 
-// recheck prepares the final comparison of all large tables. If it has to wait, waits is the
-// condition. If the application must not be switched, why is the reason.
+// recheck prepares the final comparison of all large tables. If the attempt has to wait, the result
+// `waits` is the condition. If the application must not be switched, the result `why` is the
+// reason.
 func (v *drive) recheck(ctx context.Context, c checkpoint.Cutover, now time.Time) (waits, why string, err error) {
 	for _, source := range c.Tables {
 		s, _, err := v.Ledger.Table(ctx, source)

@@ -166,8 +166,9 @@ func (b *Board) Live() http.Handler {
 	})
 }
 
-// next returns the next event for a page. The argument has is the number of the body that the page
-// shows now. The result number is that of the body that it shows after the event.
+// next returns the next event for a page. The argument `has` is the number of the body that the
+// page shows now. The result `number` is the number of the body that the page shows after the
+// event.
 func (b *Board) next(has uint64) (event []byte, number uint64, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

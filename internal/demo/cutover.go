@@ -239,7 +239,7 @@ func (d *demo) operate(ctx context.Context, args ...string) error {
 	if err != nil {
 		return err
 	}
-	c.Stderr = c.Stdout // both outputs go to one stream, as in a terminal
+	c.Stderr = c.Stdout // stdout and stderr go to one stream, as in a terminal
 	if err := c.Start(); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ type Options struct {
 	Log io.Writer
 }
 
-// Limits of the parts that wait. Without them, the demo could hang. If a limit is exceeded, the
+// Limits of the parts that wait. Without limits, the demo could hang. If a limit is exceeded, the
 // error names the part that took too long.
 const (
 	copyStart  = 60 * time.Second     // includes the start of the workers

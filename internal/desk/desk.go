@@ -39,8 +39,8 @@ type Migration struct {
 	// To and From are the target and the source. From is nil before Connect or Reach.
 	To   Target
 	From Source
-	// Target and Source are the same databases with their clients. They are nil if a test or demo
-	// has replaced the configured ones.
+	// Target and Source are the same databases with their clients. Target and Source are nil if a
+	// test or demo has replaced the configured databases.
 	Target *preflight.Target
 	Source *preflight.Source
 

@@ -94,7 +94,7 @@ func (e *Error) exitStatus() int {
 }
 
 // render writes the four lines, each with a newline. If a cause or a fix has several lines, the
-// later lines are indented below the first. They keep their own indentation in addition, because a
+// later lines are indented below the first. The lines also keep their own indentation, because a
 // fix may be YAML. Characters that a terminal would interpret are escaped, because causes come from
 // remote services.
 func (e *Error) render(w io.Writer) error {

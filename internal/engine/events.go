@@ -8,8 +8,8 @@ import (
 )
 
 // Events are the callbacks through which the pipeline reports: logs, metrics and the demo's
-// narration use them. Every field may be nil. Many tasks call them concurrently. They must return
-// quickly. Their arguments never contain item data.
+// narration use them. Every field may be nil. Many tasks call them concurrently. A callback must
+// return quickly. Arguments of callbacks never contain item data.
 type Events struct {
 	// CoordinatorTaken: this worker became coordinator of the table (it lists shards, renews the
 	// witness, loads).

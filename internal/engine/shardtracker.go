@@ -103,8 +103,8 @@ type reading struct {
 	reached    time.Time     // checkpoint.Shard.PositionTime; zero if it is not known
 	caughtUp   bool          // the last page was empty
 	emptyPages int           // number of consecutive empty pages
-	emptySince time.Duration // when the first of them arrived
-	emptyAt    time.Duration // when the last of them arrived
+	emptySince time.Duration // when the first of these empty pages arrived
+	emptyAt    time.Duration // when the last of these empty pages arrived
 	settling   uint64        // number of changes that wait for their second application
 	ended      bool          // the shard's last page was read, and only its settling is left
 }

@@ -36,8 +36,8 @@ type Spec struct {
 	// Young is true if the table was created after the first start. Then FromNow drops none of its
 	// changes. If changes may have been trimmed before the first read, that is a gap.
 	Young bool
-	// With Copy, existing items are loaded. With LoadAgain, they are also loaded automatically
-	// after each gap.
+	// With Copy, existing items are loaded. With LoadAgain, existing items are also loaded
+	// automatically after each gap.
 	Copy, LoadAgain bool
 	// From is the export or file that the first load copies. If it is zero, the load scans the
 	// table.

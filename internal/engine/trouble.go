@@ -80,8 +80,8 @@ func causeOf(err error) string {
 // the lease's row.
 const mostQuoted = 300
 
-// quoting adds the words of a service to a cause, in one line. They are escaped when they are
-// shown.
+// quoting adds the words of a service to a cause, in one line. The words are escaped when the cause
+// is shown.
 func quoting(cause, words string) string {
 	words = strings.Join(strings.Fields(words), " ")
 	if words == "" {
@@ -93,8 +93,8 @@ func quoting(cause, words string) string {
 	return cause + ": " + words
 }
 
-// Notes collects the failures that two loops under the same lease report. If both fail, the failure
-// of the first loop is reported.
+// Notes collects the failures that two loops under the same lease report. If both loops fail, the
+// failure of the first loop is reported.
 type Notes struct {
 	Tell func(checkpoint.Trouble)
 
@@ -170,7 +170,7 @@ func (t *RateMeter) rounded() float64 { return math.Round(t.rate*1000) / 1000 }
 
 // waits records the times in the last hour in which a table's work in this process waited for
 // limits. Segments and shards wait concurrently. So the report counts the time in which at least
-// one of them waited. A sum over all of them might be days within one hour.
+// one of them waited. A sum over all segments and shards might be days within one hour.
 type waits struct {
 	mu      sync.Mutex
 	reasons map[string]*waited

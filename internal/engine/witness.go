@@ -40,7 +40,8 @@ func (w *Witnesses) Stranger(ctx context.Context, tables ...string) error {
 }
 
 // Beat checks that the target tables and the ledger belong together, and updates the witness row of
-// each target. If they do not belong together, Beat raises the generation before it returns.
+// each target. If a target and the ledger do not belong together, Beat raises the generation before
+// it returns.
 func (w *Witnesses) Beat(life Lifecycle) error {
 	for _, at := range w.Places() {
 		if err := w.BeatAt(life, at); err != nil {

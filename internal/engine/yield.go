@@ -14,7 +14,7 @@ import (
 )
 
 // A worker that cannot reach the source (credentials, network) can still renew its leases, because
-// leases are stored in the target. If it renewed them for ever, no other worker could read its
+// leases are stored in the target. If it renewed its leases forever, no other worker could read its
 // shards or coordinate its tables. So it releases a lease that has made no progress for
 // Timing.Yield. It does not acquire this lease again for a while, so that another worker can
 // acquire it. If no other worker does, it acquires the lease again.

@@ -35,8 +35,8 @@ const (
 )
 
 // Files renders the folder. The folder also includes the files in more, such as reports of a
-// verify. Their names must be plain file names. The last file is sumsFile, with the checksums of
-// all files in the format of sha256sum(1).
+// verify. A name in more must be a plain file name. The last file is sumsFile, with the checksums
+// of all files in the format of sha256sum(1).
 func Files(d *Document, more ...File) ([]File, error) {
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 )
 
 // even takes one shard over from a worker that holds at least two more shards than this worker. The
-// other worker notices that with its next write to the shard's row. Until then both may write the
-// same changes to the target, with the same versions. The shard is chosen at random, so that busy
-// shards are spread. If this worker makes fewer passes than usual, it takes over as many shards as
-// in the passes that it left out. With Once no shard is taken over, because a new owner would have
-// to wait again until the shard counts as idle.
+// other worker notices that with its next write to the shard's row. Until then both workers may
+// write the same changes to the target, with the same versions. The shard is chosen at random, so
+// that busy shards are spread. If this worker makes fewer passes than usual, it takes over as many
+// shards as in the passes that it left out. With Once no shard is taken over, because a new owner
+// would have to wait again until the shard counts as idle.
 func (a *Assigner) even(mine *engine.Holdings, held []checkpoint.Available, v engine.View) error {
 	counts := map[string]int{}
 	for _, h := range held {

@@ -57,8 +57,8 @@ func refuses(hook string, status int) bool {
 	return status > 0 && status < foreign && status != stale
 }
 
-// judge returns the outcome of a hook's command. If the outcome is not done, how describes how the
-// command ended. Status is -1 if the command was killed.
+// judge returns the outcome of a hook's command. If the outcome is not done, the result `how`
+// describes how the command ended. Status is -1 if the command was killed.
 func judge(ctx context.Context, hook string, status int, err error) (how string, outcome cutover.Outcome) {
 	switch {
 	case status == 0 && (err == nil || errors.Is(err, exec.ErrWaitDelay)):

@@ -109,7 +109,7 @@ func (h *Hooks) Call(ctx context.Context, call cutover.Call) (said string, outco
 }
 
 // call makes a call and returns its outcome and the end of the hook's output. If the outcome is not
-// done, how describes how the call ended.
+// done, the result `how` describes how the call ended.
 func (h *Hooks) call(ctx context.Context, call cutover.Call) (how, output string, outcome cutover.Outcome) {
 	hook := h.hooks[call.Hook]
 	switch {

@@ -51,8 +51,8 @@ type look struct {
 // longestWait is the maximum wait before a second read.
 const longestWait = 10 * time.Second
 
-// twice reads the item and its rows. If they differ, and a worker may soon apply the missing
-// change, it reads them a second time.
+// twice reads the item and its rows. If the rows differ from the item, and a worker may soon apply
+// the missing change, twice reads the item and the rows again.
 func (l *look) twice(ctx context.Context) (*Explanation, error) {
 	e, again, err := l.once(ctx)
 	if err != nil || again <= 0 {

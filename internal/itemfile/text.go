@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// formats are common formats that are refused by name. They are recognized by their first bytes
-// after decompression.
+// formats are common formats that are refused by name. A format is recognized by the first bytes of
+// the file after decompression.
 var formats = []struct{ magic, what, fix string }{
 	{"$ion_1_0", ion, exportJSON},
 	{"\xe0\x01\x00\xea", ion, exportJSON},

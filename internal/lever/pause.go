@@ -1,5 +1,5 @@
-// Package lever runs pause, resume and failover. These commands work from any machine. They only
-// change the ledger, and every worker reads the ledger within seconds.
+// Package lever runs pause, resume and failover. These commands work from any machine. The commands
+// only change the ledger, and every worker reads the ledger within seconds.
 package lever
 
 import (

@@ -36,9 +36,9 @@ const (
 	exportGrace = 15 * time.Minute
 )
 
-// nextExportStep decides the next step. If the step is exportEnds, why is the reason. An export is
-// requested again if it belongs to an earlier generation or has become too old. The number of
-// requests is limited, because each export costs money (H106).
+// nextExportStep decides the next step. If the step is exportEnds, the result `why` is the reason.
+// An export is requested again if it belongs to an earlier generation or has become too old. The
+// number of requests is limited, because each export costs money (H106).
 func nextExportStep(v engine.View, now time.Time, late, oldest time.Duration) (next exportStep, why string) {
 	r := v.State.Load.Request
 	switch {

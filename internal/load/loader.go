@@ -254,8 +254,8 @@ func (l *Loader) hear(life engine.Lifecycle) error {
 	})
 }
 
-// now returns the source's time, which images get as their time. If the source's answers have no
-// time, it returns this worker's time.
+// now returns the source's time, which is used as the time of images. If the source's answers have
+// no time, it returns this worker's time.
 func (l *Loader) now(ctx context.Context) time.Time {
 	if at := l.Ledger.ServiceTime(ctx); !at.IsZero() {
 		return at

@@ -28,8 +28,8 @@ const ImageMargin = 48 * time.Hour
 // ImageAge returns the maximum age of an image that is written.
 func ImageAge(cfg *config.Config) time.Duration { return cfg.State.TombstoneAge - ImageMargin }
 
-// named holds the images of the exports that a request names, in order. They were checked against
-// the table.
+// named holds the images of the exports that a request names, in order. The images were checked
+// against the table.
 type named struct {
 	records []checkpoint.Export
 	size    source.Size

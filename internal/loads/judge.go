@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// judge makes the document from the input, without further requests. The flags in with are appended
-// to the commands of next steps.
+// judge makes the document from the input, without further requests. The argument `with` holds
+// flags to append to commands of next steps.
 func (in *Input) judge(prices cost.Prices, with string, now time.Time) *Document {
 	d := &Document{Schema: schemaName, Name: in.Cfg.Name, At: now.UTC(), Decided: []Decided{}, Tables: []Table{}, NextSteps: []standing.NextStep{},
 		PricesDate: prices.Date, Currency: prices.Currency, left: in.left}

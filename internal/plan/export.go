@@ -14,7 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// manifestTime is the time limit for reading an export's manifests. They may name hundreds of
+// manifestTime is the time limit for reading an export's manifests. Manifests may name hundreds of
 // thousands of files.
 const manifestTime = 2 * time.Minute
 

@@ -18,8 +18,8 @@ type Role struct {
 	Description         string   `json:"description"`
 	Stage               string   `json:"stage"`
 	IncludedPermissions []string `json:"includedPermissions"`
-	// Besides are predefined roles that must be granted in the project. They have permissions that
-	// the role on the instance cannot include.
+	// Besides are predefined roles that must be granted in the project. These roles have
+	// permissions that the role on the instance cannot include.
 	Besides []Predefined `json:"-"`
 }
 

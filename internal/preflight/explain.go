@@ -25,7 +25,7 @@ import (
 // The packages below return typed errors without codes. The functions here turn them into errors
 // for the operator.
 
-// Explain turns an error of the pipeline into an error for the operator. The argument what
+// Explain turns an error of the pipeline into an error for the operator. The argument `what`
 // describes the failed action. Errors that are already explained, and unexpected errors, are
 // returned unchanged.
 func Explain(what string, err error) error {
@@ -147,8 +147,8 @@ func ExplainTarget(what string, err error) error {
 	case errors.As(err, &failed):
 		e.Code, e.Fix = ofRequest(failed)
 	default:
-		// The error of the ledger's store contains the client's words. They contain no item data,
-		// because rows of the ledger have none.
+		// The error of the ledger's store contains the client's words. These words contain no item
+		// data, because rows of the ledger have none.
 		e.Code, e.Cause = codeOf(status.Code(err)), statusWords.ReplaceAllString(err.Error(), "$1: ")
 	}
 	return bigtableService.remedied(e)

@@ -127,7 +127,7 @@ func (p *Prober) lacks(ctx context.Context) ([]Lacking, error) {
 	return missing, nil
 }
 
-// noteLacks records findings about the existing parts of a table. They are reported later.
+// noteLacks records findings about the existing parts of a table. The findings are reported later.
 func (p *Prober) noteLacks(spec sink.TableSpec, l sink.Lacks) {
 	p.Found.Ageing = append(p.Found.Ageing, l.Ageing...)
 	if l.NoViews {

@@ -15,7 +15,7 @@ const (
 	longWait  = time.Second
 )
 
-// repeat calls ask until it succeeds or fails permanently, or until ctx ends. The function helps
+// repeat calls ask until it succeeds or fails permanently, or until ctx ends. The function `helps`
 // reports whether a retry may help. Without retries, a short failure would prevent a start. repeat
 // returns the last error. If the end of ctx interrupts an attempt, it returns the error of the
 // attempt before. So "throttled" is not reported as "no answer".

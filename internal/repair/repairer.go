@@ -52,14 +52,14 @@ type Repairer struct {
 // Leave ends the repairer, even if ctx has ended. After that, the repairer must not be used.
 func (r *Repairer) Leave(ctx context.Context) {
 	r.unheed()
-	_ = r.heeding.Wait()      // it does not fail
+	_ = r.heeding.Wait()      // Wait never fails here
 	_ = r.register.Leave(ctx) // if it fails, the record of this process stays, which is safe
 }
 
 // Of returns a repairer for items of a table, after checking that a repair is allowed. As for the
 // command run, the ledger must have the table with this mapping, and the app profile must route to
-// the ledger's cluster. The argument what describes the repair. Errors begin with it. The caller
-// must end the repairer with Leave.
+// the ledger's cluster. The argument `what` describes the repair. Errors begin with this text. The
+// caller must end the repairer with Leave.
 func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, target Target, what string) (*Repairer, error) {
 	whole := ctx
 	ctx, cancel := preflight.Reading(ctx)
@@ -109,8 +109,8 @@ func (g generations) current(ctx context.Context) (uint32, error) {
 	return state.Generation, err
 }
 
-// former returns the earlier mappings with rows and columns that may still exist. If one of their
-// families is deleted during the repair, the repair fails until the sweep is complete.
+// former returns the earlier mappings with rows and columns that may still exist. If a family of a
+// former mapping is deleted during the repair, the repair fails until the sweep is complete.
 func (g generations) former(ctx context.Context) ([]sink.Former, error) {
 	state, err := underMapping(ctx, g.ledger, g.table, g.mapping)
 	var all []sink.Former

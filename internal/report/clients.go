@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// AWS is the logger of the AWS SDK's clients. Their messages become records of the default log.
-// Clients must not be set to log requests or answers, because these contain item data.
+// AWS is the logger of the AWS SDK's clients. Messages of the clients become records of the default
+// log. Clients must not be set to log requests or answers, because these contain item data.
 var AWS logging.Logger = logging.LoggerFunc(func(c logging.Classification, format string, v ...any) {
 	message := fmt.Sprintf(format, v...)
 	if c == logging.Warn {

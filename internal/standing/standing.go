@@ -147,7 +147,7 @@ func (c Condition) unloaded() bool {
 		slices.Contains([]Reason{newGeneration, suspended, dropped, streamEnded}, c.Reason)
 }
 
-// first returns the first condition for which the function of returns true.
+// first returns the first condition for which the given function returns true.
 func (s *Standing) first(of func(Condition) bool) (Condition, bool) {
 	if i := slices.IndexFunc(s.Conditions, of); i >= 0 {
 		return s.Conditions[i], true

@@ -79,7 +79,7 @@ func (m *Document) cutOver(l *Input) {
 }
 
 // CutoverFacts returns the cutover data that alerts need. Changes after a freeze matter only after
-// a switch. Then no process writes them to the target. If an attempt is cancelled, they are
+// a switch. Then no process writes them to the target. If an attempt is cancelled, changes are
 // replicated as usual.
 func (m *Document) CutoverFacts() admin.Cutover {
 	c := admin.Cutover{Ready: m.Cutover.Ready, Strays: m.Cutover.Strays, Driven: m.Cutover.Driver != nil}

@@ -48,8 +48,8 @@ type Input struct {
 	readAt time.Time // when the ledger was read; if zero, the time of the judgement
 }
 
-// Judge computes the status from the input. The flags in with are appended to commands of next
-// steps.
+// Judge computes the status from the input. The argument `with` holds flags to append to commands
+// of next steps.
 func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	m := NewDocument(l.Cfg, env, now)
 	m.with, m.begun, m.cutover, m.otherPlace, m.readAt = with, l.Begun, l.Cutover, l.Elsewhere, l.readAt

@@ -48,7 +48,7 @@ type Table struct {
 	Old    bool `json:"old"`
 	Parked int  `json:"parked"`
 	// Settling is the number of changes that were applied once and will be applied a second time
-	// (dual_writes). Until then their rows may have the application's values.
+	// (dual_writes). Before the second application, the rows may have the application's values.
 	Settling  uint64            `json:"settling"`
 	Paused    *pausedStatus     `json:"paused"` // null if no operator has paused the table
 	Verify    *verifyStatus     `json:"verify"` // null before the first verify

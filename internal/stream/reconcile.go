@@ -158,8 +158,8 @@ func (r *Reconciler) list(life engine.Lifecycle, state checkpoint.TableState) (c
 	if !cdc.Is(err, cdc.NotFound) {
 		return listing, err
 	}
-	// Workers that read the shards notice the lost stream too. They may have raised the generation
-	// after this pass read the record, or after the last attempt of this step.
+	// Workers that read the shards notice the lost stream too. Such a worker may have raised the
+	// generation after this pass read the record, or after the last attempt of this step.
 	now, _, err := r.Ledger.Table(life.Work, r.Source)
 	if err != nil {
 		return cdc.Listing{}, err

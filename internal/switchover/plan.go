@@ -114,8 +114,8 @@ func lossy(w []WayBack) (lines []string) {
 	return lines
 }
 
-// unknown returns an error if the ledger has tables that this configuration does not have. Their
-// rows may be in the same targets.
+// unknown returns an error if the ledger has tables that this configuration does not have. Rows of
+// such tables may be in the same targets.
 func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Table) error {
 	states, err := ledger.Tables(ctx)
 	if err != nil {

@@ -57,8 +57,8 @@ func (l *Limit) Acquire(ctx context.Context, n int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.given {
-		// The units were granted at the moment when the context ended. Give them back, because the
-		// caller will not use them.
+		// The units were granted at the moment when the context ended. Give the units back, because
+		// the caller will not use them.
 		l.used -= n
 	} else {
 		for i, w := range l.waiters {

@@ -64,8 +64,8 @@ func (s *Shares) Acquire(ctx context.Context, name string, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.given {
-		// The units were granted at the moment when the context ended. Give them back, because the
-		// caller will not use them.
+		// The units were granted at the moment when the context ended. Give the units back, because
+		// the caller will not use them.
 		s.give(name, -c.n)
 	} else {
 		s.waiters = slices.DeleteFunc(s.waiters, func(w *share) bool { return w == c })

@@ -5,7 +5,8 @@
 // scheduler runs one task at a time. At every wait, a random number from a seed chooses the next
 // task. So the same loops run in both, and a simulation with the same seed repeats exactly.
 // Therefore packages that use this one must not use `go`, `select`, channel operations, time.Now,
-// time.Sleep, timers, context.WithTimeout or math/rand. A test of their syntax trees checks this.
+// time.Sleep, timers, context.WithTimeout or math/rand. A test of the packages' syntax trees checks
+// this.
 //
 // The runtime is carried in the context. A task uses the runtime in its context. So to simulate a
 // worker with a wrong clock, a test only needs a context with another runtime.

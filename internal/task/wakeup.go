@@ -39,7 +39,7 @@ func (b *Wakeup) Wait(ctx context.Context, d time.Duration) error {
 
 	timed, cancel := WithTimeout(ctx, d)
 	defer cancel()
-	_ = event.Wait(timed) // a signal and the end of the time are both a normal end
+	_ = event.Wait(timed) // a signal and the end of the time are normal ends of the wait
 	b.mu.Lock()
 	b.signalled, b.event = false, nil
 	b.mu.Unlock()

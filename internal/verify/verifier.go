@@ -48,7 +48,7 @@ type verifySettings struct {
 
 const (
 	// mostSums is the maximum number of parts of a process that compute checksums concurrently.
-	// Each of them may need up to 32 MB.
+	// Each part may need up to 32 MB.
 	mostSums = 2
 	// mostLooks is the maximum number of other parts of a table that are processed concurrently.
 	mostLooks = 4
