@@ -155,8 +155,8 @@ func (f *Facts) target(now time.Time) Check {
 	return Check{Name: "target", Text: fmt.Sprintf("no answer for %s", round(age))}
 }
 
-// looked returns the finding on the ledger. A process whose patterns match no table reads no
-// ledger, so it passes.
+// looked returns the finding on the ledger. If the patterns match no table, the process does not
+// read the ledger, so the check passes.
 func looked(last time.Time, within time.Duration, now time.Time) Check {
 	if last.IsZero() {
 		return Check{Name: "ledger", Text: "not read yet"}

@@ -163,9 +163,9 @@ func (m *Metrics) Gauge(g Gauge, table string, value *float64) {
 	m.gauges[g.Name].WithLabelValues(table).Set(*value)
 }
 
-// NotReading removes the lag of a table of which this process no longer reads any shard. Otherwise
-// a standby would keep reporting its last figure. That would raise alarms about a table that
-// another process reads without problems.
+// NotReading removes the lag of a table if this process no longer reads any of the table's shards.
+// Otherwise a standby would keep reporting its last figure. That would raise alarms about a table
+// that another process reads without problems.
 func (m *Metrics) NotReading(table string) { m.lag.DeleteLabelValues(table) }
 
 // Left removes the series of all tables, because the application has moved to the target. No
@@ -203,8 +203,8 @@ func (m *Metrics) Ignored(table, rule string, items int) {
 	m.ignored.WithLabelValues(table, rule).Add(float64(items))
 }
 
-// Overtaken counts a change whose row already had a newer write of the application, and records the
-// age of the change.
+// Overtaken counts a change that found a newer write of the application in its row. It also records
+// the age of the change.
 func (m *Metrics) Overtaken(table string, age time.Duration) {
 	m.conflicts.WithLabelValues(table, "application").Observe(age.Seconds())
 }
@@ -229,7 +229,7 @@ func (m *Metrics) Estimated(table string, items int64) {
 	m.estimated.WithLabelValues(table).Set(float64(items))
 }
 
-// Written observes the duration of one write request, whatever its outcome.
+// Written observes the duration of one write request, successful or not.
 func (m *Metrics) Written(took time.Duration) { m.writeDurations.Observe(took.Seconds()) }
 
 // WriteFailed counts a failed write request; code is the name of its gRPC status code.

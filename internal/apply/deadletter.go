@@ -52,8 +52,8 @@ func (a *appliers) lookIntoDeadLetter(ctx context.Context) error {
 	return err
 }
 
-// errPoison is reported for a message that cannot be parsed, or whose change the ledger does not
-// know.
+// errPoison is reported for a message that cannot be parsed, or that has a change unknown to the
+// ledger.
 var errPoison = errors.New("this process cannot apply the message, so it is nacked")
 
 // refuse nacks a message. After enough nacks, the subscription's policy moves the message to the

@@ -89,8 +89,8 @@ func (d *deadlines) take(now time.Duration) (ids, aside []string) {
 	return ids, aside
 }
 
-// again schedules another extension for deliveries whose extension failed. It skips deliveries that
-// are no longer held.
+// again schedules another extension for deliveries after a failed extension. It skips deliveries
+// that are no longer held.
 func (d *deadlines) again(ids []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

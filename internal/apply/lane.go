@@ -58,13 +58,13 @@ type lane struct {
 
 	mu      sync.Mutex
 	waiting []*message
-	due     []*message    // messages whose second application is due
+	due     []*message    // messages with a second application that is due
 	running int           // number of running tasks for messages from waiting
 	again   int           // number of running tasks for messages from due
 	probe   *message      // the failing message, which is retried; nil if none fails
 	failing time.Duration // since when
 	own     bool          // only this table fails, because the ledger answers
-	doubts  []*message    // messages whose changes the ledger does not know yet
+	doubts  []*message    // messages with changes that the ledger does not know yet
 	looking bool          // a task is judging doubts
 	looked  time.Duration // when doubts were last judged
 	absent  []string      // ids of messages that were set aside
@@ -222,7 +222,7 @@ func (l *lane) apply(life engine.Lifecycle, m *message) error {
 	return nil
 }
 
-// fails records that a message failed, and reports whether it is the one to retry.
+// fails records that a message failed, and reports whether this message must be retried.
 func (l *lane) fails(ctx context.Context, m *message, err error) bool {
 	var failed *writeError
 	l.mu.Lock()
@@ -250,7 +250,7 @@ func (l *lane) clearFailure(m *message) {
 	}
 }
 
-// giveBack nacks the messages that were set aside, once the table has recovered.
+// giveBack nacks the messages that were set aside. It is called when the table has recovered.
 func (l *lane) giveBack(ctx context.Context) {
 	l.mu.Lock()
 	var ids []string

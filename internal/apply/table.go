@@ -48,7 +48,7 @@ func newTable(o *Options, spec engine.Spec) *topicTable {
 type claim struct {
 	stamps sink.Stamps
 	state  checkpoint.TableState
-	former []sink.Former // former mappings whose rows are not swept yet
+	former []sink.Former // former mappings with rows that are not swept yet
 	at     time.Duration
 }
 

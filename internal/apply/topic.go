@@ -27,7 +27,7 @@ type Options struct {
 	DeadLetter   relay.Subscription // of the dead-letter topic; if nil, it is not watched
 	// Cluster returns the cluster to which the app profile routes, as in engine.Options.
 	Cluster func(ctx context.Context) (string, error)
-	// DeadTopic receives messages whose changes the ledger does not know. If it is nil, such
+	// DeadTopic receives messages with changes that the ledger does not know. If it is nil, such
 	// messages are nacked.
 	DeadTopic relay.Topic
 	// Find returns a table that was unknown at the start, or false if this process does not apply
@@ -266,7 +266,7 @@ func (a *appliers) pull(life engine.Lifecycle) error {
 	return nil
 }
 
-// sort puts a message into the lane of its table, once there is room for its data.
+// sort waits for room for a message's data, and then puts the message into the lane of its table.
 func (a *appliers) sort(life engine.Lifecycle, d relay.Delivery) error {
 	c, err := relay.Decode(d.Data)
 	if err != nil {

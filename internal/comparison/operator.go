@@ -84,7 +84,7 @@ func (t *table) lists() bool {
 // because there may be no worker to apply them.
 const patience = 2 * time.Minute
 
-// Show writes the state of the verifies, and the findings of the last ones.
+// Show writes the state of the verifies, and the findings of the last verifies.
 func (o *Operator) Show(ctx context.Context) error {
 	if err := o.open(ctx, "verify status"); err != nil {
 		return err

@@ -28,8 +28,8 @@ const (
 	reportEvery = 10 * time.Second
 )
 
-// Begin begins a verify of each table, or joins the running one, and works on it until it is over.
-// It returns the error RowsDiffer if rows differ or stay in flight.
+// Begin begins a verify of each table, or joins a running verify. It compares parts until the
+// verifies are over. It returns the error RowsDiffer if rows differ or stay in flight.
 func (o *Operator) Begin(ctx context.Context) error {
 	if err := o.checkReport(); err != nil {
 		return err

@@ -86,7 +86,7 @@ type Target struct {
 	AppProfile    string `key:"app_profile" default:"default" check:"resource"`          // app profile with single-cluster routing and single-row transactions
 	CreateMissing bool   `key:"create_missing" default:"true"`                           // create missing tables, families and views, including replicator's own tables. Existing ones are never altered
 	Shared        bool   `key:"shared"`                                                  // true: other migrations also write these tables. Every row names its origin, and replicator never removes rows of another origin
-	View          string `key:"view" check:"view" unset:"no authorized view is created"` // id of an authorized view of each target table, over the mapped families
+	View          string `key:"view" check:"view" unset:"no authorized view is created"` // id of an authorized view of each target table; the view shows the mapped families
 }
 
 // State configures the table in which replicator keeps its own data, in the target instance.
@@ -198,7 +198,7 @@ type Backfill struct {
 	From                string   `key:"from" default:"scan" check:"images"`                                  // source of a table's first load: scan, or the folder of a full export (s3://…, gs://… or a directory that every worker can read). {table} is replaced by the source table's name
 	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                            // confirms that the exports have no filter, projection or key conditions. Needed if DynamoDB cannot describe the exports
 	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                 // limit on reads of each source table by all workers: a share of its provisioned read capacity, such as 25%, or read units a second
-	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`             // limit on the rows that one process copies, over all tables; 0 is unlimited
+	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`             // limit on the rows that one process copies per second, for all tables together; 0 means no limit
 	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"loads ignore the CPU"` // loads wait while Cloud Monitoring reports a higher CPU load for a cluster of the target
 	Fast                bool     `key:"fast" default:"false" oneof:"false" later:"true"`                     // false: loads use conditional writes, as changes do
 	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                             // how the load that a gap requires begins. wait: an operator starts it; load: it starts automatically

@@ -163,8 +163,8 @@ func (d *decoder) fault(err *fault, pos diag.Position, path, value string) {
 	d.report(diag.Error{Code: err.code, Pos: pos, What: path + ": " + what, Cause: err.cause, Fix: err.fix})
 }
 
-// unknown reports a key that the section does not have. The key may be one that this version does
-// not implement, a key of another section, or a typo.
+// unknown reports a key that the section does not have. The key may belong to a later version or to
+// another section, or be a typo.
 func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
 	e := diag.Error{Code: diag.UnknownKey, Pos: d.at(key), What: fmt.Sprintf("unknown key %s in %s", shown(key.Value), place(path)),
 		Cause: fmt.Sprintf("%s takes %s", place(path), strings.Join(f.keys(), ", "))}

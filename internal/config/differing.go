@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Differing returns the paths of the keys ("source.poll", "tables[0].to") whose effective values
-// differ from those of another configuration, in order.
+// Differing returns the paths of keys with other effective values than in another configuration, in
+// order ("source.poll", "tables[0].to").
 func (c *Config) Differing(from *Config) ([]string, error) {
 	mine, err := c.Document()
 	if err != nil {

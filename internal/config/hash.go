@@ -101,7 +101,7 @@ func meantBy(w transform.Write, spec transform.Spec) meantWrite {
 	return said
 }
 
-// asSet returns the names of a list whose order has no meaning.
+// asSet returns the names of a list sorted, because their order has no meaning.
 func asSet(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // Hash identifies everything that determines the cells of a table: the form of the mapping, the

@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// regionsOf is the month as of which the list of regions was complete.
+// regionsOf is the month in which the list of regions was last completed.
 const regionsOf = "November 2026"
 
 // CheckRegion returns a warning about a region that AWS does not have, or nil. The finding is not

@@ -44,7 +44,7 @@ func CheckGoogleVariables(env Lookup) error {
 	return append(checkProxies(env), checkFile(GoogleCredentials, value, diag.NoGCPCredentials)...).Err()
 }
 
-// checkFile refuses a setting whose value is not the path of a file. The value is not shown,
+// checkFile refuses a setting if its value is not the path of a file. The value is not shown,
 // because it is often the secret itself and not the path of its file.
 func checkFile(name, value, code string) diag.List {
 	holds := insteadOfPath(value)

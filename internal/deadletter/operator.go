@@ -135,8 +135,9 @@ type document struct {
 	DryRun   *bool    `json:"dry_run,omitempty"`
 	Messages []*entry `json:"messages,omitempty"`
 	Dropped  []*entry `json:"dropped,omitempty"`
-	Lost     *int     `json:"lost,omitempty"` // number of dropped messages whose changes are not known to be applied
-	Next     []string `json:"next"`           // commands that repair the rows
+	// Number of dropped messages with changes that are not known to be applied.
+	Lost *int     `json:"lost,omitempty"`
+	Next []string `json:"next"` // commands that repair the rows
 }
 
 // present returns a list that is encoded as [] in JSON, and not as null, if it is empty.

@@ -39,7 +39,7 @@ type Options struct {
 	Serve bool
 	// Verdict is called with the comparison, before Serve takes effect. It may be nil.
 	Verdict func(Comparison)
-	// Executable is the program whose `run` the workers execute.
+	// Executable is the path of the program. Workers execute its command `run`.
 	Executable string
 	// Environment is the base of the workers' environment, in the form of os.Environ. Variables
 	// that concern a cloud are removed from it.
@@ -77,7 +77,7 @@ type demo struct {
 	began    time.Time
 
 	mu      sync.Mutex
-	workers []*worker // all workers that were started, including ended ones
+	workers []*worker // all workers that were started, including workers that have ended
 }
 
 // Run runs the demo and returns its comparison. Differences between the databases are in the

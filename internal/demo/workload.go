@@ -185,7 +185,7 @@ func twoNames(r *rand.Rand) map[string]string {
 	return map[string]string{"#a": attributes[first], "#b": attributes[(first+1)%len(attributes)]}
 }
 
-// pick chooses an item: one of the hot ones, or any that was ever created.
+// pick chooses an item: one of the hot items, or any item that was ever created.
 func (w *workload) pick(r *rand.Rand) identity {
 	if r.IntN(3) == 0 {
 		return identityOf(r.IntN(hotItems))

@@ -38,7 +38,8 @@ type Source interface {
 	OpenFolder(ctx context.Context, env config.Lookup, address string) (store source.Store, name string, err error)
 }
 
-// Ends opens both databases of a migration. The zero value opens the configured ones.
+// Ends opens both databases of a migration. The zero value opens the databases of the
+// configuration.
 type Ends struct {
 	Target func(ctx context.Context, cfg *config.Config) (Target, error)
 	Source func(ctx context.Context, cfg *config.Config) (Source, error)

@@ -106,8 +106,8 @@ func (f *Formers) note(ctx context.Context, change func(*checkpoint.TableState))
 	return err
 }
 
-// list returns the families of all target tables, including the present ones. A table that does not
-// exist has no families. The result is nil if the families are unknown.
+// list returns the families of all target tables, including those of the present mapping. A table
+// that does not exist has no families. The result is nil if the families are unknown.
 func (f *Formers) list(ctx context.Context, all []sink.Former, anew bool) (map[string][]string, error) {
 	if f.Families == nil {
 		return nil, nil

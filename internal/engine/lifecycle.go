@@ -20,7 +20,7 @@ type Lifecycle struct {
 	Note func(checkpoint.Trouble)
 }
 
-// Until returns a lifecycle whose drain and work both end with ctx.
+// Until returns a lifecycle in which drain and work end with ctx.
 func Until(ctx context.Context) Lifecycle { return Lifecycle{Drain: ctx, Work: ctx} }
 
 // Draining reports whether no new work should begin.

@@ -30,11 +30,11 @@ const (
 	PageBytes = 1 << 10
 )
 
-// PageSlot holds the page of one shard. A shard whose last page was empty takes no slot, because
-// its next page is small, and thousands of such shards are read every second. Any other shard may
-// get a full page, so it must wait for a slot before it reads. A shard with a slot never waits for
-// a second slot. After a failed read it releases the slot immediately. After a failed write it
-// releases the slot if other shards wait.
+// PageSlot holds the page of one shard. A shard with an empty last page takes no slot: its next
+// page is small, and thousands of such shards are read every second. Any other shard may get a full
+// page, so it must wait for a slot before it reads. A shard with a slot never waits for a second
+// slot. After a failed read it releases the slot immediately. After a failed write it releases the
+// slot if other shards wait.
 type PageSlot struct {
 	slots  *task.Limit // nil: unlimited
 	calls  *Reads

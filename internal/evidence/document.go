@@ -82,7 +82,7 @@ type Table struct {
 	Loaded      uint32   `json:"loaded_generation"`
 	MappingHash string   `json:"mapping_hash"`
 	Gaps        []Gap    `json:"gaps"`
-	GapCount    int      `json:"gap_count"` // total number of gaps; the list has only the last ones
+	GapCount    int      `json:"gap_count"` // total number of gaps; the list has only the last gaps
 	Parked      []string `json:"parked"`    // references of parked items: table, hash of the key, version
 	// Verified is the last full comparison before the switch.
 	Verified *Verified `json:"verified"`

@@ -133,9 +133,9 @@ func (r *Register) refresh(ctx context.Context) error {
 	return nil
 }
 
-// obey closes the gate if a cutover hands the targets over, and opens it again if the attempt was
-// cancelled. It says goodbye when no request is in flight. If the outcome of a request is unknown,
-// it records that immediately.
+// obey closes the gate if a cutover hands the targets over to the application. If the attempt was
+// cancelled, it opens the gate again. It says goodbye when no request is in flight. If the outcome
+// of a request is unknown, it records that immediately.
 func (r *Register) obey(ctx context.Context, c checkpoint.Cutover) error {
 	handsOver := c.Step.HandsOver() && !c.Rehearse
 	r.mu.Lock()

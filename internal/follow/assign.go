@@ -211,8 +211,8 @@ func (a *Assigner) drained(v engine.View, mono time.Duration) bool {
 	return drained
 }
 
-// reportDrained tells the completion whether the table is drained, and returns whether the run is
-// over.
+// reportDrained reports to the completion whether the table is drained, and returns whether the run
+// is over.
 func (a *Assigner) reportDrained(ctx context.Context, v engine.View) bool {
 	drained := func() bool { return a.drained(v, task.Mono(ctx)) }
 	return a.once.Report(a.Source, drained(), drained)

@@ -58,7 +58,8 @@ func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right 
 	defer slot.Drop(true)
 	pages := &pageReader{follower: f, reader: reader, slot: slot}
 	err := f.loop(life, lease, right, pages, state, settling, recheck)
-	pages.drop() // drop waits for a read, so it is not deferred: a panicking process must not wait
+	// Not deferred, because drop waits for a read, and a process that panics must not wait.
+	pages.drop()
 	return err
 }
 

@@ -112,7 +112,7 @@ func ownedText(row transform.RowMutation, families int) string {
 }
 
 // ShowPreviews writes the rows of the items, as text, cbt or json. If an item cannot be mapped, it
-// returns an error whose exit status means "no".
+// returns an error with the exit status of the answer "no".
 func ShowPreviews(p *terminal.Console, previews []Preview, as string) error {
 	var err error
 	switch {

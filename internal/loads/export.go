@@ -92,8 +92,7 @@ type Examiner struct {
 	Source sourceEnd
 	Env    config.Lookup
 	// Whole is an operator's confirmation that the export contains the whole table. It is needed if
-	// DynamoDB cannot confirm that. SayWhole is the instruction that tells the operator how to
-	// confirm it.
+	// DynamoDB cannot confirm that. SayWhole is the instruction with which an operator confirms it.
 	Whole    bool
 	SayWhole string
 }

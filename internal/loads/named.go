@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// sayWhole is the instruction that tells the operator how to confirm in the configuration that
-// exports are complete.
+// sayWhole is the instruction with which an operator confirms in the configuration that exports are
+// complete.
 const sayWhole = "set whole_export: true in backfill"
 
 // OfConfiguration returns an Examiner for the exports that the configuration names.

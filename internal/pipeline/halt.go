@@ -16,7 +16,8 @@ import (
 // operator's pause stops a table in the same way, but without a fence.
 
 // serve replicates a table while it is neither halted by a cutover nor paused by an operator. It
-// ends when a drain begins. It first uses the loops in first, and new loops after each halt.
+// ends when a drain begins. It begins with the loops in `first`, and makes new loops after each
+// halt.
 func (w *worker) serve(life engine.Lifecycle, spec engine.Spec, first *table) error {
 	t := first
 	for !life.Draining() && life.Work.Err() == nil {

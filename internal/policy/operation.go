@@ -17,7 +17,7 @@ type Operation struct {
 	Service, Name string
 	// Permissions are the required permissions; empty if the operation requires none.
 	Permissions []string
-	// Use tells when the program sends the operation.
+	// Use is the situation in which the program sends the operation.
 	Use Use
 }
 
@@ -44,8 +44,9 @@ const (
 	Exporting              // by `run`, for an export that `backfill start --request-export` requests
 	FailingOver            // by `failover`
 	Recovering             // by `plan` and `backfill start --request-export`
-	Expiring               // by `plan`, for tables whose cells expire by garbage collection, and by `init`
-	Decrypting             // for tables and buckets that are encrypted with a customer managed key
+	// By `plan`, for tables with cells that expire by garbage collection, and by `init`.
+	Expiring
+	Decrypting // for tables and buckets that are encrypted with a customer managed key
 	// By `run`, for an export into a bucket that is encrypted with a customer managed key.
 	Encrypting
 )

@@ -135,7 +135,7 @@ func openSubscription(ctx context.Context, what, name string) (*relay.PubSubscri
 }
 
 // deadLetter checks the subscription that watches the dead-letter topic. A subscription of another
-// topic would show no messages, or the wrong ones.
+// topic would show no messages, or wrong messages.
 func (p *Prober) deadLetter(ctx context.Context) (_ string, err error) {
 	name := p.Cfg.Relay.DeadLetter
 	what := "cannot monitor the dead-letter topic through " + name

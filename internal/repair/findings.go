@@ -157,7 +157,7 @@ func (f *itemFindings) repair(ctx context.Context, r *sink.Repairer, found []ver
 		for i, o := range done {
 			switch before := results[f.of[i][0]]; {
 			case o == "":
-			// An earlier attempt, whose answer was lost, repaired the row.
+			// An earlier attempt repaired the row, but its answer was lost.
 			case before == sink.Mended && (o == sink.Equal || o == sink.MovedOn):
 			default:
 				note(i, o)

@@ -150,7 +150,7 @@ type Reporter interface {
 type Proof struct {
 	Service Reporter
 	// Said is an operator's confirmation, used if DynamoDB cannot confirm it. Say is the
-	// instruction that tells the operator how to confirm it.
+	// instruction with which an operator confirms it.
 	Said bool
 	Say  string
 }

@@ -234,7 +234,8 @@ func pausedOr(l checkpoint.Load, other Reason) Reason {
 	return targetBusy
 }
 
-// stranger returns the other migration because of which a load is paused; "" if there is none.
+// stranger returns the name of another migration, if it is the reason for a load's pause; ""
+// otherwise.
 func stranger(l checkpoint.Load) string {
 	if !l.PausedForStranger() {
 		return ""

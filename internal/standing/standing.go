@@ -91,8 +91,8 @@ type Facts struct {
 	Now         time.Time
 }
 
-// Doubt is a reason why a target's state is unknown, or why the target is not the one that was
-// written.
+// Doubt is a reason why a target's state is unknown, or why the target is not the table that was
+// written before.
 type Doubt struct {
 	Reason Reason
 	Cause  string

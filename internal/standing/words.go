@@ -62,7 +62,7 @@ type Condition struct {
 	Reason  Reason
 	Since   time.Time // zero if unknown
 	detail  string    // a count, or the words of an error
-	command string    // command instead of the one in words; "" to use that one
+	command string    // command that replaces the command in words; "" to use the command in words
 }
 
 // Text returns the condition in one sentence.

@@ -80,8 +80,8 @@ func (l *lineage) asked() []string {
 	return ids
 }
 
-// children requests the children of ended shards, and adds rows for new ones. It marks the shards
-// for which all children now have rows.
+// children requests the children of ended shards, and adds rows for new children. It marks the
+// shards for which all children now have rows.
 func (r *Reconciler) children(life engine.Lifecycle, state checkpoint.TableState, l lineage) error {
 	for _, id := range l.asked() {
 		listing, err := ListShards(life, r.Retrier, r.open(state.StreamARN), id)

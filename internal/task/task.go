@@ -43,8 +43,8 @@ type Runtime interface {
 type Event interface {
 	// Set makes the event happen; further calls have no effect.
 	Set()
-	// Wait returns nil once the event has happened, or the context's cause if the context ends
-	// first.
+	// Wait returns nil when the event has happened. If the context ends first, it returns the
+	// context's cause.
 	Wait(ctx context.Context) error
 }
 
@@ -77,7 +77,7 @@ func Rand(ctx context.Context) float64 { return from(ctx).Rand() }
 // zero or less, another task may run at this point.
 func Sleep(ctx context.Context, d time.Duration) error { return from(ctx).Sleep(ctx, d) }
 
-// SleepWithin is Sleep with two contexts, each of which may end the wait. It uses the runtime of a.
+// SleepWithin is Sleep with two contexts. Both can end the wait. It uses the runtime of a.
 func SleepWithin(a, b context.Context, d time.Duration) error {
 	err := from(a).Sleep(either{a, b}, d)
 	return cmp.Or(err, context.Cause(a), context.Cause(b))

@@ -31,7 +31,7 @@ type Signalled struct{ os.Signal }
 
 func (s Signalled) Error() string { return "received " + s.String() }
 
-// Ended returns the error of a command whose context was ended by a signal or by --timeout.
+// Ended returns the error of a command after a signal or --timeout has ended its context.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	var s Signalled

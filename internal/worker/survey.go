@@ -105,10 +105,10 @@ func (o *observer) topical(m *status.Document, retention time.Duration) {
 	}
 }
 
-// oneBeside returns two functions: run starts f concurrently, unless an earlier call is still
-// running, and wait waits until it has ended. A survey uses it for the check of parked items. If
-// there are many parked items, or the target does not answer, that check may take long, and a
-// survey must not wait for it.
+// oneBeside returns two functions: run starts f concurrently, unless an earlier f is still running;
+// and wait waits until f has ended. A survey uses it for the check of parked items. If there are
+// many parked items, or the target does not answer, that check may take long, and a survey must not
+// wait for it.
 func oneBeside() (run func(f func()), wait func()) {
 	running := make(chan struct{}, 1)
 	run = func(f func()) {
