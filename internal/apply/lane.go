@@ -148,8 +148,9 @@ func (l *lane) idle(ctx context.Context, over time.Duration) bool {
 	return l.running+l.again == 0 && !waits
 }
 
-// take returns three results: ready, the messages to apply now; look, whether the messages in doubt
-// must be judged; and shed, the messages to set aside, so that only their ids are kept.
+// take returns three results. `ready` are the messages to apply now. `look` reports whether the
+// messages in doubt must be judged. `shed` are the messages to set aside, of which only the ids are
+// kept.
 func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -181,7 +181,7 @@ type DualWrites struct {
 }
 
 // Late returns the maximum time between a change in the source and the application's own write to
-// the table's target; 0 if no other program writes the target.
+// the table's target; 0 if there is no such write.
 func (c *Config) Late(t Table) time.Duration {
 	if t.DualWrites == "off" || c.DualWrites.VersionAttribute != "" {
 		return 0

@@ -88,8 +88,8 @@ func (v *drive) approach(ctx context.Context, c checkpoint.Cutover, attempt uint
 // hashes.
 const mostParked = 2000
 
-// knownLosses holds the facts about the tables that are known when the checks end: the last full
-// verify, the parked items, and the items that cannot be mapped.
+// knownLosses holds facts about the tables from the end of the checks: the last full verify, the
+// parked items, and the items that cannot be mapped.
 type knownLosses struct {
 	verified map[string]checkpoint.VerifyResult
 	parked   map[string][]string

@@ -59,8 +59,7 @@ type Spec struct {
 	// verify.
 	Settle time.Duration
 	// Late is the maximum time between a change in the source and the application's own write to
-	// the target; 0 if the application does not write the target. With Late, images are applied
-	// twice.
+	// the target; 0 if there is no such write. With Late, images are applied twice.
 	Late time.Duration
 	// LagBound is the maximum lag of a shard that counts as caught up; default 5 s. A gate of a
 	// cutover requires that shards have been caught up for some time.

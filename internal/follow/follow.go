@@ -325,8 +325,8 @@ func (f *follower) hear(ctx context.Context) {
 // covered returns the event time up to which all changes of the shard's lineage are applied. A read
 // from the horizon is a gap if changes after this time may be trimmed. A root has no parent from
 // which it inherits a time. For a root it is the time on which the load relies, or else the time of
-// the root's first read. If there was neither, it is the time of the first start, because the
-// stream may be read for the first time long after it was first listed.
+// the root's first read. If there was neither, it is the time of the first start. The first read of
+// the stream may be long after its first listing.
 func covered(s checkpoint.Shard, table checkpoint.TableState) time.Time {
 	if !s.CoveredTo.IsZero() {
 		return s.CoveredTo

@@ -14,7 +14,7 @@ import (
 )
 
 // If the application writes the target too, one of its writes may arrive after the last change of
-// an item was applied, and no guard rejects that write (H39). So every page is applied twice. The
+// an item was applied. No guard rejects such a write (H39). So every page is applied twice. The
 // first application has timestamps, and happens when the page is read. The second application is
 // exact. It happens when the application's own writes for these changes can no longer be in flight.
 // Between the two applications, the page waits in a queue. Each shard has its own queue:

@@ -86,8 +86,8 @@ func CopiedFrom(l checkpoint.Load) string {
 // existing export will be too old for such a generation.
 func toBegin(s checkpoint.TableState) bool { return s.GapCount > 0 && s.AdoptedAt.IsZero() }
 
-// NoExport returns why a table's load waits for an operator, if its requested export will not be
-// made; "" if the load does not wait for an operator.
+// NoExport returns why a requested export will not be made, so that the load waits for an operator.
+// It returns "" if the load does not wait for an operator.
 func NoExport(s checkpoint.TableState) string {
 	if s.Stage() != checkpoint.StageAsked || s.Load.Request.Failed == "" {
 		return ""

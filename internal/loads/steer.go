@@ -155,8 +155,8 @@ func (o *Operator) rehearse(ctx context.Context, m *desk.Migration, in *Input, r
 	return shown(refused(decided, o.Table == ""))
 }
 
-// confirm asks for confirmation before a request that ends a generation, or that lets a sweep
-// remove rows from a target that this program did not create.
+// confirm asks for confirmation of a request that ends a generation. It also asks before a sweep
+// may remove rows from a target that this program did not create.
 func (o *Operator) confirm(ctx context.Context, in *Input, r Request) (approved bool, err error) {
 	if o.Yes {
 		return true, nil

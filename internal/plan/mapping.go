@@ -20,8 +20,8 @@ import (
 // mapping.
 type MappingChange struct {
 	// Kept reports whether the ledger has the former mapping. If not, rows and columns that only
-	// the former mapping wrote remain in the target, the ledger keeps a note of that, and the other
-	// fields are empty.
+	// the former mapping wrote remain in the target. The ledger then keeps a note of that, and the
+	// other fields are empty.
 	Kept          bool     `json:"former_kept"`
 	NewTables     []string `json:"new_tables"`
 	FormerTables  []string `json:"former_tables"` // tables that lose this migration's rows

@@ -99,9 +99,8 @@ func (in *Input) Close() {
 	}
 }
 
-// examine sends the requests in this order: the target first, because its number of nodes limits
-// the copy; then the source tables; the target's tables last, because the source's sample
-// determines their splits.
+// examine sends the requests. The target comes first, because its number of nodes limits the copy.
+// The target's tables come last, because the sample of the source determines their splits.
 func (in *Input) examine(ctx context.Context) {
 	reached := in.examineInstance(ctx)
 	if reached && in.cutOver(ctx) {

@@ -23,9 +23,9 @@ type Role struct {
 	Besides []Predefined `json:"-"`
 }
 
-// GoogleAdditions returns two kinds of additional permissions: those that the identity of `run`
-// needs for certain flags, and those that Pub/Sub itself needs for a dead-letter topic that is not
-// in the configuration.
+// GoogleAdditions returns permissions that the identity of `run` needs for certain flags. It also
+// returns permissions that Pub/Sub itself needs for a dead-letter topic, if the topic is not in the
+// configuration.
 func GoogleAdditions(cfg *config.Config) []Addition {
 	var additions []Addition
 	if cfg.Backfill.PauseAboveTargetCPU == "" {

@@ -1,8 +1,8 @@
 // Package standing judges the state of a table. From the ledger's records, Of computes a state with
 // its reasons, the time since which it applies, and the next step. All commands, pages and metrics
 // show this state, so they cannot contradict each other. The package also computes the figures on
-// which the state depends: lag, headroom, the time up to which changes are applied, whether a
-// process answers, and what a verify proves. It reads no store and no clock.
+// which the state depends, such as lag, headroom, and the time up to which changes are applied. It
+// reads no store and no clock.
 package standing
 
 import (

@@ -44,9 +44,9 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 			continue
 		}
 		if in.State.Suspended.Reason != "" || l.MappingDiffers(i) || l.left(i) {
-			// Skip the table in three cases: the source may be gone, and the target with it; the
-			// configuration names another target, which another check reports; or the target
-			// belongs to the application, and finalize has removed the witness row.
+			// Skip the table in three cases. The source may be gone, and the target with it. The
+			// configuration may name another target, which another check reports. Or finalize has
+			// removed the witness row, because the target belongs to the application.
 			continue
 		}
 		source, targets := l.Tables[i].From, l.Tables[i].Targets()

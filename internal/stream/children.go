@@ -11,9 +11,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The service lists a child shard some time after its parent has ended (H13). So a listing without
-// a child proves only something if it began at least Timing.Listed after the end of the parent was
-// found, on this process's own clock. The time at which the listing ended does not matter.
+// The service lists a child shard some time after its parent has ended (H13). So a listing proves
+// that there is no child only if it began late enough: Timing.Listed after this process found the
+// end of the parent, on its own clock. The time at which the listing ended does not matter.
 
 // leafLists is the maximum number of shards with children that are requested individually in a
 // pass. For more shards, a complete listing is cheaper.

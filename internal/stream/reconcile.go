@@ -176,9 +176,9 @@ func (r *Reconciler) list(life engine.Lifecycle, state checkpoint.TableState) (c
 
 // noteOpen records the shards that the complete listing showed as open. The children of an open
 // shard begin later than the first page of the listing. But a listing may show a closed shard as
-// open, without a time limit. So three kinds of shards count as closed regardless of the listing: a
-// shard with a known child, a shard that split after its page was read, and a shard that was read
-// to its end.
+// open, without a time limit. So some shards count as closed regardless of the listing. These are
+// shards with a known child, shards that split after their page was read, and shards that were read
+// to their end.
 func (r *Reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) error {
 	shards, err := r.Ledger.Shards(ctx, r.Source)
 	if err != nil {

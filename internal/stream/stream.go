@@ -80,8 +80,9 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 }
 
 // lossOf returns the kind of loss that a new stream means. If the table is known to be older than
-// its former stream, only the changes between the two streams are lost. (The label of a stream is
-// the time at which the stream was enabled.) Otherwise it may be another table of the same name.
+// its former stream, only the changes between the two streams are lost. The label of a stream shows
+// the time at which the stream was enabled. In other cases it may be another table of the same
+// name.
 func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapKind {
 	enabled := checkpoint.LabelTime(state.Label)
 	if enabled.IsZero() || d.CreatedAt.IsZero() || d.CreatedAt.After(enabled) {
