@@ -254,8 +254,8 @@ func (h *Health) Sought(whole bool) {
 	})
 }
 
-// Looked reports a successful read of the ledger for one table. If unlisted, the table's stream has
-// no complete listing of its shards yet.
+// Looked reports a successful read of the ledger for one table. If `unlisted`, the table's stream
+// has no complete listing of its shards yet.
 func (h *Health) Looked(table string, unlisted bool) {
 	h.report(func(f *Facts, now time.Time) {
 		f.Looked = now

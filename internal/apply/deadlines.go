@@ -55,7 +55,7 @@ func (d *deadlines) forget(ids ...string) {
 	}
 }
 
-// setAside extends a delivery that is set aside: only its id is kept. If last, the delivery is
+// setAside extends a delivery that is set aside: only its id is kept. If `last`, the delivery is
 // extended for the last time.
 func (d *deadlines) setAside(id string, last bool) {
 	d.mu.Lock()

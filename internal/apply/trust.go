@@ -26,7 +26,7 @@ const (
 	later                  // the ledger does not know its change yet
 )
 
-// doubt is why a message waits for the ledger. If sure, the ledger proves that the relay has not
+// doubt is why a message waits for the ledger. If `sure`, the ledger proves that the relay has not
 // published the message. If the doubt lasts longer than doubtFor, the message is refused.
 type doubt struct {
 	why      string // without item data

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Run drives every cutover that no other process drives, until ctx ends. If over is not nil, Run
+// Run drives every cutover that no other process drives, until ctx ends. If `over` is not nil, Run
 // also ends when over returns true for the cutover's record.
 func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) error {
 	settings := d.Settings.orDefault()

@@ -147,9 +147,9 @@ func (b *Board) leave() {
 	b.clients--
 }
 
-// Live serves the changes of the page as server-sent events. The first event is build, which
-// identifies style and script. After each change follows an event page, with the changed part. In a
-// second without a change follows an event tick.
+// Live serves the changes of the page as server-sent events. The first event is `build`, which
+// identifies style and script. After each change, it sends an event `page` with the changed part.
+// In a second without a change, it sends an event `tick`.
 func (b *Board) Live() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := b.join(); err != nil {

@@ -68,8 +68,8 @@ func (f *family) troubled() bool {
 	return stateOf(f.last(), state{}).Class == "bad" || slices.ContainsFunc(f.children, (*family).troubled)
 }
 
-// familiesOf returns the families of a stream's shards. Each begins with a shard without a listed
-// parent.
+// familiesOf returns the families of a stream's shards. Each family begins with a shard that has
+// no listed parent.
 func familiesOf(shards []status.Shard) []*family {
 	byID, children := map[string]bool{}, map[string][]*status.Shard{}
 	for i := range shards {

@@ -34,8 +34,8 @@ const (
 	sumsFile = "SHA256SUMS"
 )
 
-// Files renders the folder. The folder also includes the files in more, such as reports of a
-// verify. A name in more must be a plain file name. The last file is sumsFile, with the checksums
+// Files renders the folder. The folder also includes the files in `more`, such as reports of a
+// verify. A name in `more` must be a plain file name. The last file is sumsFile, with the checksums
 // of all files in the format of sha256sum(1).
 func Files(d *Document, more ...File) ([]File, error) {
 	text, err := json.MarshalIndent(d, "", "  ")

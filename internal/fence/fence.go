@@ -201,8 +201,8 @@ func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []s
 
 // Drop drops the families of this ledger's numbers below n in a target table, and those of lost
 // ledgers. It returns when no write with one of these numbers can take effect any longer, and no
-// writer's record names these numbers. If there can be no fence, the result withheld is the reason.
-// After an error, Drop may be called again.
+// writer's record names these numbers. If there can be no fence, the result `withheld` is the
+// reason. After an error, Drop may be called again.
 func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld string, err error) {
 	target, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil {

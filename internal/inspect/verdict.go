@@ -26,10 +26,10 @@ type itemFindings struct {
 	image      attribute.Item
 	unmappable string
 	placed     transform.Placement
-	// If expired, garbage collection already removes the item's cells. If outlives, expired items
-	// stay in the target (expire: keep).
+	// If `expired`, garbage collection already removes the item's cells. If `outlives`, expired
+	// items stay in the target (expire: keep).
 	expired, outlives bool
-	// If ignored, a rule excludes the item from the copy. If moves, an item's key does not
+	// If `ignored`, a rule excludes the item from the copy. If `moves`, an item's key does not
 	// determine its rows. Then the rows of a removed item are known only if a parked image of the
 	// item exists.
 	ignored, moves bool

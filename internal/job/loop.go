@@ -36,8 +36,8 @@ func New(s *engine.Table, kind Kind, o Options) *Loop {
 	return &Loop{Options: o, Common: s.Common, Limits: backfill.NewLimits(0, 0), kind: kind, database: s.Database, bounds: s.Spec.Bounds()}
 }
 
-// Run acquires parts and processes them until a drain begins. If over is not nil, Run also ends
-// when over returns true for the table's record. It returns when this worker holds no more parts.
+// Run acquires parts and processes them until a drain begins. If `over` is not nil, Run also ends
+// when `over` returns true for the table's record. It returns when this worker holds no more parts.
 // It returns only errors that must end the process.
 func (l *Loop) Run(life engine.Lifecycle, over func(state checkpoint.TableState) bool) error {
 	held := engine.NewHoldings(life, func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Admissible checks whether the requested load may begin. If yet is true, the load must wait. If
+// Admissible checks whether the requested load may begin. If `yet` is true, the load must wait. If
 // the error is not nil, the load can never begin. Then the request stays in the ledger, and its
 // failure is shown, until an operator requests other images.
 func Admissible(table checkpoint.TableState, shards []checkpoint.Shard, now time.Time, late time.Duration) (yet bool, err error) {
@@ -29,9 +29,9 @@ func Admissible(table checkpoint.TableState, shards []checkpoint.Shard, now time
 	return false, err
 }
 
-// YoungEnough refuses images that are older than most, which depends on the age of tombstones. With
-// older images, a removed item might come back, or the writer would park the image (H105). If most
-// is 0, there is no limit.
+// YoungEnough refuses images that are older than `most`, which depends on the age of tombstones.
+// With older images, a removed item might come back, or the writer would park the image (H105). If
+// `most` is 0, there is no limit.
 func YoungEnough(noun string, at, now time.Time, most time.Duration) error {
 	if age := now.Sub(at); most > 0 && age > most {
 		return fmt.Errorf("the %s is %s old, but a load takes images of at most %s; request a new one", noun, age.Round(time.Hour), most)

@@ -1,4 +1,4 @@
-// Package source knows where the rows of a load come from. The variable kinds lists the kinds of
+// Package source knows where the rows of a load come from. The list `kinds` has all kinds of
 // sources. Each kind has its own file. The file defines the form of the kind's addresses, and how
 // their content is opened and read. It also checks that the content belongs to a table and is
 // complete.

@@ -14,7 +14,7 @@ func VerifiedInFull(s checkpoint.TableState, now time.Time) bool {
 }
 
 // Verified reports whether the last verify was clean, in the present generation, and ended within
-// the given time. If within is 0, it may have ended at any time. No sampled row may be known to
+// the given time. If `within` is 0, it may have ended at any time. No sampled row may be known to
 // differ.
 func Verified(s checkpoint.TableState, within time.Duration, now time.Time) bool {
 	r := s.Verify.Result

@@ -215,7 +215,7 @@ func titles(cfg *config.Config) map[string]string {
 	}
 }
 
-// render writes the document as text. If whole is true, it includes the timeline.
+// render writes the document as text. If `whole` is true, it includes the timeline.
 func (d *Document) render(w io.Writer, whole bool) error {
 	var b strings.Builder
 	for _, name := range cutover.GateNames {

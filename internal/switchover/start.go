@@ -170,7 +170,7 @@ type following struct {
 }
 
 // follow writes the progress of the cutover until there is nothing left to wait for. If no worker
-// drives, it drives. If must is true, a cancelled cutover is an error.
+// drives, it drives. If `must` is true, a cancelled cutover is an error.
 func (o *Operator) follow(ctx context.Context, hooks cutover.Hooks, must bool) error {
 	f := &following{Operator: o, hooks: hooks, watch: o.Ledger.NewWatch(), began: task.Mono(ctx)}
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -143,8 +143,8 @@ func (o Options) verifier(halt context.CancelCauseFunc) *Verifier {
 	return v
 }
 
-// Run acquires parts and processes them until a drain begins. If over is not nil, Run also ends
-// when over returns true.
+// Run acquires parts and processes them until a drain begins. If `over` is not nil, Run also ends
+// when `over` returns true.
 func (v *Verifier) Run(life engine.Lifecycle, over func(state checkpoint.TableState) bool) error {
 	return v.loop.Run(life, over)
 }
