@@ -113,7 +113,7 @@ func whole(n uint64) attribute.Value {
 }
 
 // Which returns the attempt and the index of a canary's change. For a removal the attempt is 0,
-// because the record has no image of the item.
+// because its record has no new image.
 func Which(c cdc.Change) (attempt uint32, i int) {
 	of, known := c.New.Get(markAttribute)
 	which, numbered := c.New.Get(number)

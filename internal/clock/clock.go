@@ -15,7 +15,7 @@ const (
 	// tolerance is the largest clock error that is not reported.
 	tolerance = time.Minute
 	// Limit is the largest clock error with which a worker may start. DynamoDB rejects requests
-	// that are signed with a clock error of 15 minutes.
+	// that are signed with a slightly larger clock error.
 	Limit = 10 * time.Minute
 )
 

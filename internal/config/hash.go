@@ -132,7 +132,7 @@ func (c *Config) Hash(t Table) string {
 	}
 	hash := hex.EncodeToString(h.Sum(nil)[:16])
 	if t.number != "" {
-		hash += "n" // checkpoint.CheckRanked reads the n; a table cannot change this choice
+		hash += "n" // checkpoint.CheckRanked checks this letter, because a table must not change the choice
 	}
 	return hash
 }

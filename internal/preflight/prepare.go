@@ -176,8 +176,8 @@ func (p *Prober) make(ctx context.Context, missing []Lacking) (string, error) {
 	return strings.Join(append([]string{text}, notes...), "; "), nil
 }
 
-// writtenTargets returns the target tables that were written before, according to the ledger. These
-// are tables with a fence number, and tables of source tables with a generation.
+// writtenTargets returns the target tables that were written before, according to the ledger. Such a
+// target has a fence number, or a source table with a generation.
 func writtenTargets(cfg *config.Config, states []checkpoint.TableState, targets []checkpoint.Target) map[string]bool {
 	written, sources := map[string]bool{}, []string(nil)
 	for _, s := range states {
