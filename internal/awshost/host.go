@@ -105,7 +105,7 @@ var awsForms = sync.OnceValue(func() map[string][]string {
 		}
 	}
 	names, domains := map[string][]string{}, map[string][]string{}
-	for _, region := range Regions {
+	for _, region := range regions {
 		for _, r := range awsResolvers {
 			for _, p := range []locality{{region, false, false}, {region, false, true}, {region, true, false}, {region, true, true}} {
 				at, err := r.resolve(context.Background(), p)

@@ -28,7 +28,7 @@ func TestPartition(t *testing.T) {
 // Every host that the SDK chooses by itself is Amazon's: in every region, with IPv6, with FIPS, per
 // account.
 func TestEveryHostOfTheSDKIsAmazons(t *testing.T) {
-	for _, region := range Regions {
+	for _, region := range regions {
 		for _, dualStack := range []bool{false, true} {
 			for _, fips := range []bool{false, true} {
 				tables, err := dynamodb.NewDefaultEndpointResolverV2().ResolveEndpoint(context.Background(),

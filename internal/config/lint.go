@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -30,7 +31,7 @@ func Examine(path string, env Lookup, flags ...Flag) (diag.List, error) {
 func Lint(c *Config) diag.List {
 	var found diag.List
 	if c.Source.Region != "" {
-		if e := CheckRegion(c.Source.Region, c.Where("source.region")); e != nil {
+		if e := awshost.CheckRegion(c.Source.Region, c.Where("source.region")); e != nil {
 			found = append(found, e)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -71,7 +72,7 @@ func Read(ctx context.Context, p *terminal.Console, cfg *config.Config, s *prefl
 	in := &Input{question: q, env: p.Env, at: task.Now(ctx), from: fromOf(s), configured: config.Lint(cfg), Prober: &preflight.Prober{Out: out,
 		Colored: p.Colored(p.Stdout), Hints: q.Hints, Cfg: cfg, Source: s, InFull: true}}
 	if cfg.Source.Region == "" { // a region in the configuration was checked by Lint
-		if e := config.CheckRegion(s.Region, diag.Position{}); e != nil {
+		if e := awshost.CheckRegion(s.Region, diag.Position{}); e != nil {
 			warn(&in.configured, e)
 		}
 	}

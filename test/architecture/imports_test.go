@@ -24,7 +24,7 @@ var allowed = map[string][]string{
 	"verify":              {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/task"},
 	"relay":               {"attribute", "cdc", "transform", "internal/task"},
 	"dualwrite":           {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/config", "internal/diag", "internal/preflight", "internal/task"},
-	"internal/awshost":    {},
+	"internal/awshost":    {"internal/diag"},
 	"internal/source":     {"attribute", "backfill", "cdc", "checkpoint", "exports", "exports/bucket", "internal/diag", "transform"},
 	"internal/timespan":   {},
 	"internal/config":     {"attribute", "internal/awshost", "internal/diag", "internal/source", "internal/timespan", "transform", "expression"},

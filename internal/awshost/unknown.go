@@ -1,9 +1,8 @@
-package config
+package awshost
 
 import (
 	"fmt"
 
-	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
@@ -13,16 +12,16 @@ const regionsOf = "November 2026"
 // CheckRegion returns a warning about a region that AWS does not have, or nil. The finding is not
 // an error, because AWS adds regions, and an emulator accepts any name.
 func CheckRegion(name string, at diag.Position) *diag.Error {
-	for _, known := range awshost.Regions {
+	for _, known := range regions {
 		if name == known {
 			return nil
 		}
 	}
 	meant := "write it like eu-west-1"
-	if near := diag.Suggest(name, awshost.Regions); near != "" {
+	if near := diag.Suggest(name, regions); near != "" {
 		meant = "write " + near + " if you mean that"
 	}
-	if awshost.IsRegion(name) {
+	if isRegion(name) {
 		return &diag.Error{Code: diag.RegionUnknown, Warning: true, Pos: at, What: fmt.Sprintf("AWS had no region %q in %s", name, regionsOf),
 			Cause: "its endpoint does not exist, unless the region is newer or an emulator answers",
 			Fix:   meant + "; keep it if the region is newer"}
