@@ -118,8 +118,14 @@ type Cutover struct {
 	MomentAt   time.Time `json:"moment_at,omitzero"`
 	WaitsUntil time.Time `json:"waits_until,omitzero"`
 	NoMoment   bool      `json:"no_moment,omitempty"`
-	// Calls is how many calls of hooks were begun. CallsBefore is how many of them were begun
-	// before step freeze.
+	// GivenUp are the tries of the request that were given up. NextTry reports, while the application is
+	// let go, that another one follows, and RaiseAgain that the fence is raised again before it.
+	// Uncovered reports that an open shard may give no canary.
+	GivenUp    []CutoverTry `json:"given_up,omitempty"`
+	NextTry    bool         `json:"next_try,omitempty"`
+	RaiseAgain bool         `json:"raise_again,omitempty"`
+	Uncovered  bool         `json:"uncovered,omitempty"`
+	// Calls is how many calls of hooks were begun, and CallsBefore how many before step freeze.
 	Calls       int `json:"calls,omitempty"`
 	CallsBefore int `json:"calls_before,omitempty"`
 	// Canaries reports that the sources may hold canary items.
@@ -346,6 +352,10 @@ func (c *Cutover) Overdue(now time.Time) (limit time.Duration, over bool) {
 // Cancel ends the attempt: at once if no freeze has begun, otherwise after the unfreeze.
 func (c *Cutover) Cancel(reason string, now time.Time) error {
 	switch {
+	case c.Step == CutoverCancelling && c.NextTry: // it ends the request
+		c.NextTry, c.Reason = false, reason
+		c.Note(now, "cancelled: "+reason)
+		return nil
 	case c.Step == CutoverCancelling || c.Step == CutoverCancelled:
 		return nil
 	case c.Step == CutoverSwitching:
@@ -399,6 +409,10 @@ func (c *Cutover) Unfrozen(now time.Time) error {
 	}
 	if c.UnfrozenAt.IsZero() {
 		c.UnfrozenAt = now.UTC()
+		if n := len(c.GivenUp); n > 0 && c.GivenUp[n-1].Attempt == c.Attempt {
+			c.GivenUp = slices.Clone(c.GivenUp)
+			c.GivenUp[n-1].UnfrozenAt = c.UnfrozenAt
+		}
 		c.Note(now, "the application writes again")
 	}
 	return nil

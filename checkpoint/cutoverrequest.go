@@ -33,10 +33,11 @@ type CutoverPlan struct {
 	ListingBound time.Duration `json:"listing_bound,omitempty"`
 	MomentWithin time.Duration `json:"moment_within,omitempty"`
 	MomentUntil  time.Time     `json:"moment_until,omitzero"`
-	WatchFor     time.Duration `json:"watch_for"`
-	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without
-	// FenceFirst, every process says goodbye before the switch, and late writes are rejected after
-	// it.
+	// Tries is how often the request may freeze the application; 0: once.
+	Tries    int           `json:"tries,omitempty"`
+	WatchFor time.Duration `json:"watch_for"`
+	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without it every
+	// process says goodbye before the switch, and late writes are rejected after it.
 	FenceFirst bool `json:"fence_before_switch,omitempty"`
 	// WhenReady makes the attempt wait for its gates. Without WhenReady, a gate that is not ready
 	// ends the attempt.
@@ -103,7 +104,7 @@ func (c *Cutover) Postpone(d time.Duration, now time.Time) error {
 
 // Await returns to CutoverRequested, because a gate is no longer ready.
 func (c *Cutover) Await(now time.Time, why string) error {
-	if c.Step != CutoverChecks || !c.WhenReady {
+	if c.Step != CutoverChecks || !c.AwaitsGates() {
 		return c.refuse("await", "see replicator cutover check")
 	}
 	c.enter(CutoverRequested, now, "waiting again: "+why)

@@ -158,3 +158,7 @@ func Number(shards int) int {
 	}
 	return most
 }
+
+// Covers reports whether so many equally likely shards get a canary each, in all but one of a thousand
+// runs.
+func Covers(shards int) bool { return shards <= 70 }

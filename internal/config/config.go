@@ -222,6 +222,7 @@ type Cutover struct {
 	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                    // how late the stream may list a child shard after its parent has ended
 	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"` // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, and no process has to answer
 	FreezeAtMost   time.Duration    `key:"freeze_at_most" default:"8s" min:"1s" max:"1h"`                   // how long a freeze may be expected to last. A cutover waits until it can be that short. It is raised to what the configuration itself demands
+	Tries          int              `key:"tries" default:"3" min:"1" max:"20"`                              // how often a cutover may freeze writes. A try that would take longer than freeze_at_most is given up, and the application writes until the next one
 	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                      // how long workers watch the stream for late writers after the switch
 	Hooks          CutoverHooks     `key:"hooks"`                                                           // hooks that freeze, switch and unfreeze the application; give all three or none
 }

@@ -13,12 +13,15 @@ import (
 // request waits for the approval, the hours and the gates of a requested cutover.
 func (v *drive) request(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if c.Expired(now) {
+		if c.Trying() {
+			return v.cancel(ctx, c, now, "it expired before its next try: %s", c.Reasons())
+		}
 		return v.cancel(ctx, c, now, "it expired before it was approved and ready")
 	}
 	if !c.Due(now) {
 		return nil
 	}
-	if c.WhenReady {
+	if c.AwaitsGates() {
 		gates, err := v.Gates(ctx, c.CutoverPlan, now)
 		if err != nil {
 			return err
@@ -35,7 +38,7 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	switch {
 	case err != nil:
 		return err
-	case l.ends != "", l.closed != "" && !c.WhenReady:
+	case l.ends != "", l.closed != "" && !c.AwaitsGates():
 		return v.cancel(ctx, c, now, "%s", l.why())
 	case l.closed != "":
 		if err := v.approach(ctx, c, 0); err != nil {
@@ -61,6 +64,7 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	}
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) {
 		c.Gates, c.Verified, c.Parked, c.Unmapped = l.gates, l.known.verified, l.known.parked, l.known.unmapped
+		c.Uncovered = c.Uncovered || l.uncovered
 	})
 }
 

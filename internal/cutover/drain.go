@@ -27,15 +27,14 @@ type draining struct {
 	tables map[string]*drainedTable
 }
 
-// drained returns the state of an attempt's drain.
-func (v *drive) drained(c checkpoint.Cutover) map[string]*drainedTable {
+// drained prepares the state of an attempt's drain.
+func (v *drive) drained(c checkpoint.Cutover) {
 	if v.draining.of != c.Attempt || v.draining.tables == nil {
 		v.draining = draining{of: c.Attempt, tables: map[string]*drainedTable{}}
 		for _, source := range c.Tables {
 			v.draining.tables[source] = &drainedTable{}
 		}
 	}
-	return v.draining.tables
 }
 
 // drain proves that all changes from before the freeze are applied. It handles all tables
@@ -45,10 +44,7 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if err != nil {
 		return err
 	}
-	if stray, err := v.stray(ctx, c, found); err != nil || stray != "" {
-		if err == nil {
-			err = v.cancel(ctx, c, now, "%s", stray)
-		}
+	if done, err := v.endsDisturbed(ctx, c, now, found); err != nil || done {
 		return err
 	}
 	for i, source := range c.Tables {
@@ -57,23 +53,38 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 			return v.cancel(ctx, c, now, "table %s: %s", source, why)
 		}
 	}
-	tables := v.drained(c)
+	v.drained(c)
 	if err := v.writeCanaries(ctx, c, found); err != nil {
 		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "canaries cannot be written: %v", err)))
 	}
-	var proofs []checkpoint.CutoverProof
-	waits := ""
-	for i, source := range c.Tables {
-		proved, why := tables[source].prove(c, found[i], v.settings)
-		if why != "" && waits == "" {
-			waits = fmt.Sprintf("table %s: %s", source, why)
-		}
-		proofs = append(proofs, proved...)
-	}
-	if waits != "" {
+	proofs, waits, hopes := v.prove(c, found, now)
+	switch {
+	case hopes.why != "":
+		return v.end(ctx, c, now, hopes)
+	case waits != "":
 		return v.trouble(ctx, c, "%s", waits)
 	}
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Proofs = proofs })
+}
+
+// prove gives the proofs of all tables, or what is waited for, and why that cannot be waited for while
+// the application is frozen.
+func (v *drive) prove(c checkpoint.Cutover, found []Figures, now time.Time) (proofs []checkpoint.CutoverProof, waits string, ends ending) {
+	for i, source := range c.Tables {
+		p := &v.draining.tables[source].proof
+		proved, why := p.prove(c, found[i], v.settings)
+		proofs = append(proofs, proved...)
+		if why != "" && waits == "" {
+			waits = fmt.Sprintf("table %s: %s", source, why)
+		}
+		if why != "" && ends.why == "" {
+			ends = hopeless(c, source, p, v.settings, now)
+		}
+	}
+	if waits != "" && ends.why == "" {
+		ends = overTime(c, now, waits)
+	}
+	return proofs, waits, ends
 }
 
 // rowsOfAll reads the rows of all tables of an attempt.
@@ -154,16 +165,17 @@ func (t *drainedTable) missing() (missing []int) {
 	return missing
 }
 
-// stragglers describes a change that was made after the freeze; "" if there is none.
-func (v *drive) stragglers(ctx context.Context, c checkpoint.Cutover) (string, error) {
+// stillDisturbed looks, in a step after the drain, whether a change or a request ends the try. Done
+// reports that it has ended.
+func (v *drive) stillDisturbed(ctx context.Context, c checkpoint.Cutover, now time.Time) (done bool, err error) {
 	if c.FrozenAt.IsZero() {
-		return "", nil
+		return false, nil
 	}
 	found, err := v.rowsOfAll(ctx, c)
 	if err != nil {
-		return "", err
+		return false, err
 	}
-	return v.stray(ctx, c, found)
+	return v.endsDisturbed(ctx, c, now, found)
 }
 
 // stray describes a change that was made after the freeze and that workers have read; "" if there

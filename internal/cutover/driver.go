@@ -190,10 +190,8 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 		now = task.Now(ctx)
 	}
 	if limit, late := c.Overdue(now); limit > 0 && (known && late || task.Mono(ctx)-v.stepped > limit) {
-		v.last, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
-			return c.Cancel(fmt.Sprintf("%s took more than %s: %s", c.Step, spell(limit), orNothing(c.Trouble)), now)
-		})
-		return true, ignoreMoved(err)
+		why := fmt.Sprintf("%s took more than %s: %s", c.Step, spell(limit), orNothing(c.Trouble))
+		return true, ignoreMoved(v.end(ctx, c, now, ending{why: why, again: !c.FrozenAt.IsZero()}))
 	}
 	if !known && c.Step != checkpoint.CutoverCancelling && c.Step != checkpoint.CutoverSwitching {
 		return true, errors.New("the source's answer has no time")

@@ -12,10 +12,7 @@ import (
 // fence halts all tables, and ensures that no process of replicator still writes. Either every
 // process says goodbye, or its requests are rejected before the switch.
 func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
-		if err == nil {
-			err = v.cancel(ctx, c, now, "%s", stray)
-		}
+	if done, err := v.stillDisturbed(ctx, c, now); err != nil || done {
 		return err
 	}
 	if !raised(c) { // a driver of an earlier version did not raise before the freeze
@@ -23,11 +20,8 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	}
 	if c.Rehearse { // in a rehearsal, tables are not halted, and writers keep the number
 		v.forgetCanaries(ctx, c)
-	} else if why, err := v.handOver(ctx, c); err != nil || why != "" {
-		if err == nil {
-			err = v.cancel(ctx, c, now, "%s", why)
-		}
-		return err
+	} else if e, err := v.handOver(ctx, c); err != nil || e.why != "" {
+		return errors.Join(err, v.end(ctx, c, now, e))
 	}
 	if err := v.sameCluster(ctx); err != nil {
 		return err
@@ -43,49 +37,48 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	return errors.New("the source's answer has no time")
 }
 
-// handOver ensures that no process of replicator still writes, and that the sources were not
-// written after the freeze. If the attempt must end, the result `why` is the reason.
-func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
-	// The halt must come before the list of writers. So a process that is not in the list reads the
-	// halt before it writes.
+// handOver makes sure that no process writes any more, and that nothing was written to the sources. It
+// returns what ends the try.
+func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (e ending, err error) {
+	// First the halt, then the list: a process that is not listed reads the halt before it writes.
 	for _, source := range c.Tables {
 		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.HaltFor(c.Attempt) }); err != nil {
-			return "", err
+			return e, err
 		}
 	}
 	if c.FenceFirst {
-		why, err = v.drop(ctx, c)
+		e.why, err = v.drop(ctx, c)
 		if overrides(c, GateFence) {
-			why = ""
+			e.why = ""
 		}
 	} else {
-		why, err = v.goodbyes(ctx, c)
+		e, err = v.goodbyes(ctx, c)
 	}
-	if err != nil || why != "" {
-		return why, err
+	if err != nil || e.why != "" {
+		return e, err
 	}
 	return v.lastLook(ctx, c)
 }
 
-// goodbyes waits until every process that can still write has said goodbye. If one has not, or has
-// a request that may still be executed, the result `why` names that process.
-func (v *drive) goodbyes(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
+// goodbyes waits until every process that can still write has said goodbye. It returns who has not, or
+// who has a request that may still be executed.
+func (v *drive) goodbyes(ctx context.Context, c checkpoint.Cutover) (e ending, err error) {
 	for began := task.Mono(ctx); ; {
 		all, err := v.Ledger.Writers(ctx)
 		if err != nil {
-			return "", err
+			return e, err
 		}
 		silent, doubtful := judgeWriters(c, all, v.Ledger.ServiceTime(ctx))
 		switch {
 		case doubtful != "":
-			return "a request of process " + doubtful + " was never answered, so it may still be executed", nil
+			return inDoubt(doubtful), nil
 		case silent == "":
-			return "", nil
+			return e, nil
 		case task.Mono(ctx)-began >= v.settings.Silent:
-			return "process " + silent + " may still write: it does not answer", nil
+			return gives("process "+silent+" may still write: it does not answer", checkpoint.CureRaise), nil
 		}
 		if err := task.Sleep(ctx, v.settings.Ask); err != nil {
-			return "", err
+			return e, err
 		}
 	}
 }
@@ -146,9 +139,9 @@ func (v *drive) dropBehind(c checkpoint.Cutover, now time.Time) {
 	})
 }
 
-// lastLook repeats checks from before the freeze, after all writes have ended. The result `late`
-// describes new changes in a stream, or newly parked items.
-func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (late string, err error) {
+// lastLook asks once more, now that nobody writes, what was asked before the freeze: what has come
+// since, in the streams or among what could not be stored, ends the try.
+func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (e ending, err error) {
 	if v.watching.since != c.Attempt {
 		v.watching = watching{since: c.Attempt, reads: map[string]*watchedShard{}}
 	}
@@ -156,20 +149,19 @@ func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (late string
 		strays, err := v.look(ctx, c, source)
 		if len(strays) > 0 {
 			if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, strays, "writes after the freeze"); return nil }); err != nil {
-				// Changes that could not be recorded are read again.
-				v.reads = map[string]*watchedShard{}
-				return "", err
+				v.reads = map[string]*watchedShard{} // what could not be noted is read again
+				return e, err
 			}
-			return stillWrites(strays[0]), nil
+			return gives(stillWrites(strays[0]), checkpoint.CureWait), nil
 		}
 		if err != nil {
-			return "", err
+			return e, err
 		}
 		if late, err := v.parkedSince(ctx, c, source); err != nil || late != "" {
-			return late, err
+			return ending{why: late}, err
 		}
 	}
-	return "", nil
+	return e, nil
 }
 
 func overrides(c checkpoint.Cutover, gate string) bool {

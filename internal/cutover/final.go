@@ -42,10 +42,7 @@ type final struct {
 // verify makes the final comparison of source and target, for all tables concurrently. The attempt
 // continues only if there are no differences.
 func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	if stray, err := v.stragglers(ctx, c); err != nil || stray != "" {
-		if err == nil {
-			err = v.cancel(ctx, c, now, "%s", stray)
-		}
+	if done, err := v.stillDisturbed(ctx, c, now); err != nil || done {
 		return err
 	}
 	if v.finals.of != c.Attempt {
@@ -103,6 +100,11 @@ func (v *drive) conclude(ctx context.Context, c checkpoint.Cutover, now time.Tim
 		return err
 	case failed != nil:
 		return errors.Join(failed, ignoreMoved(v.trouble(ctx, c, "the final comparison failed and is repeated: %v", failed)))
+	case waits != "" && len(c.Finals) == 0: // it waits for the rows of the last changes
+		if e := overTime(c, now, waits); e.why != "" {
+			return v.end(ctx, c, now, e)
+		}
+		return v.trouble(ctx, c, "%s", waits)
 	case waits != "":
 		return v.trouble(ctx, c, "%s", waits)
 	}

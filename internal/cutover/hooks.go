@@ -197,7 +197,11 @@ func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time
 	if trouble != "" {
 		return v.trouble(ctx, c, "%s", trouble)
 	}
-	v.forgetCanaries(ctx, c) // if this fails, it is retried after the attempt
+	if c.NextTry {
+		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Again(now) })
+		return err
+	}
+	v.forgetCanaries(ctx, c) // again, once the attempt is over, if that fails
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Cancelled(now) })
 	return err
 }

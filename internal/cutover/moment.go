@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -51,9 +53,11 @@ type survey struct {
 	gates  []checkpoint.CutoverGate
 	known  knownLosses
 	ends   string    // why the attempt ends
-	closed string    // a gate that is not ready
-	waits  string    // the condition for which the attempt waits
-	next   time.Time // when the condition is expected to be true; zero if unknown
+	closed string    // the gate that is not ready
+	waits  string    // what is waited for
+	next   time.Time // when that is expected to be over; zero: unknown
+	// uncovered reports that a table has so many open shards that one of them may give no canary.
+	uncovered bool
 }
 
 func (l survey) moment() bool { return l.ends+l.closed+l.waits == "" }
@@ -89,22 +93,22 @@ func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		l.ends = fmt.Sprintf("%d items are parked; a cutover leaves at most %d behind", n, mostParked)
 		return l, nil
 	}
-	if l.waits, l.next, err = v.tooLong(ctx, c, now); err != nil || l.waits != "" {
+	found, err := v.rowsOfAll(ctx, c)
+	if err != nil {
 		return l, err
 	}
+	if l.waits, l.next = tooLong(c, found, now); l.waits != "" {
+		return l, nil
+	}
+	l.uncovered = slices.ContainsFunc(found, func(f Figures) bool { return !canary.Covers(len(standing.Open(f.State, f.Shards))) })
 	if err := v.probeCanaries(ctx, c); err != nil {
 		l.ends = fmt.Sprintf("canaries cannot be written to a source: %v", err)
 	}
 	return l, nil
 }
 
-// tooLong returns why a freeze that begins now would be longer than allowed, and the time at which
-// a short freeze is expected to be possible. The reason is "" if the freeze would be short.
-func (v *drive) tooLong(ctx context.Context, c checkpoint.Cutover, now time.Time) (why string, next time.Time, err error) {
-	found, err := v.rowsOfAll(ctx, c)
-	if err != nil {
-		return "", next, err
-	}
+// tooLong says why a freeze that begins now would last longer than it may, and when that is over.
+func tooLong(c checkpoint.Cutover, found []Figures, now time.Time) (why string, next time.Time) {
 	for i, source := range c.Tables {
 		d := foreseen(found[i], c.ListedWithin(), now)
 		if d.length <= c.AtMost() {
@@ -116,7 +120,7 @@ func (v *drive) tooLong(ctx context.Context, c checkpoint.Cutover, now time.Time
 				d.shard, source, spell(d.length.Round(time.Second)), spell(c.AtMost()), at.UTC().Format(time.TimeOnly))
 		}
 	}
-	return why, next, nil
+	return why, next
 }
 
 // stillMoment repeats the survey. It returns why the hook that freezes the application must not be
@@ -174,7 +178,7 @@ func (v *drive) noMoment(ctx context.Context, c checkpoint.Cutover, why string) 
 		case latest.Calls != c.Calls: // another driver may have called the hook meanwhile
 			return checkpoint.ErrMoved
 		case c.Calls > c.CallsBefore+1:
-			return latest.Cancel("the moment for a short freeze has passed: "+why, now)
+			return latest.GiveUp("the moment for a short freeze has passed: "+why, checkpoint.CureWait, now)
 		}
 		return latest.MomentPassed(now, why)
 	})

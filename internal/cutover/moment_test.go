@@ -70,7 +70,7 @@ func (s *scene) ends(source, id string) {
 // record says until when.
 func TestH145_TheFreezeWaitsForItsMoment(t *testing.T) {
 	playScene(t, func(s *scene) {
-		s.start(plan())
+		s.start(brief(1))
 		s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverChecks })
 		s.ends("Parts", "ended")
 		ended := s.Now()
@@ -93,7 +93,7 @@ func TestH145_TheFreezeWaitsForItsMoment(t *testing.T) {
 func TestH145_TheMomentIsLookedForAgainBeforeTheCall(t *testing.T) {
 	for _, called := range []bool{false, true} {
 		playScene(t, func(s *scene) {
-			s.start(plan())
+			s.start(brief(1))
 			if called {
 				s.answers(FreezeWrites, func(Call) (string, Outcome) { s.ends("Parts", "ended"); return "", HookUnknown })
 				got := s.drive(settled)
@@ -120,7 +120,7 @@ func TestH145_TheMomentIsLookedForAgainBeforeTheCall(t *testing.T) {
 // A request that waits for a moment ends after the time that it may wait, and nothing was frozen.
 func TestAMomentThatDoesNotCome(t *testing.T) {
 	playScene(t, func(s *scene) {
-		p := plan()
+		p := brief(1)
 		p.MomentWithin = 30 * time.Second
 		s.start(p)
 		s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverChecks })

@@ -129,7 +129,15 @@ func (s *scene) Compare(ctx context.Context, state checkpoint.TableState) (check
 
 func plan() checkpoint.CutoverPlan {
 	return checkpoint.CutoverPlan{Tables: []string{"Orders", "Parts"}, Targets: []string{"orders", "parts"}, Approved: true, WatchFor: 24 * time.Hour,
-		Deadlines: checkpoint.CutoverDeadlines{Freeze: time.Minute, Drain: 10 * time.Minute, Verify: 8 * time.Minute, Fence: 4 * time.Minute}}
+		FreezeAtMost: time.Hour, // tests of single steps let them last
+		Deadlines:    checkpoint.CutoverDeadlines{Freeze: time.Minute, Drain: 10 * time.Minute, Verify: 8 * time.Minute, Fence: 4 * time.Minute}}
+}
+
+// brief is a plan whose tries freeze the application for a few seconds.
+func brief(tries int) checkpoint.CutoverPlan {
+	p := plan()
+	p.FreezeAtMost, p.Tries = 8*time.Second, tries
+	return p
 }
 
 func (s *scene) start(p checkpoint.CutoverPlan) {

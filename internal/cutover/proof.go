@@ -30,6 +30,7 @@ type proof struct {
 	// closed holds the shards that are closed by a canary or by empty pages, with the proof. Such a
 	// shard stays closed.
 	closed map[string]checkpoint.CutoverProof
+	open   []*checkpoint.Shard // those that are still to be proved
 }
 
 // quietShard holds the reads of a shard without a canary, since the last canary was read.
@@ -91,11 +92,12 @@ func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []che
 			p.closed[id] = proven(sh, how)
 		}
 	}
-	var open []*checkpoint.Shard
+	p.open = nil
 	for _, root := range l.roots {
 		found, left := p.closes(f, l, root)
-		proofs, open = append(proofs, found...), append(open, left...)
+		proofs, p.open = append(proofs, found...), append(p.open, left...)
 	}
+	open := p.open
 	switch {
 	case p.unseen > 0:
 		return nil, fmt.Sprintf("%d of %d canaries are not read yet", p.unseen, p.all)
@@ -105,6 +107,22 @@ func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []che
 		return nil, fmt.Sprintf("%d of its shards are not proved to be applied; the first is %s", len(open), open[0].ID)
 	}
 	return proofs, ""
+}
+
+// earliest returns when a shard can be proved at the earliest, and what lets the next try prove it in
+// time.
+func (p *proof) earliest(sh *checkpoint.Shard, bound time.Duration, s Settings, now time.Time) (time.Time, checkpoint.Cure) {
+	switch {
+	case sh.Incomplete() && !sh.EndTime().IsZero() && sh.EndTime().Add(bound).After(now):
+		return sh.EndTime().Add(bound), checkpoint.CureWait
+	case sh.State == checkpoint.Reading && !sh.Incomplete() && p.all > 0 && p.unseen == 0: // it gave none, and gives none
+		left := s.Quiet
+		if q := p.quiet[sh.ID]; q != nil && q.changes > 2 {
+			left -= q.read.Sub(q.since)
+		}
+		return now.Add(left), checkpoint.CureQuiet
+	}
+	return now, checkpoint.CureWait
 }
 
 func proven(sh *checkpoint.Shard, how string) checkpoint.CutoverProof {

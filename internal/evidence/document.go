@@ -67,8 +67,10 @@ type Document struct {
 	Fences   []Fence                   `json:"fences"`
 	Timeline []checkpoint.CutoverEvent `json:"timeline"`
 	// Hook calls, each with token, times, outcome and the end of its output.
-	Hooks  []checkpoint.CutoverHook `json:"hooks"`
-	Strays int                      `json:"strays"` // number of changes to the source after the freeze
+	Hooks []checkpoint.CutoverHook `json:"hooks"`
+	// Tries that were abandoned, each with its reason. The application wrote on after each.
+	GivenUp []checkpoint.CutoverTry `json:"given_up"`
+	Strays  int                     `json:"strays"` // number of changes to the source after the freeze
 	// Items that changed after the freeze, by the hashes of their keys.
 	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"`
 }
@@ -145,7 +147,7 @@ func NewDocument(in Input) *Document {
 		BegunAt: at(c.BegunAt), FreezeBegunAt: at(c.FreezeBegunAt), FrozenAt: at(c.FrozenAt), FencedAt: at(c.FencedAt), SwitchedAt: at(c.SwitchedAt),
 		UnfrozenAt: at(c.UnfrozenAt), EndedAt: at(c.EndedAt), FrozenSeconds: c.FrozenFor(in.At).Seconds(), WatchSeconds: c.WatchFor.Seconds(),
 		Gates: list(c.Gates), Overrides: list(c.Overrides), Fences: []Fence{}, Timeline: list(c.Timeline), Hooks: list(c.Hooks),
-		Strays: c.Strays, Stragglers: list(c.Stragglers),
+		GivenUp: list(c.GivenUp), Strays: c.Strays, Stragglers: list(c.Stragglers),
 	}
 	for _, target := range c.Targets {
 		if n := c.Fences[target]; n > 0 {

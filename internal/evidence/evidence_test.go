@@ -45,8 +45,9 @@ func input(t *testing.T) Input {
 		Hooks: []checkpoint.CutoverHook{{Name: "freeze_writes", Token: "2.3.1", Began: after(time.Second), Ended: after(2500 * time.Millisecond), Outcome: "done", Output: "frozen"},
 			{Name: "switch", Token: "2.7.2", Began: after(202 * time.Second), Ended: after(205 * time.Second), Outcome: "unknown", Output: "its time was up <b>"},
 			{Name: "switch", Token: "2.7.3", Began: after(207 * time.Second), Ended: after(209 * time.Second), Outcome: "done"}},
-		Proofs: []checkpoint.CutoverProof{{Table: "Orders", Shard: "shardId-2", How: "a canary", Position: "200000000000000000001"}, {Table: "Orders", Shard: "shardId-0", How: "done, then two equal listings"}},
-		Strays: 1, Stragglers: []checkpoint.CutoverStraggler{{Table: "Orders", Key: "00112233445566778899aabbccddeeff", At: after(time.Minute)}},
+		Proofs:  []checkpoint.CutoverProof{{Table: "Orders", Shard: "shardId-2", How: "a canary", Position: "200000000000000000001"}, {Table: "Orders", Shard: "shardId-0", How: "done, then two equal listings"}},
+		GivenUp: []checkpoint.CutoverTry{{Attempt: 1, Reason: "process w may still write: it does not answer", FreezeBegunAt: after(-200 * time.Second), FrozenAt: after(-199 * time.Second), UnfrozenAt: after(-194 * time.Second)}},
+		Strays:  1, Stragglers: []checkpoint.CutoverStraggler{{Table: "Orders", Key: "00112233445566778899aabbccddeeff", At: after(time.Minute)}},
 		Verified: map[string]checkpoint.VerifyResult{"Orders": {Number: 3, Way: "buckets", BegunAt: after(time.Minute), EndedAt: after(3 * time.Minute), Generation: 5,
 			VerifyCounts: checkpoint.VerifyCounts{Items: 10_000, Rows: 10_000, Compared: 10_000}}},
 	}

@@ -1,6 +1,7 @@
 package switchover
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -55,21 +56,24 @@ type Document struct {
 	// FrozenAtLeast is the minimum length of a freeze.
 	FrozenSeconds float64 `json:"frozen_seconds"`
 	FrozenAtLeast float64 `json:"frozen_at_least_seconds"`
-	// FrozenAtMost is the longest freeze that the configuration allows to be expected. If it is
-	// longer than cutover.freeze_at_most, RaisedBy is the reason.
-	FrozenAtMost float64                       `json:"frozen_at_most_seconds"`
-	RaisedBy     []string                      `json:"raised_by"`
-	Gates        []checkpoint.CutoverGate      `json:"gates"`
-	Deadlines    []Deadline                    `json:"deadlines"`
-	WayBack      []WayBack                     `json:"way_back"`
-	KeepFallback bool                          `json:"keep_fallback"`
-	Timeline     []checkpoint.CutoverEvent     `json:"timeline"`
-	Hooks        []checkpoint.CutoverHook      `json:"hooks"`
-	Proofs       []checkpoint.CutoverProof     `json:"proofs"`
-	Strays       int                           `json:"strays"`
-	Stragglers   []checkpoint.CutoverStraggler `json:"stragglers"`
-	// StrayKeys are the keys of stragglers, by their hashes, as far as the streams still hold them.
-	// It is null if the keys were not requested.
+	// FrozenAtMost is how long a freeze may be expected to last, as the configuration has it; RaisedBy is
+	// what makes that longer than cutover.freeze_at_most.
+	FrozenAtMost float64                   `json:"frozen_at_most_seconds"`
+	RaisedBy     []string                  `json:"raised_by"`
+	Gates        []checkpoint.CutoverGate  `json:"gates"`
+	Deadlines    []Deadline                `json:"deadlines"`
+	WayBack      []WayBack                 `json:"way_back"`
+	KeepFallback bool                      `json:"keep_fallback"`
+	Timeline     []checkpoint.CutoverEvent `json:"timeline"`
+	Hooks        []checkpoint.CutoverHook  `json:"hooks"`
+	Proofs       []checkpoint.CutoverProof `json:"proofs"`
+	// GivenUp are the tries of the request that were given up; Tries is how many it has.
+	GivenUp    []checkpoint.CutoverTry       `json:"given_up"`
+	Tries      int                           `json:"tries"`
+	Strays     int                           `json:"strays"`
+	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"`
+	// StrayKeys are the keys of stragglers, by their hashes, that the streams still hold; null unless
+	// they were asked for.
 	StrayKeys  map[string]json.RawMessage `json:"stray_keys"`
 	WatchUntil *time.Time                 `json:"watch_until"`
 	// WatchedTo is the time up to which the streams were read after the freeze. Unwatched are the
@@ -118,7 +122,7 @@ func judge(in input, now time.Time) *Document {
 		Driver: terminal.Known(in.driver), Idle: in.idle, Trouble: terminal.Known(c.Trouble), MomentAt: terminal.Known(c.MomentAt), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
 		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
 		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
-		Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt),
+		GivenUp: append([]checkpoint.CutoverTry{}, c.GivenUp...), Tries: cmp.Or(c.Tries, 1), Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt),
 		WatchedTo: terminal.Known(c.WatchedTo), Unwatched: append([]checkpoint.CutoverUnwatched{}, c.Unwatched...), NextSteps: []standing.NextStep{},
 		titles: titles(in.cfg), tables: len(in.tables),
 	}
@@ -308,6 +312,9 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 		fmt.Fprintf(b, "; writes were frozen for %s", backfill.FormatDuration(time.Duration(d.FrozenSeconds*float64(time.Second))))
 	}
 	fmt.Fprintln(b)
+	for i, t := range d.GivenUp {
+		fmt.Fprintf(b, "  try %d of %d was given up: %s\n", i+1, d.Tries, t.Reason)
+	}
 	for _, line := range []struct {
 		word string
 		text *string

@@ -89,6 +89,7 @@ func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time)
 	p.Expires = now.Add(expires).UTC()
 	p.FenceFirst = cfg.FenceFirst(tables)
 	p.FreezeAtMost, _ = cfg.FreezeAtMost(tables)
+	p.Tries = cfg.Cutover.Tries
 	p.ListingBound, p.MomentWithin = cfg.Cutover.ListingBound, cfg.Cutover.RequestExpires
 	if r.Timeout > 0 {
 		p.MomentUntil = now.Add(r.Timeout).UTC()

@@ -316,7 +316,7 @@ func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool 
 	if f.settled == 0 {
 		f.settled = max(now, 1)
 	}
-	if c.Step.Cancellable() {
+	if c.Step.Cancellable() || c.NextTry {
 		_, err := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.Now(ctx)) })
 		if err == nil {
 			_, _ = fmt.Fprintln(f.Stderr, "interrupted: the cutover is cancelled, and the application resumes")

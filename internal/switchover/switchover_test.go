@@ -102,7 +102,7 @@ func TestDocument(t *testing.T) {
 		{checkpoint.CutoverFence, []checkpoint.CutoverGate{passed}, false, false}, {checkpoint.CutoverSwitching, nil, false, false},
 		{checkpoint.CutoverWatching, nil, false, true}, {checkpoint.CutoverDone, nil, false, true}, {checkpoint.CutoverCancelled, []checkpoint.CutoverGate{passed}, true, false},
 	} {
-		record := checkpoint.Cutover{Step: c.step, SwitchedAt: noon}
+		record := checkpoint.Cutover{Step: c.step, SwitchedAt: noon, MomentAt: noon, GivenUp: []checkpoint.CutoverTry{{Attempt: 1, Reason: "r", FrozenAt: noon}}}
 		if c.step != "" {
 			record.Attempt = 1
 		}

@@ -91,6 +91,13 @@ func (d *cutoverRun) executed(table, key string, before, after *model.Row) {
 func (k *cutoverChecks) enters(c checkpoint.Cutover) {
 	k.entered = k.d.World.Elapsed()
 	switch c.Step {
+	case checkpoint.CutoverRequested:
+		if k.d.app.frozen {
+			k.d.fail("H92: attempt %d begins, and the application is frozen", c.Attempt)
+		}
+		if len(c.GivenUp) > 0 {
+			k.d.World.Inject("another try")
+		}
 	case checkpoint.CutoverFreeze:
 		k.freezes(c)
 	case checkpoint.CutoverVerify:

@@ -179,7 +179,7 @@ func (d *cutoverRun) plan(p float64) checkpoint.CutoverPlan {
 		Deadlines: checkpoint.CutoverDeadlines{Freeze: 3 * time.Minute, Drain: 12*time.Minute + 2*d.Late, Verify: verifyWithin, Fence: 6 * time.Minute},
 		Expires:   d.World.Now().Add(time.Hour),
 		// The world is slower than the services: pages are a quarter of a minute apart.
-		FreezeAtMost: 90*time.Second + d.Late, ListingBound: listedWithin, MomentWithin: 30 * time.Minute,
+		FreezeAtMost: 90*time.Second + d.Late, ListingBound: listedWithin, MomentWithin: 30 * time.Minute, Tries: 1 + int(p*1e5)%3,
 	}
 	for _, t := range d.tables {
 		if t.there() {
