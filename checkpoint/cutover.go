@@ -101,15 +101,17 @@ type Cutover struct {
 	FreezeBegunAt time.Time `json:"freeze_begun_at,omitzero"`
 	FrozenAt      time.Time `json:"frozen_at,omitzero"`
 	UnfrozenAt    time.Time `json:"unfrozen_at,omitzero"`
-	GoneAt        time.Time `json:"gone_at,omitzero"`   // when every process had said goodbye, and the streams were read to their ends
-	FencedAt      time.Time `json:"fenced_at,omitzero"` // when late writes were rejected; after the switch unless FenceFirst
-	SwitchedAt    time.Time `json:"switched_at,omitzero"`
-	EndedAt       time.Time `json:"ended_at,omitzero"`
-	FinalizedAt   time.Time `json:"finalized_at,omitzero"` // when replicator's metadata was removed from the targets
-	Reason        string    `json:"reason,omitempty"`      // why it was cancelled
-	Trouble       string    `json:"trouble,omitempty"`     // the last failure of the step
-	// Answer is an operator's answer to the question whether the switch took place: yes or no; ""
-	// if there is none.
+	// Deadline is when the whole try ends that freezes the application. It is recorded before the first
+	// call of the hook that freezes, and repeated calls have the same one.
+	Deadline    time.Time `json:"deadline,omitzero"`
+	GoneAt      time.Time `json:"gone_at,omitzero"`   // when every process had said goodbye, and the streams were read to their ends
+	FencedAt    time.Time `json:"fenced_at,omitzero"` // when late writes were rejected; after the switch unless FenceFirst
+	SwitchedAt  time.Time `json:"switched_at,omitzero"`
+	EndedAt     time.Time `json:"ended_at,omitzero"`
+	FinalizedAt time.Time `json:"finalized_at,omitzero"` // when replicator's metadata was removed from the targets
+	Reason      string    `json:"reason,omitempty"`      // why it was cancelled
+	Trouble     string    `json:"trouble,omitempty"`     // the last failure of the step
+	// Answer is an operator's answer whether the switch took place: yes or no; "" if there is none.
 	Answer string `json:"answer,omitempty"`
 	// MomentAt is the expected time at which the application can be frozen for only a short time.
 	// It is zero if that time is unknown, or if the attempt does not wait for it. WaitsUntil is
@@ -118,7 +120,7 @@ type Cutover struct {
 	MomentAt   time.Time `json:"moment_at,omitzero"`
 	WaitsUntil time.Time `json:"waits_until,omitzero"`
 	NoMoment   bool      `json:"no_moment,omitempty"`
-	// GivenUp are the tries of the request that were given up. NextTry reports, while the application is
+	// GivenUp are the tries of the request that were abandoned. NextTry reports, while the application is
 	// let go, that another one follows, and RaiseAgain that the fence is raised again before it.
 	// Uncovered reports that an open shard may give no canary.
 	GivenUp    []CutoverTry `json:"given_up,omitempty"`
@@ -309,7 +311,7 @@ func (c *Cutover) Advance(now time.Time) error {
 	c.enter(next, now, stepText[next])
 	switch next {
 	case CutoverFreeze:
-		c.FreezeBegunAt, c.CallsBefore = now.UTC(), c.Calls
+		c.FreezeBegunAt, c.CallsBefore, c.Deadline = now.UTC(), c.Calls, now.Add(c.deadline()).UTC()
 	case CutoverRehearsed:
 		c.EndedAt = now.UTC()
 	}
@@ -331,22 +333,6 @@ func (c *Cutover) Frozen(now time.Time) error {
 		c.FrozenAt = now.UTC()
 	}
 	return nil
-}
-
-// Overdue returns the deadline of the step, and whether that deadline has passed. The deadline is 0
-// if the step has none.
-func (c *Cutover) Overdue(now time.Time) (limit time.Duration, over bool) {
-	switch c.Step {
-	case CutoverFreeze:
-		limit = c.Deadlines.Freeze
-	case CutoverDrain:
-		limit = c.Deadlines.Drain
-	case CutoverVerify:
-		limit = c.Deadlines.Verify
-	case CutoverFence:
-		limit = c.Deadlines.Fence
-	}
-	return limit, limit > 0 && now.Sub(c.StepAt) > limit
 }
 
 // Cancel ends the attempt: at once if no freeze has begun, otherwise after the unfreeze.

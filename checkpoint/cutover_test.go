@@ -15,7 +15,7 @@ var cutoverBegan = time.Date(2026, 11, 2, 1, 0, 0, 0, time.UTC)
 func cutoverPlan() checkpoint.CutoverPlan {
 	return checkpoint.CutoverPlan{
 		Tables: []string{"Orders"}, Targets: []string{"orders"}, Approved: true, WatchFor: time.Hour,
-		Deadlines: checkpoint.CutoverDeadlines{Freeze: time.Minute, Drain: 2 * time.Minute, Verify: 3 * time.Minute, Fence: 4 * time.Minute},
+		FreezeWithin: time.Minute, FreezeDeadline: 4 * time.Minute,
 	}
 }
 
@@ -135,14 +135,32 @@ func TestH109_TheSwitchIsAnswered(t *testing.T) {
 
 func TestCutoverDeadlines(t *testing.T) {
 	for step, limit := range map[checkpoint.CutoverStep]time.Duration{
-		checkpoint.CutoverFreeze: time.Minute, checkpoint.CutoverDrain: 2 * time.Minute, checkpoint.CutoverVerify: 3 * time.Minute, checkpoint.CutoverFence: 4 * time.Minute,
+		checkpoint.CutoverFreeze: time.Minute, checkpoint.CutoverDrain: 5 * time.Minute, checkpoint.CutoverVerify: 5 * time.Minute, checkpoint.CutoverFence: 5 * time.Minute,
 	} {
 		c := cutoverAt(t, step)
 		_, early := c.Overdue(cutoverBegan.Add(limit))
 		got, late := c.Overdue(cutoverBegan.Add(limit + time.Second))
-		if early || !late || got != limit {
-			t.Errorf("%s: %s, %v, %v", step, got, early, late)
+		if early || !late || got != limit || !c.Deadline.Equal(cutoverBegan.Add(5*time.Minute)) || c.LongestFreeze() != 5*time.Minute {
+			t.Errorf("%s: %s, %v, %v; deadline %v", step, got, early, late, c.Deadline)
 		}
+		if step != checkpoint.CutoverFreeze {
+			c.StepAt = c.Deadline.Add(time.Hour)
+			if _, late := c.Overdue(c.StepAt.Add(time.Second)); !late {
+				t.Errorf("%s: a step that begins after the deadline is not late", step)
+			}
+		}
+	}
+	for want, change := range map[time.Duration]func(*checkpoint.CutoverPlan){
+		90 * time.Second: func(p *checkpoint.CutoverPlan) { p.FreezeWithin, p.FreezeDeadline = 0, 0 },
+		3 * time.Minute:  func(p *checkpoint.CutoverPlan) { p.FreezeDeadline, p.FreezeAtMost = 0, time.Minute },
+	} {
+		if c := cutoverAt(t, checkpoint.CutoverFreeze, change); c.Deadline.Sub(cutoverBegan) != want {
+			t.Errorf("the deadline is %s after the first call, want %s", c.Deadline.Sub(cutoverBegan), want)
+		}
+	}
+	c := cutoverAt(t, checkpoint.CutoverFence, func(p *checkpoint.CutoverPlan) { p.Rehearse = true })
+	if limit, _ := c.Overdue(cutoverBegan); limit != 10*time.Minute {
+		t.Errorf("a step of a rehearsal may take %s", limit)
 	}
 }
 

@@ -48,7 +48,7 @@ func (c *Cutover) MomentPassed(now time.Time, why string) error {
 	if c.Step != CutoverFreeze || !c.FrozenAt.IsZero() {
 		return c.refuse("wait in", "see replicator cutover check")
 	}
-	c.FreezeBegunAt = time.Time{}
+	c.FreezeBegunAt, c.Deadline = time.Time{}, time.Time{}
 	c.enter(CutoverChecks, now, "waiting again: "+why)
 	return nil
 }

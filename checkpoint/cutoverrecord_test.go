@@ -308,7 +308,7 @@ func TestWhenACutoverIsDue(t *testing.T) {
 	if check(t, record.Postpone(time.Hour, at(3, 0, 0))); !record.Expires.Equal(at(4, 0, 0)) || record.Expired(at(4, 0, 0).Add(-1)) || !record.Expired(at(4, 0, 0)) {
 		t.Errorf("after it expired: %v", record.Expires)
 	}
-	if limit, over := (&checkpoint.Cutover{Step: checkpoint.CutoverDrain}).Overdue(at(5, 0, 0)); limit != 0 || over {
+	if limit, over := (&checkpoint.Cutover{Step: checkpoint.CutoverSwitching}).Overdue(at(5, 0, 0)); limit != 0 || over {
 		t.Error("a step without a deadline is overdue")
 	}
 }

@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// CutoverDeadlines are the times that steps may take.
+// CutoverDeadlines are the times that steps may take. Versions before the deadline of a whole try
+// read them.
 type CutoverDeadlines struct {
 	Freeze time.Duration `json:"freeze"`
 	Drain  time.Duration `json:"drain"`
@@ -33,9 +34,13 @@ type CutoverPlan struct {
 	ListingBound time.Duration `json:"listing_bound,omitempty"`
 	MomentWithin time.Duration `json:"moment_within,omitempty"`
 	MomentUntil  time.Time     `json:"moment_until,omitzero"`
-	// Tries is how often the request may freeze the application; 0: once.
-	Tries    int           `json:"tries,omitempty"`
-	WatchFor time.Duration `json:"watch_for"`
+	// Tries is how often the request may freeze the application; 0: once. FreezeWithin is how long the
+	// hook that freezes may take; 0: 1 min. FreezeDeadline is how much longer the application may be
+	// frozen in a try; 0: 30 s, or twice what is expected.
+	Tries          int           `json:"tries,omitempty"`
+	FreezeWithin   time.Duration `json:"freeze_within,omitempty"`
+	FreezeDeadline time.Duration `json:"freeze_deadline,omitempty"`
+	WatchFor       time.Duration `json:"watch_for"`
 	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without it every
 	// process says goodbye before the switch, and late writes are rejected after it.
 	FenceFirst bool `json:"fence_before_switch,omitempty"`

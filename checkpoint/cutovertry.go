@@ -1,13 +1,14 @@
 package checkpoint
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 )
 
-// CutoverTry is a try of a request that was given up, because writes would have been frozen for too
+// CutoverTry is a try of a request that was abandoned, because writes would have been frozen for too
 // long. The application wrote on. Each try is an attempt with tokens of its own. All tries have the
 // plan of the request: its approval, overrides, hours and expiry.
 type CutoverTry struct {
@@ -31,7 +32,7 @@ const (
 // proofOfQuiet is how much longer a freeze lasts where an open shard gives no canary.
 const proofOfQuiet = 25 * time.Second
 
-// Limit returns how long this try may freeze the application before it is given up.
+// Limit returns how long this try may freeze the application before it is abandoned.
 func (c *Cutover) Limit() time.Duration {
 	if c.Uncovered {
 		return c.AtMost() + proofOfQuiet
@@ -39,8 +40,42 @@ func (c *Cutover) Limit() time.Duration {
 	return c.AtMost()
 }
 
-// Trying reports whether an attempt belongs to a request of which another try was given up. It waits
-// for its gates in any case: what the last try had to be given up for may have closed one.
+// within is how long the hook that freezes may take.
+func (p *CutoverPlan) within() time.Duration { return cmp.Or(p.FreezeWithin, time.Minute) }
+
+// deadline is how long a try may take from the first call of the hook that freezes.
+func (c *Cutover) deadline() time.Duration {
+	return c.within() + cmp.Or(c.FreezeDeadline, max(30*time.Second, 2*c.Limit()))
+}
+
+// LongestFreeze returns how long a try may freeze the application, from the first call of the hook on.
+func (c *Cutover) LongestFreeze() time.Duration {
+	if !c.Deadline.IsZero() {
+		return c.Deadline.Sub(c.FreezeBegunAt)
+	}
+	return c.deadline()
+}
+
+// rehearsedWithin is how long a step of a rehearsal may take. Nothing is frozen meanwhile.
+const rehearsedWithin = 10 * time.Minute
+
+// Overdue returns how long the step may take, and whether that has passed; 0 if it has no deadline.
+// All steps of a freeze have one deadline.
+func (c *Cutover) Overdue(now time.Time) (limit time.Duration, over bool) {
+	switch {
+	case c.Step == CutoverFreeze:
+		limit = c.within()
+	case c.Step != CutoverDrain && c.Step != CutoverVerify && c.Step != CutoverFence:
+	case c.Deadline.IsZero(): // a rehearsal
+		limit = rehearsedWithin
+	default:
+		limit = max(c.Deadline.Sub(c.StepAt), 1)
+	}
+	return limit, limit > 0 && now.Sub(c.StepAt) > limit
+}
+
+// Trying reports whether an attempt belongs to a request of which another try was abandoned. It waits
+// for its gates in any case: the cause may have closed one.
 func (c *Cutover) Trying() bool { return len(c.GivenUp) > 0 }
 
 // AwaitsGates reports whether a gate that is not ready is waited for.
@@ -58,11 +93,11 @@ func (c *Cutover) GiveUp(reason string, cure Cure, now time.Time) error {
 	}
 	c.RaiseAgain = cure == CureRaise
 	c.Reason = reason
-	c.enter(CutoverCancelling, now, fmt.Sprintf("try %d of %d is given up: %s", len(c.GivenUp), c.Tries, reason))
+	c.enter(CutoverCancelling, now, fmt.Sprintf("try %d of %d is abandoned: %s", len(c.GivenUp), c.Tries, reason))
 	return nil
 }
 
-// Reasons says why each try was given up.
+// Reasons says why each try was abandoned.
 func (c *Cutover) Reasons() string {
 	if len(c.GivenUp) == 1 {
 		return c.GivenUp[0].Reason

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// A try that is given up is followed by another attempt of the same request, until its tries are used
+// A try that is abandoned is followed by another attempt of the same request, until its tries are used
 // up. What belongs to the request is kept, and what belongs to the try is not.
 func TestTriesOfARequest(t *testing.T) {
 	c := cutoverAt(t, checkpoint.CutoverDrain, func(p *checkpoint.CutoverPlan) { p.Tries, p.FreezeAtMost = 2, 8*time.Second })
@@ -59,7 +59,7 @@ func TestWhichTryRaisesTheFence(t *testing.T) {
 	}
 }
 
-// Before anything is frozen nothing is given up, and an operator who cancels while a try is given up
+// Before anything is frozen nothing is abandoned, and an operator who cancels while a try is abandoned
 // ends the request.
 func TestACancelEndsTheTries(t *testing.T) {
 	many := func(p *checkpoint.CutoverPlan) { p.Tries = 5 }

@@ -13,7 +13,7 @@ type Cutover struct {
 	// changes after the switch that no operator has confirmed.
 	Strays, Unanswered int
 	// Frozen is how long the application's writes have been frozen so far, or 0 if writes are not
-	// frozen. Limit is the sum of the deadlines of the steps.
+	// frozen. Limit is how long a try may freeze them.
 	Frozen, Limit time.Duration
 	// Driven reports whether a process is driving the cutover.
 	Driven bool
@@ -33,7 +33,7 @@ func newCutoverMetrics(gauge func(name, help string, labels ...string) *promethe
 		strays:     gauge("replicator_cutover_strays", "Changes in the source after a cutover froze it, by late writers."),
 		unanswered: gauge("replicator_cutover_strays_unanswered", "Changes in the source after the switch that no operator has confirmed with finalize --strays-seen."),
 		frozen:     gauge("replicator_cutover_frozen_seconds", "How long a cutover has frozen the application's writes. 0 if they are not frozen."),
-		limit:      gauge("replicator_cutover_frozen_limit_seconds", "The sum of the deadlines of a cutover's steps from freeze to fence. 0 without a cutover."),
+		limit:      gauge("replicator_cutover_frozen_limit_seconds", "How long a try of a cutover may freeze the application's writes. 0 without a cutover."),
 		driven:     gauge("replicator_cutover_driven", "1 while a process drives a cutover."),
 		cancelling: gauge("replicator_cutover_cancelling_seconds", "How long a cancelled cutover has waited for the application's writes to resume. 0 if none waits."),
 	}

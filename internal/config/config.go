@@ -215,16 +215,17 @@ type Verify struct {
 
 // Cutover configures the move of the application from DynamoDB to Bigtable.
 type Cutover struct {
-	ReadyWhen      ReadyWhen        `key:"ready_when"`                                                      // gates that must be ready before the application's writes are frozen
-	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                // how long a requested cutover may wait for its approval, its hours and its gates
-	Deadlines      CutoverDeadlines `key:"deadlines"`                                                       // deadlines of the steps before the switch. If one passes, the cutover is cancelled and the application resumes
-	ListingsApart  time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`  // has no effect; see listing_bound
-	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                    // how late the stream may list a child shard after its parent has ended
-	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"` // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, and no process has to answer
-	FreezeAtMost   time.Duration    `key:"freeze_at_most" default:"8s" min:"1s" max:"1h"`                   // how long a freeze may be expected to last. A cutover waits until it can be that short. It is raised to what the configuration itself demands
-	Tries          int              `key:"tries" default:"3" min:"1" max:"20"`                              // how often a cutover may freeze writes. A try that would take longer than freeze_at_most is given up, and the application writes until the next one
-	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                      // how long workers watch the stream for late writers after the switch
-	Hooks          CutoverHooks     `key:"hooks"`                                                           // hooks that freeze, switch and unfreeze the application; give all three or none
+	ReadyWhen      ReadyWhen        `key:"ready_when"`                                                                                         // gates that must be ready before the application's writes are frozen
+	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                                                   // how long a requested cutover may wait for its approval, its hours and its gates
+	ListingsApart  time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`                                     // has no effect; see listing_bound
+	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                                                       // how late the stream may list a child shard after its parent has ended
+	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"`                                    // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, and no process has to answer
+	FreezeAtMost   time.Duration    `key:"freeze_at_most" default:"8s" min:"1s" max:"1h"`                                                      // how long a freeze may be expected to last. A cutover waits until it can be that short. It is raised to what the configuration itself demands
+	FreezeDeadline time.Duration    `key:"freeze_deadline" unset:"30s, or twice freeze_at_most as it is raised" omit:"true" min:"1s" max:"1d"` // how long writes may be frozen in a try, after the time that the hook freeze_writes may take. Then the application resumes
+	Deadlines      CutoverDeadlines `key:"deadlines" omit:"true"`                                                                              // have no effect; see freeze_deadline
+	Tries          int              `key:"tries" default:"3" min:"1" max:"20"`                                                                 // how often a cutover may freeze writes. A try that would take longer than freeze_at_most is abandoned, and the application writes until the next one
+	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                                                         // how long workers watch the stream for late writers after the switch
+	Hooks          CutoverHooks     `key:"hooks"`                                                                                              // hooks that freeze, switch and unfreeze the application; give all three or none
 }
 
 // ReadyWhen are the gates of a cutover.
@@ -236,12 +237,12 @@ type ReadyWhen struct {
 	Headroom     time.Duration `key:"retention_headroom_above" default:"12h" min:"1m" max:"23h"` // minimum time left until the stream drops unread changes
 }
 
-// CutoverDeadlines are the maximum durations of the steps before the switch.
+// CutoverDeadlines are deadlines of single steps. A try of a cutover has one deadline.
 type CutoverDeadlines struct {
-	Freeze time.Duration `key:"freeze" default:"1m" min:"1s" max:"1d"`  // until the hook freeze_writes has answered
-	Drain  time.Duration `key:"drain" default:"10m" min:"1s" max:"1d"`  // until all changes from before the freeze are applied
-	Verify time.Duration `key:"verify" default:"10m" min:"1s" max:"1d"` // until the final verify is complete
-	Fence  time.Duration `key:"fence" default:"2m" min:"1s" max:"1d"`   // until replicator's in-flight writes are rejected
+	Freeze time.Duration `key:"freeze" unset:"no effect" omit:"true" min:"1s" max:"1d"` // read as hooks.freeze_within
+	Drain  time.Duration `key:"drain" unset:"no effect" omit:"true" min:"1s" max:"1d"`  // has no effect; see freeze_deadline
+	Verify time.Duration `key:"verify" unset:"no effect" omit:"true" min:"1s" max:"1d"` // has no effect; see freeze_deadline
+	Fence  time.Duration `key:"fence" unset:"no effect" omit:"true" min:"1s" max:"1d"`  // has no effect; see freeze_deadline
 }
 
 // CutoverHooks are https:// addresses or commands. Paths of commands are relative to the
@@ -250,8 +251,9 @@ type CutoverHooks struct {
 	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and succeeds when no write is in flight
 	Switch         string `key:"switch" check:"hook" unset:"no cutover can be started"`          // moves the application to the target
 	UnfreezeWrites string `key:"unfreeze_writes" check:"hook" unset:"no cutover can be started"` // lets the application write the source again
-	// maximum duration of one call. A call of freeze_writes also ends at the deadline of its step
-	Timeout time.Duration `key:"timeout" default:"10m" min:"1s" max:"1h"`
+	// maximum duration of one call. It is cut to what is left of the deadline of the try
+	Timeout      time.Duration `key:"timeout" default:"10m" min:"1s" max:"1h"`
+	FreezeWithin time.Duration `key:"freeze_within" default:"1m" min:"1s" max:"1d"` // how long freeze_writes may take, with all of its repetitions
 }
 
 // Relay configures the topic to which `replicator relay` publishes changes, and the subscription

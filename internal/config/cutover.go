@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -63,8 +64,7 @@ func (c *Config) FenceFirst(tables []Table) bool {
 	return c.Cutover.Fence == "before_switch" || slices.ContainsFunc(tables, func(t Table) bool { return c.DualWritten(t) && c.Late(t) == 0 })
 }
 
-// fencing is how long a freeze lasts until late writes are rejected.
-const fencing = 35 * time.Second
+const fencing = 35 * time.Second // how long a freeze lasts until late writes are rejected
 
 // FreezeAtMost returns cutover.freeze_at_most for these tables, raised to what the configuration
 // itself demands of a freeze, and what raises it.
@@ -80,13 +80,24 @@ func (c *Config) FreezeAtMost(tables []Table) (most time.Duration, raisedBy []st
 	}
 	if c.FenceFirst(tables) {
 		most += fencing
-		cause := "cutover.fence: before_switch"
-		if c.Cutover.Fence != "before_switch" {
-			cause = "dual_writes.version_attribute"
-		}
-		raisedBy = append(raisedBy, cause+" by "+timespan.Format(fencing))
+		raisedBy = append(raisedBy, "rejecting late writes before the switch by "+timespan.Format(fencing))
 	}
 	return most, raisedBy
+}
+
+// FreezeDeadline returns how long writes of these tables may be frozen in a try.
+func (c *Config) FreezeDeadline(tables []Table) time.Duration {
+	most, _ := c.FreezeAtMost(tables)
+	return cmp.Or(c.Cutover.FreezeDeadline, max(30*time.Second, 2*most))
+}
+
+// FreezeWithin returns how long the hook freeze_writes may take. The former key counts if it alone is
+// given.
+func (c *Config) FreezeWithin() time.Duration {
+	if d := c.Cutover.Deadlines.Freeze; d > 0 && c.Where("cutover.hooks.freeze_within") == (diag.Position{}) {
+		return d
+	}
+	return c.Cutover.Hooks.FreezeWithin
 }
 
 func warnOfCutover(c *Config) (found diag.List) {
@@ -100,6 +111,10 @@ func warnOfCutover(c *Config) (found diag.List) {
 			What:  "a child shard may be listed later than " + timespan.Format(bound) + " after its parent's end",
 			Cause: "DynamoDB lists a new shard some time after it begins. A shard that is listed too late is not drained",
 			Fix:   "write listing_bound: 2m, or remove it; use less only in tests on emulators"})
+	}
+	if d := c.Cutover.Deadlines; d != (CutoverDeadlines{}) {
+		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.deadlines"), What: "cutover.deadlines has no effect, but freeze is read as hooks.freeze_within",
+			Cause: "a try of a cutover has one deadline", Fix: "write cutover.hooks.freeze_within and cutover.freeze_deadline in its place"})
 	}
 	if c.Cutover.ListingsApart > 0 {
 		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listings_apart"), What: "cutover.listings_apart has no effect",

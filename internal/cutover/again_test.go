@@ -242,7 +242,7 @@ func TestCallsAreBounded(t *testing.T) {
 			return answer(call)
 		}
 		p := plan()
-		p.Deadlines.Freeze = 5 * time.Minute
+		p.FreezeWithin = 5 * time.Minute
 		s.start(p)
 		s.takes = time.Hour
 		began := s.Now()

@@ -51,7 +51,11 @@ const (
 type Call struct {
 	Hook, Token, Step string
 	Tables            []string
-	Probe             bool // only a probe: the hook must do nothing
+	Probe             bool // nothing is to be done: can it be called?
+	// Deadline is when the try ends that freezes the application, by the clock of the source, and Left
+	// how long that is from now on; zero in a probe.
+	Deadline time.Time
+	Left     time.Duration
 }
 
 // Hooks calls the hooks. If the context of a call ends first, the outcome is unknown.
@@ -79,7 +83,7 @@ type Settings struct {
 	Idle  time.Duration // time between two passes while there is no cutover; default 5 s
 	// Timeout of a probe of a hook, and of a request to the source; default 30 s.
 	Hook time.Duration
-	// Timeout of a call of a hook, within the deadline of its step; default 10 min.
+	// Timeout of a call of a hook, within the deadline of the try; default 10 min.
 	Call time.Duration
 	Look time.Duration // time between two reads of the streams after the switch; default 1 min
 	// How long a process may take to say goodbye during the freeze; default 2 s.

@@ -191,6 +191,9 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	}
 	if limit, late := c.Overdue(now); limit > 0 && (known && late || task.Mono(ctx)-v.stepped > limit) {
 		why := fmt.Sprintf("%s took more than %s: %s", c.Step, spell(limit), orNothing(c.Trouble))
+		if !c.FrozenAt.IsZero() {
+			why = fmt.Sprintf("the deadline of the freeze has passed in step %s: %s", c.Step, orNothing(c.Trouble))
+		}
 		return true, ignoreMoved(v.end(ctx, c, now, ending{why: why, again: !c.FrozenAt.IsZero()}))
 	}
 	if !known && c.Step != checkpoint.CutoverCancelling && c.Step != checkpoint.CutoverSwitching {

@@ -201,8 +201,8 @@ func TestAnswersOfTheFreeze(t *testing.T) {
 	}
 }
 
-// Each step that has a deadline ends at it: the application writes again, and the record says what
-// the step was waiting for.
+// The freeze, and the whole try, end at their deadlines in whichever step that is: the application
+// writes again, and the record says what the step was waiting for.
 func TestDeadlines(t *testing.T) {
 	for name, c := range map[string]struct {
 		stuck  func(s *scene)
@@ -210,11 +210,11 @@ func TestDeadlines(t *testing.T) {
 		reason string
 	}{
 		"freeze": {func(s *scene) { s.silent(FreezeWrites) }, time.Minute, "freeze took more than 1m: hook freeze_writes did not answer: its time was up"},
-		"drain":  {func(s *scene) { s.Source.Blind = true }, 10 * time.Minute, "drain took more than 10m: table Orders: 26 of 26 canaries are not read yet"},
+		"drain":  {func(s *scene) { s.Source.Blind = true }, 10 * time.Minute, "the deadline of the freeze has passed in step drain: table Orders: 26 of 26 canaries are not read yet"},
 		"verify": {func(s *scene) {
 			s.driver.Verifier = failing{s, func() error { return errors.New("denied") }}
-		}, 8 * time.Minute, "verify took more than 8m: the final comparison failed and is repeated: table Orders: denied"},
-		"fence": {func(s *scene) { s.refuseInFence(func(string) error { return errAway }) }, 4 * time.Minute, "fence took more than 4m"},
+		}, 10 * time.Minute, "the deadline of the freeze has passed in step verify: the final comparison failed and is repeated: table Orders: denied"},
+		"fence": {func(s *scene) { s.refuseInFence(func(string) error { return errAway }) }, 10 * time.Minute, "the deadline of the freeze has passed in step fence"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			playScene(t, func(s *scene) {
@@ -229,7 +229,7 @@ func TestDeadlines(t *testing.T) {
 				}
 				i := slices.IndexFunc(got.Timeline, func(e checkpoint.CutoverEvent) bool { return e.Step == name })
 				j := slices.IndexFunc(got.Timeline, func(e checkpoint.CutoverEvent) bool { return e.Step == "cancelling" })
-				if took := got.Timeline[j].At.Sub(got.Timeline[i].At); took < c.limit || took > c.limit+40*time.Second {
+				if took := got.Timeline[j].At.Sub(got.Timeline[i].At); took < c.limit || took > c.limit+70*time.Second {
 					t.Errorf("it took %s", took)
 				}
 				if s.calls[len(s.calls)-1] != fmt.Sprintf("unfreeze_writes 1.8.%d cancelling", len(s.calls)) || got.Step != checkpoint.CutoverCancelled || !s.tablesGoOn() {

@@ -24,7 +24,7 @@ func TestALongVerifyIsRefusedBeforeTheFreeze(t *testing.T) {
 		f.State.Verify.Full.Items, f.State.Apply = c.items, checkpoint.Topic
 		f.State.Verify.Full.BegunAt = f.State.Verify.Full.EndedAt.Add(-c.took)
 		yes, figure, cure := f.full("T", c.within, 1000, noon)
-		if yes != c.yes || yes == (cure != "") || !yes && !strings.Contains(figure, "more than half of cutover.deadlines.verify (10m)") {
+		if yes != c.yes || yes == (cure != "") || !yes && !strings.Contains(figure, "more than half of cutover.freeze_deadline (10m)") {
 			t.Errorf("%s of %s: %t, %q, %q", c.took, c.within, yes, figure, cure)
 		}
 		f.State.Apply = checkpoint.Direct // its changes are compared again instead

@@ -17,7 +17,7 @@ import (
 type Ready struct {
 	LagBelow, LagHeldFor time.Duration
 	VerifyWithin         time.Duration
-	FinalWithin          time.Duration // the deadline of the final verify; 0 for none
+	FinalWithin          time.Duration // the deadline of a freeze, for a final verify by workers; 0 for none
 	// The driver itself compares a table with fewer items; 0 means 20,000.
 	Small         int64
 	ParkedAtMost  int
@@ -275,8 +275,8 @@ func (f Figures) full(source string, within time.Duration, most int64, now time.
 		return false, resultText(r, now), "replicator verify --full --table " + source
 	}
 	if took := r.EndedAt.Sub(r.BegunAt); within > 0 && f.State.Apply == checkpoint.Topic && !small(r, most) && !r.BegunAt.IsZero() && took > within/2 {
-		return false, fmt.Sprintf("took %s, more than half of cutover.deadlines.verify (%s)", spell(took.Round(time.Second)), spell(within)),
-			"raise cutover.deadlines.verify to at least " + spell((2 * took).Round(time.Second))
+		return false, fmt.Sprintf("took %s, more than half of cutover.freeze_deadline (%s)", spell(took.Round(time.Second)), spell(within)),
+			"raise cutover.freeze_deadline to at least " + spell((2 * took).Round(time.Second))
 	}
 	return true, resultText(r, now), ""
 }

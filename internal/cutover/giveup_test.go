@@ -22,7 +22,7 @@ func (s *scene) hooksOf() string {
 }
 
 // D8: a shard that ends as the application is frozen, without a canary, would keep it frozen until its
-// children are listed. The try is given up at once, the application writes on, and the next try begins
+// children are listed. The try is abandoned at once, the application writes on, and the next try begins
 // once the shard is complete. It is an attempt of the same request with tokens of its own.
 func TestH145_AFreezeThatWouldLastIsGivenUp(t *testing.T) {
 	playScene(t, func(s *scene) {
@@ -44,7 +44,7 @@ func TestH145_AFreezeThatWouldLastIsGivenUp(t *testing.T) {
 		}
 		first := got.GivenUp[0]
 		if !strings.HasPrefix(first.Reason, "table Parts: shard ended ended without a canary, and its children may be listed until ") || first.Attempt != 1 {
-			t.Errorf("given up because %s", first.Reason)
+			t.Errorf("abandoned because %s", first.Reason)
 		}
 		if took := first.UnfrozenAt.Sub(first.FrozenAt); took <= 0 || took > 5*time.Second {
 			t.Errorf("the first try froze the application for %s", took)
@@ -67,7 +67,7 @@ func (s *scene) raisedOnce(c checkpoint.Cutover) bool {
 	return families > 0 && c.RaiseAgain == false && c.Raised["orders"] > 7
 }
 
-// D8: tries are used up one after another. The record says why each one was given up, and the last
+// D8: tries are used up one after another. The record says why each one was abandoned, and the last
 // one cancels the request.
 func TestH145_TriesAreUsedUp(t *testing.T) {
 	playScene(t, func(s *scene) {
@@ -116,7 +116,7 @@ func TestH145_SilenceRaisesTheFenceBeforeTheNextTry(t *testing.T) {
 	}
 }
 
-// A try is given up when somebody writes after the freeze. The next one succeeds if he has stopped.
+// A try is abandoned when somebody writes after the freeze. The next one succeeds if he has stopped.
 func TestAStrayGivesATryUp(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.inStep(checkpoint.CutoverDrain, func() {

@@ -63,7 +63,8 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 			return "", "", err
 		}
 	}
-	output, outcome := v.call(ctx, c, Call{Hook: name, Token: c.Token(), Step: string(c.Step), Tables: c.Tables}, v.mayTake(c, began))
+	call := Call{Hook: name, Token: c.Token(), Step: string(c.Step), Tables: c.Tables, Deadline: c.Deadline, Left: max(c.Deadline.Sub(began), 0)}
+	output, outcome := v.call(ctx, c, call, v.mayTake(c, began))
 	ended, _ := v.now(ctx, c, false)
 	_, err = v.Ledger.UpdateCutover(ctx, func(now *checkpoint.Cutover) error {
 		if now.Attempt != c.Attempt {

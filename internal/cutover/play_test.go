@@ -130,7 +130,7 @@ func (s *scene) Compare(ctx context.Context, state checkpoint.TableState) (check
 func plan() checkpoint.CutoverPlan {
 	return checkpoint.CutoverPlan{Tables: []string{"Orders", "Parts"}, Targets: []string{"orders", "parts"}, Approved: true, WatchFor: 24 * time.Hour,
 		FreezeAtMost: time.Hour, // tests of single steps let them last
-		Deadlines:    checkpoint.CutoverDeadlines{Freeze: time.Minute, Drain: 10 * time.Minute, Verify: 8 * time.Minute, Fence: 4 * time.Minute}}
+		FreezeWithin: time.Minute, FreezeDeadline: 10 * time.Minute}
 }
 
 // brief is a plan whose tries freeze the application for a few seconds.

@@ -300,7 +300,7 @@ func names(n int) (items []string) {
 // plan is a cutover of all tables that is approved, with the default deadlines.
 func (s *scene) plan() checkpoint.CutoverPlan {
 	return checkpoint.CutoverPlan{Tables: s.tables, Targets: s.targets, Approved: true, WatchFor: 24 * time.Hour, FreezeAtMost: time.Hour,
-		Deadlines: checkpoint.CutoverDeadlines{Freeze: time.Minute, Drain: 10 * time.Minute, Verify: 10 * time.Minute, Fence: 2 * time.Minute}}
+		FreezeWithin: time.Minute, FreezeDeadline: 10 * time.Minute}
 }
 
 // cut begins a cutover and drives it until it is over or the application has switched.

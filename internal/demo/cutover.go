@@ -53,7 +53,7 @@ func (d *demo) openSite() (closing func(), err error) {
 
 // configuration returns the configuration section for a cutover.
 func (s *site) configuration() string {
-	text := fmt.Sprintf("cutover:\n  ready_when: {lag_held_for: 0s}\n  listing_bound: 1s\n  watch_for: %s\n  hooks:\n", missedFor)
+	text := fmt.Sprintf("cutover:\n  ready_when: {lag_held_for: 0s}\n  listing_bound: 1s\n  freeze_at_most: 20s\n  watch_for: %s\n  hooks:\n", missedFor)
 	for _, name := range cutover.HookNames {
 		text += fmt.Sprintf("    %s: http://%s/\n", name, s.address)
 	}

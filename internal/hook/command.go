@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -87,5 +88,14 @@ func environment(own []string, call cutover.Call) []string {
 	if call.Probe {
 		return append(env, "CUTOVER_PROBE=1")
 	}
+	if !call.Deadline.IsZero() {
+		env = append(env, "CUTOVER_DEADLINE="+deadlineOf(call), "CUTOVER_DEADLINE_SECONDS="+secondsLeft(call))
+	}
 	return append(env, "CUTOVER_TOKEN="+call.Token)
 }
+
+// deadlineOf is when the try of a call ends.
+func deadlineOf(call cutover.Call) string { return call.Deadline.UTC().Format(time.RFC3339) }
+
+// secondsLeft is how many seconds are left until then, for hooks whose clock differs.
+func secondsLeft(call cutover.Call) string { return strconv.Itoa(int(call.Left / time.Second)) }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 )
@@ -48,14 +49,18 @@ var freeze = cutover.Call{Hook: cutover.FreezeWrites, Token: "3.3.1", Step: "fre
 func TestACommandGetsTokenAndEnvironment(t *testing.T) {
 	t.Setenv("CUTOVER_TOKEN", "9.9.9")
 	t.Setenv("CUTOVER_PROBE", "1")
+	t.Setenv("CUTOVER_DEADLINE", "yesterday")
 	t.Setenv("FLAGS_URL", "http://flags")
-	h := script(t, t.TempDir(), `echo "$# ${1-} $CUTOVER_HOOK $CUTOVER_STEP $CUTOVER_TABLES ${CUTOVER_TOKEN-none} ${CUTOVER_PROBE-none} $FLAGS_URL"`)
+	h := script(t, t.TempDir(), `echo "$# ${1-} $CUTOVER_HOOK $CUTOVER_STEP $CUTOVER_TABLES ${CUTOVER_TOKEN-none} ${CUTOVER_PROBE-none} $FLAGS_URL ${CUTOVER_DEADLINE-none} ${CUTOVER_DEADLINE_SECONDS-none}"`)
+	limited := freeze
+	limited.Deadline, limited.Left = time.Date(2026, 11, 28, 12, 0, 30, 0, time.UTC), 29900*time.Millisecond
 	for _, c := range []struct {
 		call cutover.Call
 		want string
 	}{
-		{freeze, "0  freeze_writes freeze Orders,Users 3.3.1 none http://flags"},
-		{cutover.Call{Hook: cutover.Switch, Step: "probe", Tables: []string{"Orders"}, Probe: true, Token: "1.1.1"}, "1 --probe switch probe Orders none 1 http://flags"},
+		{freeze, "0  freeze_writes freeze Orders,Users 3.3.1 none http://flags none none"},
+		{limited, "0  freeze_writes freeze Orders,Users 3.3.1 none http://flags 2026-11-28T12:00:30Z 29"},
+		{cutover.Call{Hook: cutover.Switch, Step: "probe", Tables: []string{"Orders"}, Probe: true, Token: "1.1.1"}, "1 --probe switch probe Orders none 1 http://flags none none"},
 	} {
 		if output, outcome := h.Call(t.Context(), c.call); output != c.want || outcome != cutover.HookDone {
 			t.Errorf("%s: %q, want %q", outcome, output, c.want)

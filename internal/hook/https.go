@@ -21,6 +21,9 @@ const (
 	tablesHeader  = "Cutover-Tables"
 	ProbeHeader   = "Cutover-Probe"
 	OutcomeHeader = "Cutover-Outcome"
+
+	deadlineHeader        = "Cutover-Deadline"
+	deadlineSecondsHeader = "Cutover-Deadline-Seconds"
 )
 
 // body is the body of a call.
@@ -30,7 +33,11 @@ type body struct {
 	Token  string   `json:"token,omitempty"` // attempt.step.call: rises with every call; a lower one is late
 	Step   string   `json:"step"`            // current step of the cutover
 	Tables []string `json:"tables"`          // source tables
-	Probe  bool     `json:"probe,omitempty"` // true for a probe, in which the hook must do nothing
+	Probe  bool     `json:"probe,omitempty"` // do nothing
+	// Deadline is when the try ends that freezes the application, and DeadlineSeconds how long that is
+	// from now on.
+	Deadline        string `json:"deadline,omitempty"`
+	DeadlineSeconds string `json:"deadline_seconds,omitempty"`
 }
 
 const bodySchema = "replicator.cutover_hook/v1"
@@ -38,7 +45,11 @@ const bodySchema = "replicator.cutover_hook/v1"
 // post calls an address. Redirects are not followed, because only the application itself may
 // answer.
 func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, output string, outcome cutover.Outcome) {
-	text, err := json.Marshal(body{bodySchema, call.Hook, call.Token, call.Step, call.Tables, call.Probe})
+	b := body{Schema: bodySchema, Hook: call.Hook, Token: call.Token, Step: call.Step, Tables: call.Tables, Probe: call.Probe}
+	if !call.Deadline.IsZero() {
+		b.Deadline, b.DeadlineSeconds = deadlineOf(call), secondsLeft(call)
+	}
+	text, err := json.Marshal(b)
 	if err != nil {
 		return err.Error(), "", cutover.HookUnknown
 	}
@@ -55,6 +66,10 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, o
 		request.Header.Set(ProbeHeader, "true")
 	} else {
 		request.Header.Set(TokenHeader, call.Token)
+	}
+	if b.Deadline != "" {
+		request.Header.Set(deadlineHeader, b.Deadline)
+		request.Header.Set(deadlineSecondsHeader, b.DeadlineSeconds)
 	}
 	answer, err := h.client.Do(request)
 	if err != nil {

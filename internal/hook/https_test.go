@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 )
@@ -55,8 +56,14 @@ func TestAnAddressGetsTokenAndStep(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got.Get(name), want)
 		}
 	}
-	if want := (body{bodySchema, "switch", "2.7.4", "switching", []string{"Orders", "Users"}, false}); !reflect.DeepEqual(sent, want) {
+	if want := (body{Schema: bodySchema, Hook: "switch", Token: "2.7.4", Step: "switching", Tables: []string{"Orders", "Users"}}); !reflect.DeepEqual(sent, want) || got.Get(deadlineHeader) != "" {
 		t.Errorf("%+v, want %+v", sent, want)
+	}
+	limited := call
+	limited.Deadline, limited.Left = time.Date(2026, 11, 28, 12, 0, 30, 0, time.UTC), 29900*time.Millisecond
+	_, _ = h.Call(t.Context(), limited)
+	if sent.Deadline != "2026-11-28T12:00:30Z" || sent.DeadlineSeconds != "29" || got.Get(deadlineHeader) != sent.Deadline || got.Get(deadlineSecondsHeader) != "29" {
+		t.Errorf("deadline %+v, %v", sent, got)
 	}
 	sent = body{}
 	if _, outcome := h.Call(t.Context(), cutover.Call{Hook: cutover.Switch, Step: "probe", Probe: true, Token: "1.1.1"}); outcome != cutover.HookDone || got.Get(ProbeHeader) != "true" || got.Get(TokenHeader) != "" || !sent.Probe {

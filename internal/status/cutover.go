@@ -45,7 +45,7 @@ type gateStatus struct {
 func ReadyOf(cfg *config.Config) cutover.Ready {
 	r := cfg.Cutover.ReadyWhen
 	return cutover.Ready{LagBelow: r.LagBelow, LagHeldFor: r.LagHeldFor, VerifyWithin: r.VerifyWithin, ParkedAtMost: r.ParkedAtMost, HeadroomAbove: r.Headroom,
-		FinalWithin: cfg.Cutover.Deadlines.Verify, Lease: cfg.State.Lease}
+		FinalWithin: cfg.FreezeDeadline(cfg.Tables), Lease: cfg.State.Lease}
 }
 
 // cutOver adds the state of the cutover to the document.
@@ -87,8 +87,7 @@ func (m *Document) CutoverFacts() admin.Cutover {
 		c.Frozen = max(0, m.At.Sub(*m.Cutover.FrozenSince))
 	}
 	if m.cutover.Step.Active() {
-		d := m.cutover.Deadlines
-		c.Limit = d.Freeze + d.Drain + d.Verify + d.Fence
+		c.Limit = m.cutover.LongestFreeze()
 	}
 	if m.cutover.Step == checkpoint.CutoverCancelling {
 		c.Cancelling = max(0, m.At.Sub(m.cutover.StepAt))

@@ -18,7 +18,7 @@ import (
 func TestWhatAlertsHearOfACutover(t *testing.T) {
 	began := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	now := began.Add(10 * time.Minute)
-	deadlines := checkpoint.CutoverDeadlines{Freeze: time.Minute, Drain: 2 * time.Minute, Verify: 3 * time.Minute, Fence: 4 * time.Minute}
+	limits := checkpoint.CutoverPlan{FreezeWithin: time.Minute, FreezeDeadline: 9 * time.Minute}
 	for name, c := range map[string]struct {
 		record checkpoint.Cutover
 		driver string
@@ -35,7 +35,7 @@ func TestWhatAlertsHearOfACutover(t *testing.T) {
 		"done":       {checkpoint.Cutover{Step: checkpoint.CutoverDone, FreezeBegunAt: began, SwitchedAt: now, Strays: 3}, "", admin.Cutover{Strays: 3, Unanswered: 3}},
 		"answered":   {checkpoint.Cutover{Step: checkpoint.CutoverDone, SwitchedAt: now, Strays: 3, StraysSeen: 3}, "", admin.Cutover{Strays: 3}},
 	} {
-		c.record.Attempt, c.record.Deadlines = 1, deadlines
+		c.record.Attempt, c.record.CutoverPlan = 1, limits
 		if name == "none" {
 			c.record = checkpoint.Cutover{}
 		}

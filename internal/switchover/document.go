@@ -67,7 +67,7 @@ type Document struct {
 	Timeline     []checkpoint.CutoverEvent `json:"timeline"`
 	Hooks        []checkpoint.CutoverHook  `json:"hooks"`
 	Proofs       []checkpoint.CutoverProof `json:"proofs"`
-	// GivenUp are the tries of the request that were given up; Tries is how many it has.
+	// GivenUp are the tries of the request that were abandoned; Tries is how many it has.
 	GivenUp    []checkpoint.CutoverTry       `json:"given_up"`
 	Tries      int                           `json:"tries"`
 	Strays     int                           `json:"strays"`
@@ -141,14 +141,10 @@ func judge(in input, now time.Time) *Document {
 	most, raisedBy := in.cfg.FreezeAtMost(in.tables)
 	d.FrozenAtMost, d.RaisedBy = most.Seconds(), append([]string{}, raisedBy...)
 	d.Ready = len(d.Gates) > 0 && len(cutover.Open(d.Gates)) == 0 && c.Step.Over()
-	d.SafeToWrite = c.Step.Switched() // before that, the hook may still refuse
-	limits := in.cfg.Cutover.Deadlines
-	for _, l := range []struct {
-		step string
-		d    time.Duration
-	}{{"freeze", limits.Freeze}, {"drain", limits.Drain}, {"verify", limits.Verify}, {"fence", limits.Fence}} {
-		d.Deadlines = append(d.Deadlines, Deadline{l.step, l.d.Seconds(), "the cutover is cancelled: the application writes to DynamoDB again, and the tables resume"})
-	}
+	d.SafeToWrite = c.Step.Switched() // until then the hook may still refuse
+	const resumes = "the try is abandoned: the application writes to DynamoDB again, and the tables resume"
+	d.Deadlines = append(d.Deadlines, Deadline{"freeze", in.cfg.FreezeWithin().Seconds(), resumes},
+		Deadline{"frozen", in.cfg.FreezeDeadline(in.tables).Seconds(), resumes})
 	d.Deadlines = append(d.Deadlines, Deadline{"switching", 0, "no deadline and no cancel: the hook is called until it answers, or until `replicator cutover resolve` confirms the outcome"})
 	d.advise(c, in.with)
 	return d
@@ -280,7 +276,7 @@ func (d *Document) writeDeadlines(b *strings.Builder) {
 			limits = append(limits, l.Step+" "+timespan.Format(time.Duration(l.Seconds*float64(time.Second))))
 		}
 	}
-	fmt.Fprintf(b, "\ndeadlines: %s; if one passes, the cutover is cancelled and the application resumes\n", strings.Join(limits, ", "))
+	fmt.Fprintf(b, "\ndeadlines: %s; if one passes, the application resumes\n", strings.Join(limits, ", "))
 	fmt.Fprintf(b, "writes are frozen once that is expected to take at most %s", timespan.Format(time.Duration(d.FrozenAtMost*float64(time.Second))))
 	if len(d.RaisedBy) > 0 {
 		fmt.Fprintf(b, " (cutover.freeze_at_most, raised by %s)", strings.Join(d.RaisedBy, ", and by "))
@@ -313,7 +309,7 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 	}
 	fmt.Fprintln(b)
 	for i, t := range d.GivenUp {
-		fmt.Fprintf(b, "  try %d of %d was given up: %s\n", i+1, d.Tries, t.Reason)
+		fmt.Fprintf(b, "  try %d of %d was abandoned: %s\n", i+1, d.Tries, t.Reason)
 	}
 	for _, line := range []struct {
 		word string

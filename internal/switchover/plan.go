@@ -74,8 +74,6 @@ func hours(text string) (from, to int, err error) {
 func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time) checkpoint.CutoverPlan {
 	p := checkpoint.CutoverPlan{
 		Hash: hashOf(cfg, tables), Rehearse: r.Rehearse, KeepFallback: r.KeepFallback == "yes", WatchFor: cfg.Cutover.WatchFor,
-		Deadlines: checkpoint.CutoverDeadlines{Freeze: cfg.Cutover.Deadlines.Freeze, Drain: cfg.Cutover.Deadlines.Drain,
-			Verify: cfg.Cutover.Deadlines.Verify, Fence: cfg.Cutover.Deadlines.Fence},
 		WhenReady: r.WhenReady, Approved: r.Yes || r.Rehearse,
 	}
 	for _, gate := range r.Overrides {
@@ -89,7 +87,8 @@ func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time)
 	p.Expires = now.Add(expires).UTC()
 	p.FenceFirst = cfg.FenceFirst(tables)
 	p.FreezeAtMost, _ = cfg.FreezeAtMost(tables)
-	p.Tries = cfg.Cutover.Tries
+	p.Tries, p.FreezeWithin, p.FreezeDeadline = cfg.Cutover.Tries, cfg.FreezeWithin(), cfg.Cutover.FreezeDeadline
+	p.Deadlines = checkpoint.CutoverDeadlines{Freeze: p.FreezeWithin, Drain: cfg.FreezeDeadline(tables)}
 	p.ListingBound, p.MomentWithin = cfg.Cutover.ListingBound, cfg.Cutover.RequestExpires
 	if r.Timeout > 0 {
 		p.MomentUntil = now.Add(r.Timeout).UTC()

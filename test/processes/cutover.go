@@ -57,7 +57,7 @@ func (w *world) openSite(o Options) error {
 
 // configuration returns the configuration of a cutover whose hooks call the site.
 func (s *site) configuration() string {
-	text := fmt.Sprintf("cutover:\n  ready_when: {lag_held_for: 0s}\n  listing_bound: 1s\n  watch_for: %s\n  hooks:\n", watchLasts)
+	text := fmt.Sprintf("cutover:\n  ready_when: {lag_held_for: 0s}\n  listing_bound: 1s\n  freeze_at_most: 20s\n  watch_for: %s\n  hooks:\n", watchLasts)
 	for _, name := range cutover.HookNames {
 		text += fmt.Sprintf("    %s: http://%s/\n", name, s.address)
 	}

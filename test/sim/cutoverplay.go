@@ -176,8 +176,8 @@ func (d *cutoverRun) plan(p float64) checkpoint.CutoverPlan {
 	plan := checkpoint.CutoverPlan{
 		FenceFirst: int(p*10000)%4 == 0,
 		Hash:       "h1", Rehearse: p > 0.9 && !d.o.Calm, WhenReady: p < 0.5, Approved: p < 0.3, WatchFor: d.watchFor,
-		Deadlines: checkpoint.CutoverDeadlines{Freeze: 3 * time.Minute, Drain: 12*time.Minute + 2*d.Late, Verify: verifyWithin, Fence: 6 * time.Minute},
-		Expires:   d.World.Now().Add(time.Hour),
+		FreezeWithin: 3 * time.Minute, FreezeDeadline: verifyWithin + 10*time.Minute + 2*d.Late,
+		Expires: d.World.Now().Add(time.Hour),
 		// The world is slower than the services: pages are a quarter of a minute apart.
 		FreezeAtMost: 90*time.Second + d.Late, ListingBound: listedWithin, MomentWithin: 30 * time.Minute, Tries: 1 + int(p*1e5)%3,
 	}
