@@ -74,6 +74,7 @@ type cutoverRun struct {
 	allowed      int                    // how many items may be parked
 	small        int64                  // tables of fewer items are compared by the driver; 0: the default
 	forgets      bool                   // somebody writes to a source after it was frozen
+	tries        int                    // how often a request may freeze the application; 0: drawn for each
 	dayAt        checkpoint.CutoverStep // everybody sleeps for a day as the cutover enters it
 
 	written  int

@@ -163,11 +163,24 @@ func (k *cutoverChecks) freezes(c checkpoint.Cutover) {
 		case len(k.parked[name]) > d.allowed && !overrides(c, cutover.GateParked):
 			d.fail("I9: the application is frozen while %d items of table %s are parked", len(k.parked[name]), name)
 		}
+		k.brief(c, t)
 		bound := lagBound + 3*d.Lease + 2*d.Late + 2*time.Minute
 		for pk, told := range inOrder(t.told) {
 			if d.World.Elapsed()-told.at > bound && !told.badly && k.hurt != t && k.valueOf(t, pk) != told.value {
 				d.fail("I9: the application is frozen, and item %s of table %s is not applied since %s", pk, name, d.World.Elapsed()-told.at)
 			}
+		}
+	}
+}
+
+// brief: the application is not frozen while it is known that a shard's children may be listed for
+// longer than a freeze may last. Who looked may have seen a shard of the last minute being read.
+func (k *cutoverChecks) brief(c checkpoint.Cutover, t *cutTable) {
+	now := k.d.World.Now()
+	for _, sh := range t.Shards() {
+		left := sh.DoneAt.Add(listedWithin).Sub(now)
+		if sh.Label == t.State().Label && sh.State == checkpoint.Done && !sh.Complete && now.Sub(sh.DoneAt) > time.Minute && left > c.AtMost() {
+			k.d.fail("H145: the application is frozen while children of shard %s may be listed for %s", sh.ID, left)
 		}
 	}
 }
@@ -299,6 +312,10 @@ func (k *cutoverChecks) attends() {
 	case !frozen:
 	case c.Step.Cancellable() && limit == 0:
 		d.fail("H92: the application is frozen in step %s, which has no deadline", c.Step)
+	case c.Step == checkpoint.CutoverDrain && now > max(k.attended, k.entered+c.Limit())+grace:
+		d.fail("H145: the drain of a frozen application takes %s, and may take %s", now-k.entered, c.Limit())
+	case c.Step.Cancellable() && now > max(k.attended, c.Deadline.Sub(simEpoch))+grace:
+		d.fail("H92: the deadline of the freeze was %s ago, and the application is frozen in step %s", d.World.Now().Sub(c.Deadline), c.Step)
 	case c.Step.Cancellable() && now > max(k.attended, k.entered+limit)+grace:
 		d.fail("H92: step %s began %s ago, its deadline is %s, and the application is frozen", c.Step, now-k.entered, limit)
 	case c.Step == checkpoint.CutoverCancelling && c.UnfrozenAt.IsZero() && now > asked(cutover.UnfreezeWrites)+grace:

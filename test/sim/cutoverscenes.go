@@ -30,11 +30,14 @@ var cutoverScenes = []*cutoverScene{
 	{name: "differs", prepare: (*cutoverRun).writeAlone, begin: (*cutoverRun).sampleDifference},
 	{name: "unapplied", begin: (*cutoverRun).pauseAppliers},
 	{name: "late child", begin: (*cutoverRun).isolate, sees: (*cutoverRun).rollLate},
+	{name: "split", sees: (*cutoverRun).splitBefore},
+	{name: "silent", prepare: (*cutoverRun).tryOften, sees: (*cutoverRun).silence},
+	{name: "used up", prepare: (*cutoverRun).tryOften, sees: (*cutoverRun).useUp},
 }
 
 // drawScene draws the scene of a run; most runs have one.
 func drawScene(seed uint64) *cutoverScene {
-	if i := stream(seed, "scene").IntN(8); i < len(cutoverScenes) {
+	if i := stream(seed, "scene").IntN(11); i < len(cutoverScenes) {
 		return cutoverScenes[i]
 	}
 	return nil
@@ -223,4 +226,36 @@ func (d *cutoverRun) rollLate(was, is checkpoint.Cutover) bool {
 		d.tell(t, hotKey)
 	})
 	return true
+}
+
+// splitBefore: a shard splits half a minute before the freeze would begin, so that its children may be
+// listed late. The freeze waits until that is almost over.
+func (d *cutoverRun) splitBefore(was, is checkpoint.Cutover) bool {
+	if !enters(checkpoint.CutoverChecks, was, is) || is.Rehearse {
+		return false
+	}
+	stream := d.tables[0].Source.Stream()
+	stream.Split(stream.Open()[0])
+	return true
+}
+
+func (d *cutoverRun) tryOften() { d.tries = 3 }
+
+// silence: a process that writes stands still from the drain on, for longer than a freeze may last.
+func (d *cutoverRun) silence(was, is checkpoint.Cutover) bool {
+	if !enters(checkpoint.CutoverDrain, was, is) || is.Rehearse {
+		return false
+	}
+	d.workers.pause(d.workers.one(), 3*time.Minute+d.World.UpTo(3*time.Minute))
+	return true
+}
+
+// useUp: no worker reads while the application is frozen, in any try of a request.
+func (d *cutoverRun) useUp(was, is checkpoint.Cutover) bool {
+	if enters(checkpoint.CutoverDrain, was, is) && !is.Rehearse {
+		for _, w := range d.workers.all {
+			d.workers.pause(w, is.Limit()+time.Minute)
+		}
+	}
+	return is.Step == checkpoint.CutoverCancelled && len(is.GivenUp) == is.Tries && is.Tries > 1
 }
