@@ -56,6 +56,16 @@ func (c *Cutover) LongestFreeze() time.Duration {
 	return c.deadline()
 }
 
+// WouldFreeze returns how long a real cutover would have frozen the application between the answer of
+// the hook that freezes and the call of the switch, according to a rehearsal that is complete; else 0.
+func (c *Cutover) WouldFreeze() time.Duration {
+	i := slices.IndexFunc(c.Timeline, func(e CutoverEvent) bool { return e.Step == string(CutoverDrain) })
+	if c.Step != CutoverRehearsed || i < 0 {
+		return 0
+	}
+	return max(c.EndedAt.Sub(c.Timeline[i].At), 0)
+}
+
 // rehearsedWithin is how long a step of a rehearsal may take. Nothing is frozen meanwhile.
 const rehearsedWithin = 10 * time.Minute
 

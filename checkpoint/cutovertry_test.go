@@ -102,3 +102,15 @@ func TestARequestWaitsForItsMoment(t *testing.T) {
 		t.Error("a frozen application waits for its moment")
 	}
 }
+
+// A complete rehearsal says how long writes would have been frozen: from the drain on.
+func TestHowLongARehearsalWouldHaveFrozen(t *testing.T) {
+	c := cutoverAt(t, checkpoint.CutoverFence, func(p *checkpoint.CutoverPlan) { p.Rehearse = true })
+	if got := c.WouldFreeze(); got != 0 {
+		t.Errorf("before its end it says %s", got)
+	}
+	check(t, c.Advance(cutoverBegan.Add(4*time.Second)))
+	if got := c.WouldFreeze(); c.Step != checkpoint.CutoverRehearsed || got != 4*time.Second {
+		t.Errorf("at %s it says %s", c.Step, got)
+	}
+}

@@ -13,8 +13,9 @@ type Cutover struct {
 	// changes after the switch that no operator has confirmed.
 	Strays, Unanswered int
 	// Frozen is how long the application's writes have been frozen so far, or 0 if writes are not
-	// frozen. Limit is how long a try may freeze them.
-	Frozen, Limit time.Duration
+	// frozen. Limit is how long a try may freeze them. Lasted is how long the last freeze lasted; 0
+	// while it lasts, and without one.
+	Frozen, Limit, Lasted time.Duration
 	// Driven reports whether a process is driving the cutover.
 	Driven bool
 	// Cancelling is the time since a cancel was requested, while the cutover has not ended yet;
@@ -24,7 +25,7 @@ type Cutover struct {
 
 // cutoverMetrics are the metrics of the migration's cutover.
 type cutoverMetrics struct {
-	ready, strays, unanswered, frozen, limit, driven, cancelling *prometheus.GaugeVec
+	ready, strays, unanswered, frozen, limit, lasted, driven, cancelling *prometheus.GaugeVec
 }
 
 func newCutoverMetrics(gauge func(name, help string, labels ...string) *prometheus.GaugeVec) *cutoverMetrics {
@@ -34,6 +35,7 @@ func newCutoverMetrics(gauge func(name, help string, labels ...string) *promethe
 		unanswered: gauge("replicator_cutover_strays_unanswered", "Changes in the source after the switch that no operator has confirmed with finalize --strays-seen."),
 		frozen:     gauge("replicator_cutover_frozen_seconds", "How long a cutover has frozen the application's writes. 0 if they are not frozen."),
 		limit:      gauge("replicator_cutover_frozen_limit_seconds", "How long a try of a cutover may freeze the application's writes. 0 without a cutover."),
+		lasted:     gauge("replicator_cutover_freeze_seconds", "How long the last freeze of a cutover lasted. 0 while it lasts, and without one."),
 		driven:     gauge("replicator_cutover_driven", "1 while a process drives a cutover."),
 		cancelling: gauge("replicator_cutover_cancelling_seconds", "How long a cancelled cutover has waited for the application's writes to resume. 0 if none waits."),
 	}
@@ -42,7 +44,7 @@ func newCutoverMetrics(gauge func(name, help string, labels ...string) *promethe
 func (m *cutoverMetrics) set(c Cutover) {
 	for gauge, value := range map[*prometheus.GaugeVec]float64{
 		m.ready: one(c.Ready), m.strays: float64(c.Strays), m.unanswered: float64(c.Unanswered), m.driven: one(c.Driven),
-		m.frozen: c.Frozen.Seconds(), m.limit: c.Limit.Seconds(), m.cancelling: c.Cancelling.Seconds(),
+		m.frozen: c.Frozen.Seconds(), m.limit: c.Limit.Seconds(), m.lasted: c.Lasted.Seconds(), m.cancelling: c.Cancelling.Seconds(),
 	} {
 		gauge.WithLabelValues().Set(value)
 	}

@@ -70,7 +70,7 @@ func filled() *Metrics {
 	m.NoTopic("Billing")
 	m.Published("Orders", 20, 1)
 	m.ClockOffset(-1500 * time.Millisecond)
-	m.Cutover(Cutover{Ready: true, Strays: 3, Unanswered: 1, Frozen: 90 * time.Second, Limit: time.Hour, Driven: true, Cancelling: time.Minute})
+	m.Cutover(Cutover{Ready: true, Strays: 3, Unanswered: 1, Frozen: 90 * time.Second, Limit: time.Hour, Lasted: 5 * time.Second, Driven: true, Cancelling: time.Minute})
 	m.LeaseTaken()
 	m.LeaseTaken()
 	m.LeaseLeft()

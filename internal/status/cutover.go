@@ -89,6 +89,9 @@ func (m *Document) CutoverFacts() admin.Cutover {
 	if m.cutover.Step.Active() {
 		c.Limit = m.cutover.LongestFreeze()
 	}
+	if !m.cutover.UnfrozenAt.IsZero() || !m.cutover.SwitchedAt.IsZero() {
+		c.Lasted = m.cutover.FrozenFor(m.At)
+	}
 	if m.cutover.Step == checkpoint.CutoverCancelling {
 		c.Cancelling = max(0, m.At.Sub(m.cutover.StepAt))
 	}

@@ -29,10 +29,10 @@ func TestWhatAlertsHearOfACutover(t *testing.T) {
 		"frozen":     {checkpoint.Cutover{Step: checkpoint.CutoverDrain, FreezeBegunAt: began}, "w", admin.Cutover{Driven: true, Frozen: 10 * time.Minute, Limit: 10 * time.Minute}},
 		"undriven":   {checkpoint.Cutover{Step: checkpoint.CutoverSwitching, FreezeBegunAt: began}, "", admin.Cutover{Frozen: 10 * time.Minute, Limit: 10 * time.Minute}},
 		"cancelling": {checkpoint.Cutover{Step: checkpoint.CutoverCancelling, FreezeBegunAt: began, StepAt: began.Add(8 * time.Minute)}, "w", admin.Cutover{Driven: true, Frozen: 10 * time.Minute, Limit: 10 * time.Minute, Cancelling: 2 * time.Minute}},
-		"unfrozen":   {checkpoint.Cutover{Step: checkpoint.CutoverCancelling, FreezeBegunAt: began, UnfrozenAt: now, StepAt: began}, "w", admin.Cutover{Driven: true, Limit: 10 * time.Minute, Cancelling: 10 * time.Minute}},
+		"unfrozen":   {checkpoint.Cutover{Step: checkpoint.CutoverCancelling, FreezeBegunAt: began, UnfrozenAt: now, StepAt: began}, "w", admin.Cutover{Driven: true, Limit: 10 * time.Minute, Lasted: 10 * time.Minute, Cancelling: 10 * time.Minute}},
 		"cancelled":  {checkpoint.Cutover{Step: checkpoint.CutoverCancelled, FreezeBegunAt: began, Strays: 3}, "", admin.Cutover{Strays: 3}},
-		"watching":   {checkpoint.Cutover{Step: checkpoint.CutoverWatching, FreezeBegunAt: began, SwitchedAt: now, Strays: 3, StraysSeen: 1}, "w", admin.Cutover{Driven: true, Strays: 3, Unanswered: 2, Limit: 10 * time.Minute}},
-		"done":       {checkpoint.Cutover{Step: checkpoint.CutoverDone, FreezeBegunAt: began, SwitchedAt: now, Strays: 3}, "", admin.Cutover{Strays: 3, Unanswered: 3}},
+		"watching":   {checkpoint.Cutover{Step: checkpoint.CutoverWatching, FreezeBegunAt: began, SwitchedAt: now, Strays: 3, StraysSeen: 1}, "w", admin.Cutover{Driven: true, Strays: 3, Unanswered: 2, Limit: 10 * time.Minute, Lasted: 10 * time.Minute}},
+		"done":       {checkpoint.Cutover{Step: checkpoint.CutoverDone, FreezeBegunAt: began, SwitchedAt: now, Strays: 3}, "", admin.Cutover{Strays: 3, Unanswered: 3, Lasted: 10 * time.Minute}},
 		"answered":   {checkpoint.Cutover{Step: checkpoint.CutoverDone, SwitchedAt: now, Strays: 3, StraysSeen: 3}, "", admin.Cutover{Strays: 3}},
 	} {
 		c.record.Attempt, c.record.CutoverPlan = 1, limits

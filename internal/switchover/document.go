@@ -58,8 +58,11 @@ type Document struct {
 	FrozenAtLeast float64 `json:"frozen_at_least_seconds"`
 	// FrozenAtMost is how long a freeze may be expected to last, as the configuration has it; RaisedBy is
 	// what makes that longer than cutover.freeze_at_most.
-	FrozenAtMost float64                   `json:"frozen_at_most_seconds"`
-	RaisedBy     []string                  `json:"raised_by"`
+	FrozenAtMost float64  `json:"frozen_at_most_seconds"`
+	RaisedBy     []string `json:"raised_by"`
+	// WouldFreeze is how long a cutover would have frozen writes, according to a complete rehearsal;
+	// else 0.
+	WouldFreeze  float64                   `json:"would_freeze_seconds"`
 	Gates        []checkpoint.CutoverGate  `json:"gates"`
 	Deadlines    []Deadline                `json:"deadlines"`
 	WayBack      []WayBack                 `json:"way_back"`
@@ -119,7 +122,7 @@ func judge(in input, now time.Time) *Document {
 	c := in.record
 	d := &Document{
 		Schema: schemaName, Name: in.cfg.Name, At: now.UTC(), Step: "none", StepAt: terminal.Known(c.StepAt), Attempt: c.Attempt, Rehearse: c.Rehearse, Approved: c.Approved,
-		Driver: terminal.Known(in.driver), Idle: in.idle, Trouble: terminal.Known(c.Trouble), MomentAt: terminal.Known(c.MomentAt), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
+		Driver: terminal.Known(in.driver), Idle: in.idle, Trouble: terminal.Known(c.Trouble), WouldFreeze: c.WouldFreeze().Seconds(), MomentAt: terminal.Known(c.MomentAt), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
 		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
 		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
 		GivenUp: append([]checkpoint.CutoverTry{}, c.GivenUp...), Tries: cmp.Or(c.Tries, 1), Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt),
@@ -306,6 +309,9 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 	}
 	if d.FrozenSeconds > 0 {
 		fmt.Fprintf(b, "; writes were frozen for %s", backfill.FormatDuration(time.Duration(d.FrozenSeconds*float64(time.Second))))
+	}
+	if d.WouldFreeze > 0 {
+		fmt.Fprintf(b, "; a cutover would have frozen writes for about %s", backfill.FormatDuration(time.Duration(d.WouldFreeze*float64(time.Second))))
 	}
 	fmt.Fprintln(b)
 	for i, t := range d.GivenUp {
