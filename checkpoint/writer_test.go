@@ -11,7 +11,7 @@ import (
 )
 
 // The record of a process grows with the numbers under which it may write, and is written only when
-// it grows.
+// it grows. A note adds to it, and withdraws no goodbye.
 func TestWriterEnters(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")
@@ -43,6 +43,23 @@ func TestWriterEnters(t *testing.T) {
 		} {
 			if got := enter(c.table, c.add); got != c.want || swaps != c.swaps {
 				t.Errorf("%d: %+v after %d writes, want %+v after %d", i, got, swaps, c.want, c.swaps)
+			}
+		}
+		for i, c := range []struct {
+			attempt uint32
+			doubts  map[string]checkpoint.Writing
+			goodbye uint32
+			t, u    checkpoint.Writing
+		}{
+			{0, map[string]checkpoint.Writing{"t": {Doubt: 9}, "other": {Doubt: 9}}, 0, checkpoint.Writing{Number: 9, Doubt: 9}, checkpoint.Writing{Unfenced: true}},
+			{2, nil, 2, checkpoint.Writing{Number: 9, Doubt: 9}, checkpoint.Writing{Unfenced: true}},
+			{0, map[string]checkpoint.Writing{"t": {Doubt: 8}, "u": {UnfencedDoubt: true}}, 2, checkpoint.Writing{Number: 9, Doubt: 9}, checkpoint.Writing{Unfenced: true, UnfencedDoubt: true}},
+			{1, nil, 2, checkpoint.Writing{Number: 9, Doubt: 9}, checkpoint.Writing{Unfenced: true, UnfencedDoubt: true}},
+		} {
+			w, err := a.NoteWriter(ctx, c.attempt, c.doubts)
+			check(t, err)
+			if w.Goodbye != c.goodbye || len(w.Targets) != 2 || w.Targets["t"] != c.t || w.Targets["u"] != c.u {
+				t.Errorf("note %d: goodbye %d, %+v", i, w.Goodbye, w.Targets)
 			}
 		}
 	})

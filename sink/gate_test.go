@@ -56,7 +56,7 @@ func TestProveRecordsBeforeTheRightIsProved(t *testing.T) {
 }
 
 // A request stays in doubt forever unless the service answered it. The answer to a repetition
-// changes nothing.
+// changes nothing. The highest number in doubt is kept.
 func TestGateRemembersRequestsWithoutAnAnswer(t *testing.T) {
 	failure := func(r sink.Reason) error { return &sink.Error{Op: "CheckAndMutateRow", Reason: r} }
 	for name, c := range map[string]struct {
@@ -84,6 +84,26 @@ func TestGateRemembersRequestsWithoutAnAnswer(t *testing.T) {
 		}
 		if got := gate.Traffic("u"); got != (sink.Traffic{}) {
 			t.Errorf("%s: another table: %+v", name, got)
+		}
+	}
+	mark := sink.Mark{Family: "f", Number: 7}
+	gate := sink.NewGate(func(context.Context, map[string]sink.Mark) error { return nil })
+	prove := func() sink.Stamps {
+		t.Helper()
+		read := func(context.Context, string) (sink.Mark, error) { return mark, nil }
+		stamps, err := sink.Prove(t.Context(), gate, []string{"t"}, read, func(context.Context) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stamps
+	}
+	former := prove()
+	mark.Number = 8
+	for i, stamps := range []sink.Stamps{former, prove(), former} {
+		m := put(1, "a=1")
+		_, _ = sink.Execute(t.Context(), stamps, answers(func(context.Context) error { return failure(sink.Unknown) }), nil, &m)
+		if want := []uint64{7, 8, 8}[i]; gate.Traffic("t").Doubt != want {
+			t.Errorf("request %d: %+v, want a doubt under %d", i, gate.Traffic("t"), want)
 		}
 	}
 }
@@ -125,5 +145,13 @@ func TestClosedGateSendsNothing(t *testing.T) {
 	gate.Close("u")
 	if err := write(t.Context()); err != nil || sent != 3 {
 		t.Errorf("another table is closed, and %d requests are sent, %v", sent, err)
+	}
+	gate.Close("u", "t")
+	if err := write(t.Context()); !errors.Is(err, sink.ErrFenced) || sent != 3 {
+		t.Errorf("both are closed, and %d requests are sent, %v", sent, err)
+	}
+	gate.Open("u", "t")
+	if err := write(t.Context()); err != nil || sent != 4 {
+		t.Errorf("both are open, and %d requests are sent, %v", sent, err)
 	}
 }

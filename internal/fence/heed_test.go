@@ -3,6 +3,7 @@ package fence_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -141,4 +142,66 @@ func TestHeedKeepsTheRecordFresh(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A process that writes several targets says goodbye once none has a request in flight, whichever comes
+// first. Targets of the cutover that it does not write change nothing. The doubts of each are noted, and
+// a cancel opens all gates again.
+func TestH145_GoodbyeIsOfEveryTarget(t *testing.T) {
+	targets := []string{"other", "first", "second"} // it does not write the one named other
+	for _, busy := range targets[1:] {
+		play(t, func(ctx context.Context, f fence.Fence, _ *families) {
+			if err := f.Open(ctx, targets[1:]...); err != nil {
+				t.Fatal(err)
+			}
+			r := fence.NewRegister(f.Ledger)
+			stamps, err := r.Prove(ctx, targets[1:], func(context.Context) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			write := func(ctx context.Context, target string, answers sink.Table) error {
+				_, err := sink.Execute(ctx, stamps, answers, nil, &transform.RowMutation{Table: target, Row: "k", Version: "1"})
+				return err
+			}
+			wants := func(step checkpoint.CutoverStep, when string, goodbye uint32, sends bool, doubted ...string) {
+				t.Helper()
+				_, err := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+					c.Attempt, c.Step, c.Targets = 1, step, targets
+					return nil
+				})
+				if err := errors.Join(err, task.Sleep(ctx, 3*time.Second)); err != nil {
+					t.Fatal(err)
+				}
+				all, err := f.Ledger.Writers(ctx)
+				if err != nil || len(all) != 1 || all[0].Goodbye != goodbye {
+					t.Errorf("%s, in flight to %s: %+v, %v, want goodbye %d", when, busy, all, err, goodbye)
+				}
+				released := task.NewEvent(ctx)
+				released.Set()
+				for _, target := range targets[1:] {
+					if all[0].Targets[target].Doubt > 0 != slices.Contains(doubted, target) {
+						t.Errorf("%s: %+v, want doubts of %v", when, all[0].Targets, doubted)
+					}
+					if err := write(ctx, target, slow{released}); errors.Is(err, sink.ErrFenced) == sends {
+						t.Errorf("%s, to %s: %v", when, target, err)
+					}
+				}
+			}
+			heeding, stop := context.WithCancel(ctx)
+			g := task.NewGroup(ctx, 0)
+			g.Go("heed", func(context.Context) error { r.Heed(heeding, 2*time.Second, 250*time.Millisecond); return nil })
+			_ = write(ctx, busy, unanswered{})
+			wants(checkpoint.CutoverChecks, "in the checks", 0, true, busy)
+			released := task.NewEvent(ctx)
+			g.Go("write", func(ctx context.Context) error { return write(ctx, busy, slow{released}) })
+			wants(checkpoint.CutoverFence, "with a request in flight", 0, false, busy)
+			released.Set()
+			wants(checkpoint.CutoverFence, "without one", 1, false, busy)
+			wants(checkpoint.CutoverCancelling, "after a cancel", 1, true, busy)
+			stop()
+			if err := g.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

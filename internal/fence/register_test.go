@@ -98,32 +98,42 @@ func TestRegisterWritesTheRecordOnce(t *testing.T) {
 	})
 }
 
-// A process that ends leaves its requests without an answer in its record. The drop of their number
-// removes them, because nothing of them can be executed any more.
+// A process that ends leaves its requests without an answer in its record, of each target. The drop of
+// their number removes them, because nothing of them can be executed any more.
 func TestDoubtsStayUntilTheirNumberIsDropped(t *testing.T) {
 	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
-		if err := f.Open(ctx, "t"); err != nil {
+		targets := []string{"t", "u"}
+		if err := f.Open(ctx, targets...); err != nil {
 			t.Fatal(err)
 		}
 		r := fence.NewRegister(f.Ledger)
-		stamps, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
+		stamps, err := r.Prove(ctx, targets, func(context.Context) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := transform.RowMutation{Table: "t", Row: "k", Version: transform.Version("1")}
-		_, _ = sink.Execute(ctx, stamps, unanswered{}, nil, &m)
-		if err := r.Leave(ctx); err != nil || writers(t, ctx, f.Ledger) != "wmap[t:{1000 false 1000 false}]" {
+		send := func(target string) error {
+			m := transform.RowMutation{Table: target, Row: "k", Version: transform.Version("1")}
+			_, err := sink.Execute(ctx, stamps, unanswered{}, nil, &m)
+			return err
+		}
+		for _, target := range targets {
+			_ = send(target)
+		}
+		if err := r.Leave(ctx); err != nil || writers(t, ctx, f.Ledger) != "wmap[t:{1000 false 1000 false} u:{1001 false 1001 false}]" {
 			t.Errorf("%q, %v", writers(t, ctx, f.Ledger), err)
 		}
-		if _, err := sink.Execute(ctx, stamps, unanswered{}, nil, &m); !errors.Is(err, sink.ErrFenced) {
-			t.Errorf("a process that has left sends a request: %v", err)
-		}
-		if _, err := f.Raise(ctx, "t"); err != nil {
-			t.Fatal(err)
-		}
-		before := task.Mono(ctx)
-		if withheld, err := f.Drop(ctx, "t", 1001); withheld != "" || err != nil || writers(t, ctx, f.Ledger) != "" || task.Mono(ctx)-before < schema.delay {
-			t.Errorf("%q after %s, %q, %v", writers(t, ctx, f.Ledger), task.Mono(ctx)-before, withheld, err)
+		for i, target := range targets {
+			if err := send(target); !errors.Is(err, sink.ErrFenced) {
+				t.Errorf("a process that has left sends a request to %s: %v", target, err)
+			}
+			raised, err := f.Raise(ctx, target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, left := task.Mono(ctx), []string{"wmap[u:{1001 false 1001 false}]", ""}[i]
+			if withheld, err := f.Drop(ctx, target, raised.Fence); withheld != "" || err != nil || writers(t, ctx, f.Ledger) != left || task.Mono(ctx)-before < schema.delay {
+				t.Errorf("%q after %s, %q, %v", writers(t, ctx, f.Ledger), task.Mono(ctx)-before, withheld, err)
+			}
 		}
 	})
 }
