@@ -196,7 +196,7 @@ func TestReopen(t *testing.T) {
 		p.sleep(ctx, time.Minute)
 		held := take(t, ctx, a, "b")
 		dropping := old
-		dropping.Dropping = true
+		dropping.Dropping, dropping.Applied = true, 4
 		check(t, held.Commit(ctx, dropping))
 		check(t, held.Declare(ctx, checkpoint.Trimmed, "trimmed"))
 		found := p.world.Now()
@@ -222,6 +222,9 @@ func TestReopen(t *testing.T) {
 		s = row(t, ctx, a, "b")
 		if s.State != checkpoint.Waiting || !s.Position.IsZero() || !s.FirstRead.IsZero() || !s.DoneAt.IsZero() || s.Generation != state.Generation || s.Epoch != 2 {
 			t.Errorf("%+v", s)
+		}
+		if s.Applied != 4 || s.NumberedFrom != 4 {
+			t.Errorf("after %d changes the numbers of the generation begin after %d", s.Applied, s.NumberedFrom)
 		}
 		// Otherwise its row would count as one to reopen once the shard is done, and would never be
 		// removed.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // The mode of a table is that of its first process, and changes only if an operator accepts that. A
@@ -108,5 +110,50 @@ func TestWhereTheNumbersOfAModeBegin(t *testing.T) {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// The lease and the raise both stamp a shard with a new generation. Whichever is first restarts the
+// numbers, because the other finds nothing to do.
+func TestNumbersRestartWithALeaseAmidARaise(t *testing.T) {
+	for _, mode := range []checkpoint.Mode{checkpoint.Direct, checkpoint.Both, checkpoint.Topic} {
+		virtually(t, func(ctx context.Context, p *place) {
+			_, a := p.worker("a")
+			mb, b := p.worker("b")
+			create(t, ctx, a, shard("s", ""))
+			check(t, a.CheckMode(ctx, source, mode, true))
+			held := take(t, ctx, a, "s")
+			to := at(5)
+			to.Applied = 5
+			check(t, held.Commit(ctx, to))
+			check(t, held.Release(ctx))
+			p.store.OnSwap = func(ctx context.Context, _ string, execute func() bool) (bool, error) {
+				execute() // the generation begins in the table's row, and no shard has it yet
+				mb.Kill()
+				return false, task.NewEvent(ctx).Wait(ctx)
+			}
+			mb.Go("raise", func() { _, _ = b.Raise(mb.Context(), source, 1, trimmed, nil) })
+			p.sleep(ctx, time.Second)
+			p.store.OnSwap = nil
+			if s := row(t, ctx, a, "s"); s.Generation != 1 || table(t, ctx, a).Generation == 1 {
+				t.Fatalf("the shard has generation %d of %d", s.Generation, table(t, ctx, a).Generation)
+			}
+			want := uint64(0)
+			if mode.Publishes() {
+				want = 5
+			}
+			held = take(t, ctx, a, "s")
+			if s := held.Shard(); s.NumberedFrom != want || s.Generation != table(t, ctx, a).Generation {
+				t.Errorf("%s: leased in generation %d, the numbers begin after %d, want %d", mode, s.Generation, s.NumberedFrom, want)
+			}
+			to.Applied = 7
+			check(t, held.Commit(ctx, to))
+			if _, err := a.Adopt(ctx, source); err != nil {
+				t.Fatal(err)
+			}
+			if s := row(t, ctx, a, "s"); s.NumberedFrom != want || s.Applied != 7 {
+				t.Errorf("%s: after the adoption they begin after %d, want %d", mode, s.NumberedFrom, want)
+			}
+		})
 	}
 }
