@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
@@ -442,6 +443,28 @@ func TestTheRecordNamesTheOperator(t *testing.T) {
 		}
 		if want := []string{"requested", "requested", "cancelled"}; !slices.Equal(named, want) {
 			t.Errorf("%v, want %v: %+v", named, want, s.Cutover().Timeline)
+		}
+	})
+}
+
+// A cutover compares a table with the table's own settings: how late its changes are written, and whether
+// all rows of its targets are the migration's.
+func TestAComparisonHasTheSettingsOfItsTable(t *testing.T) {
+	playScene(t, func(s *scene) {
+		var err error
+		s.Config, err = config.Parse("replicator.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ndual_writes: { settle: 1m }\n"+
+			"tables: [{ from: Orders, to: orders, owned: true }, { from: Parts, to: parts, dual_writes: off }]\n"), func(string) (string, bool) { return "", false })
+		s.Must(err)
+		v := verifier{Ends{Cfg: s.Config, Ledger: s.Ledger, Source: s.Source, Target: s.Target}}
+		for i, late := range []time.Duration{time.Minute, 0} {
+			c := s.Config.Tables[i]
+			b, err := v.beginning(s.Ctx, checkpoint.TableState{Source: c.From, MappingHash: s.Config.Hash(c)})
+			if err != nil || b.Late != late || b.Owned != (i == 0) || b.Hash != s.Config.Hash(c) {
+				t.Errorf("%s: settles for %s, owned: %t, %v", c.From, b.Late, b.Owned, err)
+			}
+			if _, err := v.beginning(s.Ctx, checkpoint.TableState{Source: c.From, MappingHash: "another"}); !errors.Is(err, checkpoint.ErrMappingChanged) {
+				t.Errorf("%s under another mapping: %v", c.From, err)
+			}
 		}
 	})
 }

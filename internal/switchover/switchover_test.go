@@ -74,6 +74,42 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// An application that ranks its writes has no record and says no goodbye, so late writes are rejected
+// before the switch, whichever of the tables it writes. Otherwise the setting decides.
+func TestWhenLateWritesAreRejectedFirst(t *testing.T) {
+	const numbers = "dual_writes: { version_attribute: n }\n"
+	for name, c := range map[string]struct {
+		more string
+		off  []string // tables that the application does not write
+		want bool
+	}{
+		"no dual writes":                    {"", nil, false},
+		"the setting":                       {"cutover: { fence: before_switch }\n", nil, true},
+		"the setting, with settle":          {"dual_writes: { settle: 1m }\ncutover: { fence: before_switch }\n", nil, true},
+		"settle":                            {"dual_writes: { settle: 1m }\n", nil, false},
+		"numbers":                           {numbers, nil, true},
+		"numbers in the first table":        {numbers, []string{"Items"}, true},
+		"numbers in the last table":         {numbers, []string{"Orders"}, true},
+		"numbers in none":                   {numbers, []string{"Orders", "Items"}, false},
+		"the setting, with numbers in none": {numbers + "cutover: { fence: before_switch }\n", []string{"Orders", "Items"}, true},
+	} {
+		tables := []string{}
+		for _, table := range []string{"from: Orders, to: all", "from: Items"} {
+			if slices.ContainsFunc(c.off, func(off string) bool { return strings.HasPrefix(table, "from: "+off) }) {
+				table += ", dual_writes: off"
+			}
+			tables = append(tables, "{ "+table+" }")
+		}
+		cfg, err := config.Parse("replicator.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: ["+strings.Join(tables, ", ")+"]\n"+c.more), func(string) (string, bool) { return "", false })
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if p := planOf(cfg, cfg.Tables, Request{KeepFallback: "no"}, noon); p.FenceFirst != c.want {
+			t.Errorf("%s: fence before the switch: %t", name, p.FenceFirst)
+		}
+	}
+}
+
 // The two booleans that scripts look at: ready only while no verify is running and no gate is open,
 // safe to write only once nothing of ours is written.
 func TestDocument(t *testing.T) {
