@@ -242,6 +242,7 @@ func TestH87_LoadsAreRaisedOverRemovedItemsAlone(t *testing.T) {
 		"a removed item": {ranked(9, true, 1), "loaded 1 2"},
 		"an image":       {ranked(9, false, 1), "held! held! 2"},
 		"a phantom":      {ranked(9, false, 0), "held held 2"}, // a verify finds it
+		"an image that the same load read before": {transform.RankOf(9, false).At(transform.LoadVersion(2, time.Unix(50, 0))), "held! held! 2"},
 	} {
 		memory, lot := &sinktest.Memory{}, newLot()
 		memory.Create("t", "d")

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -26,7 +28,8 @@ type recheckScene struct {
 	ctx      context.Context
 	differs  map[string]string // by row: how it differs; "expired"; "flight"
 	looked   []string
-	fails    int // number of checks that fail first
+	keys     []string // items that were read with the rows, in order
+	fails    int      // number of checks that fail first
 	notified int
 }
 
@@ -71,6 +74,9 @@ func (s *recheckScene) look(_ context.Context, _ engine.Lifecycle, places []veri
 	}
 	for _, p := range places {
 		s.looked = append(s.looked, p.Row)
+		for _, item := range p.Keys {
+			s.keys = append(s.keys, s.of.mapping.ItemKey(item))
+		}
 		look := verify.Look{Place: p}
 		switch how := s.differs[p.Row]; how {
 		case "":
@@ -165,6 +171,59 @@ func TestALaterChangeTakesThePlace(t *testing.T) {
 	})
 }
 
+// Two items may take the place of each other in a row. Both are read with it, each once, because
+// either may be the one that the row should hold.
+func TestARowIsComparedWithEachOfItsItems(t *testing.T) {
+	playRecheck(t, func(s *recheckScene) {
+		to := uint64(10)
+		item := func(pk string) string {
+			return s.of.mapping.ItemKey(attribute.NewItem([]attribute.Attribute{{Name: "pk", Value: attribute.String(pk)}}))
+		}
+		change := func(items ...string) {
+			b := &transform.Batch{}
+			for _, pk := range items {
+				b.Rows = append(b.Rows, transform.RowMutation{Table: "orders", Row: "shared", Item: item(pk)})
+			}
+			to++
+			s.Take(b)(s.ctx, cdc.SequenceOf(to))
+		}
+		s.differs["shared"] = "v"
+		for _, c := range []struct {
+			after   time.Duration
+			changes []string
+			want    []string
+		}{
+			{0, []string{"a"}, nil},
+			{time.Second, []string{"b", "a"}, nil}, // before the first look
+			{2100 * time.Millisecond, nil, []string{"a", "b"}},
+			{time.Second, []string{"c"}, nil}, // after a look that differed
+			{2100 * time.Millisecond, nil, []string{"a", "b", "c"}},
+		} {
+			s.keys = nil
+			s.pass(c.after)
+			want := []string{}
+			for _, pk := range c.want {
+				want = append(want, item(pk))
+			}
+			if !slices.Equal(s.keys, want) {
+				t.Errorf("before change %d: items %q are read, want %q", to+1, s.keys, want)
+			}
+			if len(c.changes) > 0 {
+				change(c.changes...)
+			}
+		}
+		s.differs["shared"], s.keys = "", nil
+		s.pass(2 * time.Second)
+		s.expect("equal", to, to, 0)
+		change("d")
+		s.keys = nil
+		s.pass(2100 * time.Millisecond)
+		if !slices.Equal(s.keys, []string{item("d")}) {
+			t.Errorf("after the row was equal: items %q are read", s.keys)
+		}
+	})
+}
+
 // A row that is missing because its item has expired counts as equal for the final comparison, and
 // is compared again by the next worker.
 func TestAnExpiredItem(t *testing.T) {
@@ -183,6 +242,11 @@ func TestAnExpiredItem(t *testing.T) {
 		s.differs["e"] = ""
 		s.pass(2 * time.Second)
 		s.expect("equal", 12, 12, 0)
+		s.differs["e"], s.differs["b"] = "expired", "v"
+		s.change(13, "e", "b")
+		s.pass(3 * time.Second)
+		s.change(14, "e")
+		s.expect("it is changed beside a row that differs", 12, 12, 0)
 	})
 }
 
