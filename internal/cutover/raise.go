@@ -47,6 +47,11 @@ func (v *drive) raiseOne(ctx context.Context, c checkpoint.Cutover, target strin
 	if err != nil {
 		return 0, err
 	}
+	// A raise drops the numbers below the published one. If an earlier pass published it and could not
+	// announce it, the witnesses still name one of those.
+	if err := v.announce(ctx, c, target); err != nil {
+		return 0, err
+	}
 	t, err := v.Fence.Raise(ctx, target)
 	if err != nil || t.Withheld != "" {
 		return 0, err

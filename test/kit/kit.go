@@ -162,7 +162,7 @@ func (m *Migration) follow(ctx context.Context, source string) {
 			progress := checkpoint.Progress{FirstRead: Begin, AppliedTo: now, ReadAt: now, CaughtUp: true, Applied: uint64(len(changes))}
 			for _, c := range changes {
 				progress.Position.After = c.Sequence
-				if attempt, i := canary.Which(c); attempt > 0 && !m.Source.Blind {
+				if attempt, i := canary.Which(c); attempt > 0 && !m.Source.Blind && m.Source.BlindIn != source {
 					canaries.See(attempt, i)
 				} else if !set.Has(c.Keys) {
 					canaries.WrittenAt, canaries.Written = c.Time, "hash"
