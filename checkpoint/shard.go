@@ -122,9 +122,9 @@ type Shard struct {
 	Counter uint64 `json:"-"`
 }
 
-// Settling describes the changes between a shard's checkpoint and its last read, while the
-// application also writes the target. They were applied as timestamped writes, and must still be
-// written a second time, exactly.
+// Settling describes the changes between a shard's checkpoint and its last read. It is used only if
+// the application also writes the target. The changes were applied as timestamped writes, and must
+// still be written a second time, exactly.
 type Settling struct {
 	Changes uint64 `json:"changes,omitempty"`
 	// EventTime, CellTime and CaughtUp mean the same as the shard's fields, but for the changes
@@ -312,8 +312,9 @@ func OrphansCut(rows map[string]Shard, table TableState, found time.Time) time.T
 	return found.Add(-Slack)
 }
 
-// DescendantsCut returns the latest cut of the descendants of a shard that is listed late. The
-// shard's changes are older than the changes that these descendants dropped.
+// DescendantsCut is for a shard that is listed late. It returns the latest cut among the shard's
+// descendants: the time before which they dropped changes. The shard's changes are older than
+// those.
 func DescendantsCut(id string, rows map[string]Shard, parents map[string]string) (cut time.Time) {
 	for _, s := range rows {
 		if !s.Cut.IsZero() && descends(s.Parent, id, parents) {

@@ -87,8 +87,8 @@ func (c *Comparison) NewPlan(ctx context.Context, way Way, why string, bytes int
 	return p, nil
 }
 
-// Parts returns the number of parts in a phase; 0 if the phase is skipped. The argument differing
-// is the number of buckets that differ.
+// Parts returns the number of parts in a phase; 0 if the phase is skipped. The argument
+// `differing` is the number of buckets that differ.
 func (p Plan) Parts(phase int, differing int) int {
 	switch {
 	case phase == 1:

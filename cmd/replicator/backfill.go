@@ -260,7 +260,7 @@ that every backfill command and throttle print with -o json.`,
 	}
 	c.Flags().StringVar(&s.Table, "table", "", "only this source `TABLE`")
 	s.waits(c)
-	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
+	c.Flags().BoolVar(&schema, "schema", false, "print only the JSON Schema of the -o json output")
 	allowEmulatorOfReader(c)
 	return c
 }

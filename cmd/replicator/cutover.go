@@ -88,10 +88,9 @@ neither stopped nor switched.
 required, because only you know whether you need a fallback. replicator plan shows for each table
 whether one is possible.
 
-Writes are frozen only when the freeze is expected to end within cutover.freeze_at_most. The cutover
-waits for such a moment for cutover.request_expires, or until --timeout. Then it ends with exit
-status 4, and nothing was frozen.
-The exit status is 3 if a gate is not ready, or if the cutover was cancelled.`,
+Writes are frozen only when the freeze is expected to end within cutover.freeze_at_most. The command
+waits for such a moment for cutover.request_expires, or until --timeout. Exit status 4 means that
+nothing was frozen; 3 that a gate is not ready, or that the cutover was cancelled.`,
 		Example: `  replicator cutover start --keep-fallback yes --dry-run
   replicator cutover start --keep-fallback no --yes
   replicator cutover start --keep-fallback yes \
@@ -227,7 +226,7 @@ that every cutover command prints with -o json.`,
 		},
 	}
 	c.Flags().BoolVar(&keys, "show-keys", false, "show the keys of items that were changed after the freeze")
-	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
+	c.Flags().BoolVar(&schema, "schema", false, "print only the JSON Schema of the -o json output")
 	allowEmulatorOfReader(c)
 	return c
 }

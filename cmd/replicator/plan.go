@@ -43,7 +43,7 @@ printed, the app profile included. If a run would be refused, it creates nothing
 Times and costs are estimates. DynamoDB's counts are up to six hours old. Unit prices are list
 prices of one region at the printed date; --prices gives your own.
 
---print-iam prints the least privileges for this config, offline: a policy for AWS, or a custom role
+--print-iam prints the minimum permissions for this configuration, offline: a policy for AWS, or a custom role
 for Google Cloud. Stderr lists what other commands and customer managed keys also need.`,
 		Example: `  replicator plan
   replicator plan --apply
@@ -66,7 +66,7 @@ for Google Cloud. Stderr lists what other commands and customer managed keys als
 	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 if something would be created")
 	flags.IntVar(&f.sample, "sample", preflight.DefaultSample, "`NUMBER` of items of each table to read, at most 100000; 0 reads none")
 	flags.StringVar(&f.prices, "prices", "", "`FILE` of unit prices to use instead of the built-in ones")
-	flags.StringVar(&f.printIAM, "print-iam", "", "print the least privileges for `CLOUD` (aws or gcp) and exit")
+	flags.StringVar(&f.printIAM, "print-iam", "", "print the minimum permissions for `CLOUD` (aws or gcp) and exit")
 	allowFlags(c, &f.allowed)
 	return c
 }

@@ -96,7 +96,7 @@ func referenceExitCodes(*testing.T) string {
 
 func referencePermissions(*testing.T) string {
 	b := reference("Permissions", "Every operation that the program can send, and its permission. `replicator plan --print-iam aws` and\n"+
-		"`replicator plan --print-iam gcp` print the least privileges for a configuration, offline; examples are in [deploy/policies](../../deploy/policies).")
+		"`replicator plan --print-iam gcp` print the minimum permissions for a configuration, offline; examples are in [deploy/policies](../../deploy/policies).")
 	b.WriteString("\n| service | operation | permission | when |\n|---|---|---|---|\n")
 	for _, o := range policy.Operations() {
 		permission := "none"

@@ -86,7 +86,7 @@ ends with 4.`,
 	flags.DurationVar(&f.interval, "interval", 2*time.Second, "`DURATION` between updates of --watch, or checks of --wait")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 unless in sync or done")
 	flags.StringVar(&f.wait, "wait", "", "wait until in `STATE`: in_sync, copied or done")
-	flags.BoolVar(&f.schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
+	flags.BoolVar(&f.schema, "schema", false, "print only the JSON Schema of the -o json output")
 	allowEmulatorOfReader(c)
 	return c
 }
@@ -102,7 +102,7 @@ func allowFlags(c *cobra.Command, allowed *config.Allowed) {
 // to all commands. These commands work without it. They print EMULATOR if they read from an
 // emulator.
 func allowEmulatorOfReader(c *cobra.Command) {
-	c.Flags().Bool("allow-emulator", false, "no effect: commands that only read allow emulators, and name them")
+	c.Flags().Bool("allow-emulator", false, "has no effect: commands that only read always accept emulators, and print their addresses")
 }
 
 // check rejects flags that exclude each other, and states for which --wait cannot wait.

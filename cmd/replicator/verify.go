@@ -165,7 +165,7 @@ read. --schema prints the JSON Schema of the document that every verify command 
 	}
 	c.Flags().StringVar(&v.Table, "table", "", "only this source `TABLE`")
 	c.Flags().BoolVar(&v.ShowValues, "show-values", false, "show keys and values of what differs, which is item data")
-	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of the document of -o json, and nothing else")
+	c.Flags().BoolVar(&schema, "schema", false, "print only the JSON Schema of the -o json output")
 	allowEmulatorOfReader(c)
 	return c
 }

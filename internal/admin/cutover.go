@@ -34,7 +34,7 @@ func newCutoverMetrics(gauge func(name, help string, labels ...string) *promethe
 		strays:     gauge("replicator_cutover_strays", "Changes in the source after a cutover froze it, by late writers."),
 		unanswered: gauge("replicator_cutover_strays_unanswered", "Changes in the source after the switch that no operator has confirmed with finalize --strays-seen."),
 		frozen:     gauge("replicator_cutover_frozen_seconds", "How long a cutover has frozen the application's writes. 0 if they are not frozen."),
-		limit:      gauge("replicator_cutover_frozen_limit_seconds", "How long a try of a cutover may freeze the application's writes. 0 without a cutover."),
+		limit:      gauge("replicator_cutover_frozen_limit_seconds", "How long one cutover attempt may freeze the application's writes. 0 without a cutover."),
 		lasted:     gauge("replicator_cutover_freeze_seconds", "How long the last freeze of a cutover lasted. 0 while it lasts, and without one."),
 		driven:     gauge("replicator_cutover_driven", "1 while a process drives a cutover."),
 		cancelling: gauge("replicator_cutover_cancelling_seconds", "How long a cancelled cutover has waited for the application's writes to resume. 0 if none waits."),

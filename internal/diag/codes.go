@@ -164,7 +164,7 @@ var registry = []Entry{
 		"Two entries of `tables` name the same target table, or one entry is a pattern that matches several tables. Items of two tables could then take the same row and replace each other. Entries may share a target if each entry's row keys begin with a different literal. A default row key begins with an attribute, which can have any value. The tables that match a pattern may share a target if every row key contains each varying part of the name.",
 		"give each entry its own `to`, or begin their row keys with different literals; for a pattern, put each varying part into row_key as {$name}", ExitUsage},
 	{TargetNameNeeded, "the source's name cannot name a Bigtable table",
-		"Without `to` the target table has the source's name, and a pattern has no single name. DynamoDB allows 255 characters and a leading `-` or `.`. Bigtable allows 50 characters, the first of them a letter, a digit or `_`.",
+		"Without `to`, the target table takes the source's name, but a pattern has no single name. DynamoDB allows 255 characters and a leading `-` or `.`. Bigtable allows 50 characters, the first of them a letter, a digit or `_`.",
 		"add `to` with a name of at most 50 characters", ExitUsage},
 	{UnknownVersion, "unknown version of the configuration format",
 		"`version` is the format of the file. This program reads version 1.",
@@ -229,7 +229,7 @@ var registry = []Entry{
 
 	{ItemsMove, "an item can move to another row",
 		"A rule's row key or condition uses an attribute beyond the primary key. When that attribute changes, the item moves to another row. Only the old image names the former row, so the stream must have the view type `NEW_AND_OLD_IMAGES`.",
-		"check the stream's view type, or use only the primary key in row_key and when", ExitUsage},
+		"check the stream's view type, or use only primary-key attributes in `row_key` and `when`", ExitUsage},
 	{HistoryEmpty, "keep_versions keeps nothing (warning)",
 		"The family's garbage collection rule determines how many older cells are kept. The default `maxversions=1` leaves one cell of each column. Every write still costs a read of the row.",
 		"declare the family with `maxversions=10` or `never`, or remove keep_versions", ExitDone},

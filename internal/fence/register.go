@@ -38,8 +38,8 @@ func NewRegister(ledger *checkpoint.Ledger) *Register {
 	return r
 }
 
-// Prove returns the stamps for writes to target tables. The function right must prove that the
-// caller may still write (sink.Prove).
+// Prove returns the stamps for writes to target tables. The function `right` must prove that
+// the caller may still write (sink.Prove).
 func (r *Register) Prove(ctx context.Context, tables []string, right func(ctx context.Context) error) (sink.Stamps, error) {
 	return sink.Prove(ctx, r.gate, tables, Marks(r.ledger), right)
 }

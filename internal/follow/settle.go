@@ -358,8 +358,8 @@ func (s *settler) rereadStretch(life engine.Lifecycle, page appliedPage) error {
 	})
 }
 
-// stretch reads the changes of a shard from one position to another. It folds each page into a
-// batch and passes the batch to each.
+// stretch reads the changes of a shard from one position to another. It folds each page into a batch
+// and calls the function `each` with the batch.
 func (f *follower) stretch(life engine.Lifecycle, source cdc.Source, shard checkpoint.Shard, state checkpoint.TableState, at checkpoint.Progress, end cdc.SequenceNumber, each func(b *transform.Batch, to cdc.SequenceNumber) error) error {
 	reader := &cdc.Reader{Source: source, Shard: shard.ID, Covered: covered(shard, state), AppliedTo: at.AppliedTo}
 	slot := engine.NewPageSlot(f.slots, f.calls)

@@ -123,7 +123,7 @@ func (x Examiner) read(ctx context.Context, t config.Table, names []string, repa
 	if err != nil {
 		var fault *source.Fault
 		if errors.As(err, &fault) && windows && !alone {
-			fault.Fix += "; to repair a gap with windows alone, add --repair-gap"
+			fault.Fix += "; to repair a gap with incremental exports alone, add --repair-gap"
 		}
 		return nil, d, preflight.ImagesFailed(strings.Join(names, ", "), err)
 	}

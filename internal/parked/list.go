@@ -35,7 +35,7 @@ type Entry struct {
 	Table   string    `json:"table"`
 	KeyHash string    `json:"key_hash"`
 	Version string    `json:"version"`
-	Event   string    `json:"event"` // INSERT, MODIFY or REMOVE; a loaded item has the event that its load represents
+	Event   string    `json:"event"` // INSERT, MODIFY or REMOVE; INSERT for an item that a scan read
 	Time    time.Time `json:"time"`  // time of the change
 	Reason  string    `json:"reason"`
 }

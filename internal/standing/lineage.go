@@ -50,8 +50,8 @@ func lineageOf(f *Facts) *lineage {
 }
 
 // childless returns the shards that ended some time ago and have unknown children. It returns none
-// for a suspended table. But it includes a dropped table that the configuration names, while its
-// stream can be read. No other check reports unlisted children of such a table. The last shards of
+// for a suspended table. But it includes the shards of a dropped table that the configuration still
+// names, for as long as the table's stream can be read. No other check reports unlisted children of such a table. The last shards of
 // a dropped table have no children. A listing from some time after the end of these shards, or
 // after the drop, proves that.
 func (f *Facts) childless() []checkpoint.Shard {

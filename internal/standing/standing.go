@@ -23,7 +23,7 @@ const (
 	Unknown   State = "unknown"
 	Paused    State = "paused"     // paused by an operator
 	NeedsLoad State = "needs_load" // changes or rows are missing, and no load is in progress
-	// A shard was not read, or a step has failed, for three durations of a lease.
+	// A shard was not read, or a step has failed, for three lease durations.
 	Stalled State = "stalled"
 	// The stream has no complete listing yet, so its shards are not read.
 	Preparing  State = "preparing"
