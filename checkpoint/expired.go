@@ -72,9 +72,9 @@ func (s *Shard) stand(merged []Applied) Stand {
 	return merged[i].Stands
 }
 
-// HoldBack filters rows that Removable returned, parents first. It drops shards with messages that
-// are not known to be applied, and their descendants. Without a shard's row, missing messages would
-// not be noticed.
+// HoldBack filters rows that Removable returned. A parent must come before its children. It drops
+// shards with messages that are not known to be applied, and their descendants. Without a shard's
+// row, missing messages would not be noticed.
 func HoldBack(removable []Shard, table TableState, merged []Applied) []Shard {
 	held := map[Track]bool{}
 	for _, s := range Unapplied(table, removable, merged) {

@@ -324,7 +324,7 @@ func DescendantsCut(id string, rows map[string]Shard, parents map[string]string)
 	return cut
 }
 
-// descends reports whether at and from are the same shard, or at is a descendant of from.
+// descends reports whether the shard at is the shard from or one of its descendants.
 func descends(at, from string, parents map[string]string) bool {
 	for range len(parents) { // a lineage has no cycles; damaged rows might
 		if at == from || at == "" {

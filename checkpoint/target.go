@@ -48,8 +48,8 @@ func (t *Target) written() int {
 	return plainFormat
 }
 
-// Disown records that the table was written under a ledger that is now lost. It does nothing if
-// that ledger is own.
+// Disown records that the table was written under a ledger that is now lost. It does nothing if the
+// lost ledger is this ledger itself (own).
 func (t *Target) Disown(former, own string) {
 	if former != "" && former != own && !slices.Contains(t.Former, former) {
 		t.Former = append(slices.Clone(t.Former), former)

@@ -96,10 +96,11 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 	return free, held
 }
 
-// LookParts returns the free and the held parts of a phase. Rows must be all rows of the phase. The
-// argument of must come from LoadPart or VerifyPart for the table. A free part is not done. It has
-// no owner, or its owner's lease has ended. A part without a row is returned in its first state. A
-// held part has a lease that has not ended. No part is free while the load or verify is paused.
+// LookParts returns the free and the held parts of a phase. LoadPart or VerifyPart must have
+// returned its second argument for the table. Rows must be all rows of the phase. A free part is
+// not done. It has no owner, or its owner's lease has ended. A part without a row is returned in
+// its first state. A held part has a lease that has not ended. No part is free while the load or
+// verify is paused.
 func (w *Watch) LookParts(rows []Part, of Part, table TableState, now time.Duration) (free, held []Part) {
 	known := make(map[int]Part, len(rows))
 	for _, p := range rows {

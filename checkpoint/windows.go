@@ -62,8 +62,8 @@ func Mendable(table TableState) error {
 	return nil
 }
 
-// MendsFrom returns nil if windows can repair the table's gap when the first window begins at from
-// (H36, H107).
+// MendsFrom returns nil if windows can repair the table's gap. The first window begins at the time
+// from (H36, H107).
 func MendsFrom(table TableState, from time.Time) error {
 	if err := Mendable(table); err != nil {
 		return err

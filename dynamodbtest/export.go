@@ -62,7 +62,7 @@ type export struct {
 	kind, view  string
 	filter      json.RawMessage // the filter as requested
 	selects     *selection      // made from filter; nil selects everything
-	from, to    time.Time       // for a full export, to is its time
+	from, to    time.Time       // the window; a full export has its time in to
 	began, ends time.Time
 	manifest    string // set once the export is complete
 	failure     string

@@ -116,7 +116,7 @@ func (req *queryRequest) keyCondition(src *source, b *expression.Bindings) (*exp
 }
 
 // queryPage returns the items of a partition that match the key condition, in the order of the
-// query. If from is not empty, it begins after that key.
+// query. If from is not empty, the page begins after that key.
 func (src *source) queryPage(condition *expression.KeyCondition, prefix, from string, backward bool, limit *int) (*page, error) {
 	p := &page{limit: limit}
 	var failed error

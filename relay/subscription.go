@@ -17,12 +17,13 @@ type Delivery struct {
 // Subscription delivers messages. It delivers each message at least once, in any order.
 // *PubSubscription implements it.
 type Subscription interface {
-	// Pull returns no more than most messages. It may wait for messages, and may return none.
+	// Pull returns messages. The argument most bounds their number. It may wait for messages, and
+	// may return none.
 	Pull(ctx context.Context, most int) ([]Delivery, error)
 	// Ack acknowledges deliveries. A message whose deadline has passed may nevertheless be
 	// delivered again.
 	Ack(ctx context.Context, ids []string) error
-	// Extend sets the deadlines of deliveries to the time by from now. If by is 0, the service
+	// Extend gives deliveries a new deadline: now plus the duration by. If by is 0, the service
 	// delivers them again.
 	Extend(ctx context.Context, ids []string, by time.Duration) error
 }

@@ -480,8 +480,8 @@ func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int6
 	return left
 }
 
-// Split divides a range at some of the samples, which must be sorted keys. It returns no more than
-// most ranges, with about the same number of samples in each.
+// Split divides a range at some of the samples, which must be sorted keys. The argument most bounds
+// the number of ranges. Each range has about the same number of samples.
 func Split(r Range, samples []string, most int) []Range {
 	inside := slices.DeleteFunc(slices.Clone(samples), func(key string) bool { return key <= r.From || r.To != "" && key >= r.To })
 	inside = slices.Compact(inside)

@@ -45,8 +45,8 @@ func (c *Comparison) looks(ctx context.Context, places []Place, visit func(look 
 	})
 }
 
-// pages reads the rows of places in order, no more than most rows at a time. It reads fewer rows at
-// a time if they are long.
+// pages reads the rows of places in order. The argument most bounds the rows that it reads at a
+// time. It reads fewer rows at a time if the rows are long.
 func (c *Comparison) pages(ctx context.Context, places []Place, most int, visit func(places []Place, rows []sink.Row) error) error {
 	for len(places) > 0 {
 		page := places[:min(most, len(places))]

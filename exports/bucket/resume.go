@@ -29,7 +29,7 @@ type answer struct {
 // file of gigabytes would restart after each break, and might never be read completely.
 type object struct {
 	ctx context.Context
-	// from requests the object from byte at on; at is above 0.
+	// from requests the rest of the object, beginning with byte at. The argument at is above 0.
 	from func(ctx context.Context, at int64) (answer, error)
 
 	body   io.ReadCloser
