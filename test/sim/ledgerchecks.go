@@ -159,6 +159,9 @@ func (t *recorder) checkCovered(is checkpoint.Shard, seen *seenShard, sh *model.
 		return
 	}
 	least := parent.CoveredTo
+	if !parent.Position.IsZero() && parent.Cut.IsZero() && parent.EventTime.Before(least) {
+		least = time.Time{} // it was found after a gap, and applied a change from before the gap
+	}
 	if !parent.EventTime.IsZero() {
 		least = later(least, parent.EventTime.Add(-checkpoint.Slack))
 	}
