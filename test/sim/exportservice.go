@@ -91,10 +91,11 @@ func (x *exportService) about(at time.Time) time.Time {
 	return at.Add(time.Duration((2*x.rng.Float64() - 1) * float64(x.fuzz)))
 }
 
-// edge returns when a window that begins or ends at a time does so for one item. It is the same for
-// both, so consecutive windows omit nothing.
+// edge returns when a window that begins or ends at a time does so for one item. The distance is the
+// same for all times: consecutive windows omit nothing, and a window that begins earlier than another
+// export contains each change that the other one is too early for.
 func (x *exportService) edge(id string, at time.Time) time.Time {
-	u := stream(uint64(at.Unix()), id).Float64()
+	u := stream(uint64(x.begun.Unix()), id).Float64()
 	return at.Add(time.Duration((2*u - 1) * float64(x.fuzz)))
 }
 
