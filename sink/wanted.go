@@ -28,8 +28,9 @@ func wanted(m *transform.Mapping, keys, image attribute.Item, claims []transform
 }
 
 // Removals returns the removes of every address to which any image of an item maps. If the primary
-// key determines the address, it returns the remove of that address. The versions of these removes
-// have no meaning.
+// key determines the address, it returns the remove of that address. The row may hold an image that
+// is not among the given ones. So each remove deletes everything that the item may have in its row
+// under any rule. The versions of these removes have no meaning.
 func Removals(m *transform.Mapping, keys attribute.Item, images []attribute.Item) []transform.RowMutation {
 	changes := []cdc.Change{{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: keys}}
 	for _, image := range images {
@@ -37,5 +38,11 @@ func Removals(m *transform.Mapping, keys attribute.Item, images []attribute.Item
 			changes = append(changes, cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(1), Keys: keys, Old: image})
 		}
 	}
-	return transform.Fold(m, changes, transform.Stamp{}).Rows
+	rows := transform.Fold(m, changes, transform.Stamp{}).Rows
+	for i, row := range rows {
+		if claim, ok := m.Claim(row.Table, row.Row, keys, row.Owner != ""); ok {
+			rows[i] = claim
+		}
+	}
+	return rows
 }
