@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pattern"
 )
 
 // Config is the effective configuration. It is read-only after Load.
@@ -121,7 +122,7 @@ type Table struct {
 	// Dual_writes.version_attribute; "" if the table has dual_writes: off.
 	number string
 
-	pattern  pattern           // nil if the entry names one table
+	pattern  pattern.Pattern   // nil if the entry names one table
 	text     string            // text of the pattern
 	captures map[string]string // captures of one table that matches the pattern; nil for the entry itself
 }

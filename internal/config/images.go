@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pattern"
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
@@ -55,7 +56,7 @@ func (d *decoder) checkExports(c *Config) {
 		e := diag.Error{Code: diag.InvalidValue, Pos: d.where[key], Cause: "an export holds one table",
 			Fix: "give each table its own backfill_from, or write " + ofTable + " where the addresses contain the table's name"}
 		switch other := exports[address]; {
-		case isPattern(t.From) && !strings.Contains(c.written(t), ofTable):
+		case pattern.Is(t.From) && !strings.Contains(c.written(t), ofTable):
 			e.What = fmt.Sprintf("%s: all tables of the pattern %s would be copied from one export", key, t.From)
 			e.Fix = "write " + ofTable + " where the addresses contain the table's name"
 			d.report(e)

@@ -129,7 +129,7 @@ func (t *Table) read(primaryKey []transform.KeyAttribute) *specBuilder {
 	b.spec = transform.Spec{Source: t.From, Table: t.To, PrimaryKey: primaryKey, Drop: t.Drop, Merged: t.merged, KeepVersions: t.KeepVersions, VersionAttribute: t.number,
 		Captures: t.captures, TTL: transform.TTL{Attribute: t.TTL.Attribute, Expire: expires[t.TTL.Expire]}}
 	if t.IsPattern() {
-		b.spec.Captures, b.spec.Varies = t.pattern.example(), t.pattern.varies()
+		b.spec.Captures, b.spec.Varies = t.pattern.Example(), t.pattern.Varies()
 	}
 	for _, f := range t.Families {
 		family, err := transform.ParseFamily(f.Name, f.Rule)

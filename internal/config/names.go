@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/pattern"
 )
 
 // formatVersion is the version of the configuration format that this package reads.
@@ -114,7 +115,7 @@ func checkName(s string) *fault {
 
 func checkDynamoDBTable(s string) *fault {
 	switch {
-	case isPattern(s):
+	case pattern.Is(s):
 		return nil // parsed by checkPattern
 	case strings.HasPrefix(s, "arn:"):
 		return &fault{diag.InvalidValue, "", "this is an ARN, not a name", "write the table's name here, and its region in source.region"}
@@ -138,7 +139,7 @@ func checkBigtableTable(s string) *fault {
 
 // checkTargetTable checks the target of a table entry.
 func checkTargetTable(s string) *fault {
-	if isPattern(s) {
+	if pattern.Is(s) {
 		return &fault{diag.InvalidValue, "", "a target is one table; only from: can be a pattern", "name one table, and put the varying parts of the source's name into row_key, like {$name}"}
 	}
 	return checkBigtableTable(s)
