@@ -10,9 +10,9 @@ import (
 // CutoverStep is the step of a cutover.
 type CutoverStep string
 
-// The steps, in order. An operator may cancel the cutover in every step before CutoverSwitching,
-// and any failure in these steps cancels it. CutoverSwitching is the point of no return. It ends
-// only with an answer, never because a deadline has passed.
+// The steps, in order. In every step before CutoverSwitching, an operator may cancel the cutover,
+// and any failure cancels it. CutoverSwitching is the point of no return. It ends only with an
+// answer, never because a deadline has passed.
 const (
 	CutoverRequested  CutoverStep = "requested" // waits for approval, its hours and its gates
 	CutoverChecks     CutoverStep = "checks"
@@ -23,7 +23,7 @@ const (
 	CutoverSwitching  CutoverStep = "switching"
 	CutoverWatching   CutoverStep = "watching"
 	CutoverDone       CutoverStep = "done"
-	CutoverCancelling CutoverStep = "cancelling" // unfreezes the application and resumes the tables
+	CutoverCancelling CutoverStep = "cancelling" // lets the application write again, and resumes the tables
 	CutoverCancelled  CutoverStep = "cancelled"
 	CutoverRehearsed  CutoverStep = "rehearsed" // a rehearsal is complete
 )
@@ -43,12 +43,12 @@ func (s CutoverStep) Over() bool {
 // Active reports whether the attempt needs a driver.
 func (s CutoverStep) Active() bool { return !s.Over() && s != CutoverDone }
 
-// AsksWriters reports whether processes that write must check the cutover often.
+// AsksWriters reports whether every process that writes must read the cutover's record often.
 func (s CutoverStep) AsksWriters() bool {
 	return s == CutoverCancelling || s != CutoverRequested && s.Cancellable()
 }
 
-// HandsOver reports whether no process may send anything to the targets. Such a step ends with the
+// HandsOver reports whether no process may send requests to the targets. Such a step ends with the
 // switch or with a cancel.
 func (s CutoverStep) HandsOver() bool {
 	return s == CutoverFence || s == CutoverSwitching || s.Switched()
@@ -80,7 +80,7 @@ type CutoverHook struct {
 	Output  string    `json:"output,omitempty"`
 }
 
-// CutoverProof says how it was proved that one shard has no unapplied change left.
+// CutoverProof records how it was proved that every change of one shard is applied.
 type CutoverProof struct {
 	Table    string `json:"table"`
 	Shard    string `json:"shard"`
@@ -92,17 +92,17 @@ type CutoverProof struct {
 type Cutover struct {
 	header
 	CutoverPlan
-	// Attempt numbers the attempts; 0: there was none.
+	// Attempt is the number of the attempt; 0 if there was none.
 	Attempt uint32      `json:"attempt"`
 	Step    CutoverStep `json:"step"`
-	// Times are on the source's clock. StepAt is when the step began.
+	// All times are on the source's clock. StepAt is when the step began.
 	BegunAt       time.Time `json:"begun_at,omitzero"`
 	StepAt        time.Time `json:"step_at,omitzero"`
 	FreezeBegunAt time.Time `json:"freeze_begun_at,omitzero"`
 	FrozenAt      time.Time `json:"frozen_at,omitzero"`
 	UnfrozenAt    time.Time `json:"unfrozen_at,omitzero"`
-	// Deadline is when the whole try ends that freezes the application. It is recorded before the first
-	// call of the hook that freezes, and repeated calls have the same one.
+	// Deadline is when the try must end. It is recorded before the first call of the hook that
+	// freezes the application. Later calls of that hook have the same deadline.
 	Deadline    time.Time `json:"deadline,omitzero"`
 	GoneAt      time.Time `json:"gone_at,omitzero"`   // when every process had said goodbye, and the streams were read to their ends
 	FencedAt    time.Time `json:"fenced_at,omitzero"` // when late writes were rejected; after the switch unless FenceFirst
@@ -111,40 +111,43 @@ type Cutover struct {
 	FinalizedAt time.Time `json:"finalized_at,omitzero"` // when replicator's metadata was removed from the targets
 	Reason      string    `json:"reason,omitempty"`      // why it was cancelled
 	Trouble     string    `json:"trouble,omitempty"`     // the last failure of the step
-	// Answer is an operator's answer whether the switch took place: yes or no; "" if there is none.
+	// Answer is an operator's answer to the question whether the switch took place: yes or no; ""
+	// if there is none.
 	Answer string `json:"answer,omitempty"`
-	// MomentAt is the expected time at which the application can be frozen for only a short time.
-	// It is zero if that time is unknown, or if the attempt does not wait for it. WaitsUntil is
-	// when the request ends if no such moment has come. NoMoment reports that the request ended
-	// because no such moment came.
+	// MomentAt is the time at which a short freeze is expected to be possible. It is zero if that
+	// time is unknown, or if the attempt does not wait for it. WaitsUntil is when the request ends
+	// if no such moment has come. NoMoment reports that the request ended because no such moment
+	// came.
 	MomentAt   time.Time `json:"moment_at,omitzero"`
 	WaitsUntil time.Time `json:"waits_until,omitzero"`
 	NoMoment   bool      `json:"no_moment,omitempty"`
-	// GivenUp are the tries of the request that were abandoned. NextTry reports, while the application is
-	// let go, that another one follows, and RaiseAgain that the fence is raised again before it.
-	// Uncovered reports that an open shard may give no canary.
+	// GivenUp are the abandoned tries of the request. NextTry reports, while an abandoned try ends,
+	// that another try follows. RaiseAgain reports that the fence must be raised again before that
+	// try. Uncovered reports that an open shard may receive no canary.
 	GivenUp    []CutoverTry `json:"given_up,omitempty"`
 	NextTry    bool         `json:"next_try,omitempty"`
 	RaiseAgain bool         `json:"raise_again,omitempty"`
 	Uncovered  bool         `json:"uncovered,omitempty"`
-	// Calls is how many calls of hooks were begun, and CallsBefore how many before step freeze.
+	// Calls counts the calls of hooks that were begun. CallsBefore is that count at the beginning
+	// of step freeze.
 	Calls       int `json:"calls,omitempty"`
 	CallsBefore int `json:"calls_before,omitempty"`
 	// Canaries reports that the sources may hold canary items.
 	Canaries bool `json:"canaries,omitempty"`
-	// Parked are hashes of the items that were parked when the checks ended, by table.
+	// Parked holds, for each table, the hashes of the items that were parked when the checks ended.
 	Parked map[string][]string `json:"parked,omitempty"`
-	// Unmapped is the number of items that could not be mapped when the checks ended, by table.
+	// Unmapped is, for each table, the number of items that could not be mapped when the checks
+	// ended.
 	Unmapped map[string]int64 `json:"unmapped,omitempty"`
 	// WatchedTo is the time up to which the streams were read after the freeze. Unwatched lists the
-	// periods between the freeze and WatchedTo whose changes no process has read.
+	// periods before WatchedTo whose changes no process has read.
 	WatchedTo time.Time          `json:"watched_to,omitzero"`
 	Unwatched []CutoverUnwatched `json:"unwatched,omitempty"`
 
-	// Raised is the number of each target's fence that was raised before the freeze. The drops of
-	// all lower numbers were in force then. It is 0 if the fence is withheld. Fences is, for each
-	// target, the first number under which no process wrote. It is recorded before lower numbers
-	// are dropped.
+	// Raised is, for each target, the number of the fence that was raised before the freeze. It is
+	// 0 if the fence is withheld. The drops of all lower numbers were in force then. Fences is, for
+	// each target, the first number under which no process wrote. It is recorded before lower
+	// numbers are dropped.
 	Raised     map[string]uint64       `json:"raised,omitempty"`
 	Fences     map[string]uint64       `json:"fences,omitempty"`
 	Verified   map[string]VerifyResult `json:"verified,omitempty"`
@@ -173,14 +176,14 @@ type CutoverGate struct {
 // ErrCutover matches every refusal of a cutover.
 var ErrCutover = errors.New("this step of the cutover is not possible now")
 
-// ErrHalted is returned to a process that wants to write rows of a table that is cut over.
+// ErrHalted is the error of a process that wants to write rows of a table that is cut over.
 var ErrHalted = errors.New("the table is cut over, so replicator writes nothing to its target")
 
-// ErrPaused ends a single pass over a table that an operator has paused.
+// ErrPaused ends a worker's pass over a table that an operator has paused.
 var ErrPaused = errors.New("an operator has paused the table")
 
-// ErrCutOver ends a worker whose tables are cut over, and refuses commands on them. ErrCutOver is
-// permanent.
+// ErrCutOver ends a worker whose tables are cut over. Commands on these tables fail with it. A
+// retry does not help.
 var ErrCutOver = errors.New("the tables are cut over; the application no longer uses the source")
 
 // cutOverError is an ErrCutOver that names the time of the switch.
@@ -193,7 +196,8 @@ func (e cutOverError) Error() string {
 // Is makes a cutOverError match ErrCutOver.
 func (cutOverError) Is(target error) bool { return target == ErrCutOver }
 
-// Left returns an ErrCutOver that says when the application left the source; nil if it has not.
+// Left returns an ErrCutOver with the time at which the application left the source; nil if it has
+// not left.
 func (c *Cutover) Left() error {
 	switch {
 	case !c.Step.Switched():
@@ -212,7 +216,7 @@ func (c *Cutover) Moves(table string) bool {
 	return c.Attempt > 0 && (len(c.Tables) == 0 || slices.Contains(c.Tables, table))
 }
 
-// CutoverError reports a step that is not possible in the cutover's present state.
+// CutoverError is the error of a step that is not possible in the cutover's present state.
 type CutoverError struct {
 	Step, Reason, Cure string
 }
@@ -232,9 +236,9 @@ func (c *Cutover) refuse(step, cure string) error {
 	return &CutoverError{Step: step, Reason: stands, Cure: cure}
 }
 
-// Token returns the token of the next call of a hook: attempt, step, and the number of the call
-// within the attempt. The token rises with every call. A hook must refuse a token lower than a
-// token that it has seen, because the lower token comes from an earlier call.
+// Token returns the token of the next call of a hook. It consists of the attempt, the step, and the
+// number of the call within the attempt. The token rises with every call. A hook must refuse a
+// token lower than a token that it has seen, because the lower token is from an earlier call.
 func (c *Cutover) Token() string {
 	return fmt.Sprintf("%d.%d.%d", c.Attempt, 1+slices.Index(cutoverOrder, c.Step), c.Calls)
 }
@@ -335,10 +339,11 @@ func (c *Cutover) Frozen(now time.Time) error {
 	return nil
 }
 
-// Cancel ends the attempt: at once if no freeze has begun, otherwise after the unfreeze.
+// Cancel ends the attempt. If a freeze has begun, the attempt ends after the application writes
+// again.
 func (c *Cutover) Cancel(reason string, now time.Time) error {
 	switch {
-	case c.Step == CutoverCancelling && c.NextTry: // it ends the request
+	case c.Step == CutoverCancelling && c.NextTry: // a cancel during an abandoned try ends the request
 		c.NextTry, c.Reason = false, reason
 		c.Note(now, "cancelled: "+reason)
 		return nil
@@ -364,7 +369,8 @@ func (c *Cutover) unswitched(reason string, now time.Time) {
 	c.enter(CutoverCancelling, now, "cancelled: "+reason)
 }
 
-// Switch records the outcome of the switch: it took place, or it certainly did not.
+// Switch records the outcome of the switch. Either the application has switched, or it certainly
+// has not.
 func (c *Cutover) Switch(switched bool, by string, now time.Time) error {
 	if c.Step != CutoverSwitching {
 		return c.refuse("resolve", "see replicator cutover check")
@@ -426,7 +432,8 @@ func (c *Cutover) Finalized(now time.Time) error {
 	return nil
 }
 
-// FrozenSince returns since when the application may not write, and whether it is frozen now.
+// FrozenSince returns the time since when the application may not write. The result `frozen`
+// reports whether that is still so.
 func (c *Cutover) FrozenSince() (at time.Time, frozen bool) {
 	frozen = c.Step.Active() && !c.FreezeBegunAt.IsZero() && c.UnfrozenAt.IsZero() && c.SwitchedAt.IsZero()
 	return c.FreezeBegunAt, frozen

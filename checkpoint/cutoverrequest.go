@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// CutoverDeadlines are the times that steps may take. Versions before the deadline of a whole try
-// read them.
+// CutoverDeadlines are the times that steps may take. Older versions of replicator, which know no
+// deadline of a whole try, read them.
 type CutoverDeadlines struct {
 	Freeze time.Duration `json:"freeze"`
 	Drain  time.Duration `json:"drain"`
@@ -20,37 +20,39 @@ type CutoverPlan struct {
 	Hash     string   `json:"hash"`    // of the configuration
 	Version  string   `json:"version,omitempty"`
 	By       string   `json:"started_by,omitempty"` // the process that requested it
-	Rehearse bool     `json:"rehearse,omitempty"`   // without freeze and switch
-	// KeepFallback reports that the operator wants a way back.
+	Rehearse bool     `json:"rehearse,omitempty"`   // this is a rehearsal: no freeze and no switch
+	// KeepFallback reports that the operator wants to keep the way back to DynamoDB.
 	KeepFallback bool              `json:"keep_fallback,omitempty"`
-	Lossy        []string          `json:"lossy,omitempty"` // why a way back is not possible, by table
+	Lossy        []string          `json:"lossy,omitempty"` // by table: why its rows cannot be copied back
 	Overrides    []CutoverOverride `json:"overrides,omitempty"`
 	Deadlines    CutoverDeadlines  `json:"deadlines"`
-	// FreezeAtMost bounds how long a freeze may be expected to last; 0: 8 s. ListingBound is how
-	// late a child shard may be listed; 0: 2 min. MomentWithin is how long the request waits for a
-	// moment at which a freeze is short; 0 means for ever. If MomentUntil is not zero, it replaces
-	// MomentWithin.
+	// FreezeAtMost is the longest freeze that may be expected when the application is frozen; 0: 8
+	// s. ListingBound is how late a stream may list a child shard; 0: 2 min. MomentWithin is how
+	// long the request waits for a moment for a short freeze; 0: no limit. If MomentUntil is not
+	// zero, it replaces MomentWithin.
 	FreezeAtMost time.Duration `json:"freeze_at_most,omitempty"`
 	ListingBound time.Duration `json:"listing_bound,omitempty"`
 	MomentWithin time.Duration `json:"moment_within,omitempty"`
 	MomentUntil  time.Time     `json:"moment_until,omitzero"`
-	// Tries is how often the request may freeze the application; 0: once. FreezeWithin is how long the
-	// hook that freezes may take; 0: 1 min. FreezeDeadline is how much longer the application may be
-	// frozen in a try; 0: 30 s, or twice what is expected.
+	// Tries is how often the request may freeze the application; 0: once. FreezeWithin is how long
+	// the hook that freezes may take; 0: 1 min. FreezeDeadline is the time after that for which a
+	// try may keep the application frozen; 0: 30 s, or twice the expected time if that is longer.
 	Tries          int           `json:"tries,omitempty"`
 	FreezeWithin   time.Duration `json:"freeze_within,omitempty"`
 	FreezeDeadline time.Duration `json:"freeze_deadline,omitempty"`
 	WatchFor       time.Duration `json:"watch_for"`
-	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without it every
-	// process says goodbye before the switch, and late writes are rejected after it.
+	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without
+	// FenceFirst, every process says goodbye before the switch, and late writes are rejected after
+	// it.
 	FenceFirst bool `json:"fence_before_switch,omitempty"`
 	// WhenReady makes the attempt wait for its gates. Without WhenReady, a gate that is not ready
 	// ends the attempt.
 	WhenReady bool      `json:"when_ready,omitempty"`
 	Approved  bool      `json:"approved,omitempty"`
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// From and To bound the time of day at which the cutover may begin, in minutes since midnight
-	// UTC. If both are 0, any time is fine. To may be less than From, for a time across midnight.
+	// From and To limit the time of day at which the cutover may begin, in minutes since midnight
+	// UTC. If both are 0, it may begin at any time. If To is less than From, the time extends
+	// across midnight.
 	From    int       `json:"from_minute,omitempty"`
 	To      int       `json:"to_minute,omitempty"`
 	Expires time.Time `json:"expires,omitzero"` // when the request expires; zero: never
@@ -107,7 +109,7 @@ func (c *Cutover) Postpone(d time.Duration, now time.Time) error {
 	return nil
 }
 
-// Await returns to CutoverRequested, because a gate is no longer ready.
+// Await returns the attempt to CutoverRequested, because a gate is no longer ready.
 func (c *Cutover) Await(now time.Time, why string) error {
 	if c.Step != CutoverChecks || !c.AwaitsGates() {
 		return c.refuse("await", "see replicator cutover check")

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// CutoverTry is a try of a request that was abandoned, because writes would have been frozen for too
-// long. The application wrote on. Each try is an attempt with tokens of its own. All tries have the
-// plan of the request: its approval, overrides, hours and expiry.
+// CutoverTry is an abandoned try of a request. It was abandoned because writes would have been
+// frozen for too long, and the application then wrote again. Each try is an attempt with its own
+// tokens. All tries share the request's approval, overrides, hours and expiry.
 type CutoverTry struct {
 	Attempt       uint32    `json:"attempt"`
 	Reason        string    `json:"reason"`
@@ -19,20 +19,22 @@ type CutoverTry struct {
 	UnfrozenAt    time.Time `json:"unfrozen_at,omitzero"`
 }
 
-// Cure is what has to happen before the next try, besides the moment that every try waits for.
+// Cure is what the next try needs in order to succeed. Every next try also waits for a moment for a
+// short freeze.
 type Cure string
 
 // The cures.
 const (
-	CureWait  Cure = ""      // time heals it
-	CureRaise Cure = "raise" // a request may still be executed: another number of the fence, and a drop of this one
-	CureQuiet Cure = "quiet" // a shard without a canary needs more time to be proved
+	CureWait  Cure = ""      // nothing but time
+	CureRaise Cure = "raise" // a request may still be executed, so the fence is raised again
+	CureQuiet Cure = "quiet" // a shard without a canary, whose proof takes longer
 )
 
-// proofOfQuiet is how much longer a freeze lasts where an open shard gives no canary.
+// proofOfQuiet is how much longer a freeze may last if an open shard may receive no canary.
 const proofOfQuiet = 25 * time.Second
 
-// Limit returns how long this try may freeze the application before it is abandoned.
+// Limit returns how long this try may freeze the application before it is abandoned. The freeze
+// counts from the hook's answer.
 func (c *Cutover) Limit() time.Duration {
 	if c.Uncovered {
 		return c.AtMost() + proofOfQuiet
@@ -40,15 +42,16 @@ func (c *Cutover) Limit() time.Duration {
 	return c.AtMost()
 }
 
-// within is how long the hook that freezes may take.
+// within returns how long the hook that freezes the application may take.
 func (p *CutoverPlan) within() time.Duration { return cmp.Or(p.FreezeWithin, time.Minute) }
 
-// deadline is how long a try may take from the first call of the hook that freezes.
+// deadline returns how long a try may take, counted from the first call of the hook that freezes.
 func (c *Cutover) deadline() time.Duration {
 	return c.within() + cmp.Or(c.FreezeDeadline, max(30*time.Second, 2*c.Limit()))
 }
 
-// LongestFreeze returns how long a try may freeze the application, from the first call of the hook on.
+// LongestFreeze returns how long a try may freeze the application, counted from the first call of
+// the hook.
 func (c *Cutover) LongestFreeze() time.Duration {
 	if !c.Deadline.IsZero() {
 		return c.Deadline.Sub(c.FreezeBegunAt)
@@ -56,8 +59,9 @@ func (c *Cutover) LongestFreeze() time.Duration {
 	return c.deadline()
 }
 
-// WouldFreeze returns how long a real cutover would have frozen the application between the answer of
-// the hook that freezes and the call of the switch, according to a rehearsal that is complete; else 0.
+// WouldFreeze returns how long a real cutover would have frozen the application, from the hook's
+// answer to the call of the switch. It is known only from a complete rehearsal; otherwise it
+// returns 0.
 func (c *Cutover) WouldFreeze() time.Duration {
 	i := slices.IndexFunc(c.Timeline, func(e CutoverEvent) bool { return e.Step == string(CutoverDrain) })
 	if c.Step != CutoverRehearsed || i < 0 {
@@ -66,11 +70,11 @@ func (c *Cutover) WouldFreeze() time.Duration {
 	return max(c.EndedAt.Sub(c.Timeline[i].At), 0)
 }
 
-// rehearsedWithin is how long a step of a rehearsal may take. Nothing is frozen meanwhile.
+// rehearsedWithin is how long a step of a rehearsal may take. Nothing is frozen in a rehearsal.
 const rehearsedWithin = 10 * time.Minute
 
-// Overdue returns how long the step may take, and whether that has passed; 0 if it has no deadline.
-// All steps of a freeze have one deadline.
+// Overdue returns how long the step may take, and whether that time has passed. If the step has no
+// deadline, the limit is 0. All steps of a freeze share one deadline.
 func (c *Cutover) Overdue(now time.Time) (limit time.Duration, over bool) {
 	switch {
 	case c.Step == CutoverFreeze:
@@ -84,14 +88,15 @@ func (c *Cutover) Overdue(now time.Time) (limit time.Duration, over bool) {
 	return limit, limit > 0 && now.Sub(c.StepAt) > limit
 }
 
-// Trying reports whether an attempt belongs to a request of which another try was abandoned. It waits
-// for its gates in any case: the cause may have closed one.
+// Trying reports whether the request has already abandoned a try. Such a request always waits for
+// its gates, because the cause of the failure may have closed a gate.
 func (c *Cutover) Trying() bool { return len(c.GivenUp) > 0 }
 
-// AwaitsGates reports whether a gate that is not ready is waited for.
+// AwaitsGates reports whether the attempt waits for a gate that is not ready.
 func (c *Cutover) AwaitsGates() bool { return c.WhenReady || c.Trying() }
 
-// GiveUp ends a try. If the request has another one, that begins once the application writes again.
+// GiveUp abandons a try. If the request has tries left, the next one begins once the application
+// writes again.
 func (c *Cutover) GiveUp(reason string, cure Cure, now time.Time) error {
 	if !c.Step.Cancellable() || c.FreezeBegunAt.IsZero() {
 		return c.Cancel(reason, now)
@@ -107,7 +112,7 @@ func (c *Cutover) GiveUp(reason string, cure Cure, now time.Time) error {
 	return nil
 }
 
-// Reasons says why each try was abandoned.
+// Reasons lists why each try was abandoned.
 func (c *Cutover) Reasons() string {
 	if len(c.GivenUp) == 1 {
 		return c.GivenUp[0].Reason

@@ -13,17 +13,17 @@ import (
 // record before it reads whether the tables are halted. A cutover halts the tables first and reads
 // these records afterwards, so it finds every process that can still write.
 //
-// When a process ends with an answer to each of its requests, it removes its record. The rights in
-// any other record stay until their numbers are dropped, because the age of a record proves
+// A process that has an answer to each of its requests removes its record when it ends. The rights
+// in any other record remain until their numbers are dropped, because the age of a record proves
 // nothing. A running process writes its record again every hour (RefreshWriter). Records that were
 // not written for a day are joined into one record (JoinWriters).
 type Writer struct {
 	header
 	Worker  string `json:"worker"`
 	Process About  `json:"process,omitzero"`
-	// Goodbye is the cutover attempt for which the process has closed its gate. Each of its
-	// requests then has an answer, or is in doubt below. The process sends no further request
-	// unless that attempt is cancelled.
+	// Goodbye is the number of the cutover attempt for which the process has stopped its writes.
+	// Each of its requests has an answer, or is named as a doubt in Targets. The process sends no
+	// further request unless that attempt is cancelled.
 	Goodbye uint32 `json:"goodbye,omitempty"`
 	// At is when the record was last written, on the writer's clock.
 	At time.Time `json:"at,omitzero"`
@@ -31,21 +31,20 @@ type Writer struct {
 	Targets map[string]Writing `json:"targets"`
 }
 
-// Writing says under which numbers of the fence a process may write to a target table, and which of
-// its requests are in doubt.
+// Writing describes under which numbers of the fence a process may write to a target table. It also
+// describes which of its requests are in doubt: they never got a definite answer.
 type Writing struct {
 	// Number is the highest number under which the process may write; 0 if there is none.
 	Number uint64 `json:"number,omitempty"`
 	// Unfenced reports that the process may write without a number, because the fence is withheld.
 	Unfenced bool `json:"unfenced,omitempty"`
-	// Doubt is the highest number under which a request never got a definite answer; 0 if there is
-	// none.
+	// Doubt is the highest number under which a request is in doubt; 0 if there is none.
 	Doubt uint64 `json:"doubt,omitempty"`
-	// UnfencedDoubt reports that a request without a number never got a definite answer.
+	// UnfencedDoubt reports that a request without a number is in doubt.
 	UnfencedDoubt bool `json:"unfenced_doubt,omitempty"`
 }
 
-// Covers reports whether the record already has everything that other has.
+// Covers reports whether w already contains all rights and doubts that `other` has.
 func (w Writing) Covers(other Writing) bool { return w.with(other) == w }
 
 // with returns the union of w and other.
@@ -95,9 +94,9 @@ func (l *Ledger) NoteWriter(ctx context.Context, attempt uint32, doubts map[stri
 	})
 }
 
-// LeaveWriter ends this process's record, because the process stops sending requests. The argument
-// doubts has the requests that never got a definite answer. These requests stay in the record.
-// Without such requests, the record is removed.
+// LeaveWriter removes this process's record, because the process sends no more requests. The
+// argument `doubts` holds the requests that never got a definite answer. If there are any, the
+// record remains and holds them.
 func (l *Ledger) LeaveWriter(ctx context.Context, doubts map[string]Writing) error {
 	_, err := l.updateWriter(ctx, l.worker, task.Now(ctx), func(w *Writer) {
 		for table, more := range doubts {
@@ -108,8 +107,8 @@ func (l *Ledger) LeaveWriter(ctx context.Context, doubts map[string]Writing) err
 	return err
 }
 
-// ForgetWriters removes all numbers of a target table below the given number from all records. The
-// drop of these numbers must be in force, so that no request under them can still be executed.
+// ForgetWriters removes all numbers below the given number of a target table from all records. The
+// drop of these numbers must be in force, so that Bigtable executes no request under them.
 func (l *Ledger) ForgetWriters(ctx context.Context, target string, below uint64) error {
 	all, err := l.Writers(ctx)
 	if err != nil {
@@ -152,9 +151,9 @@ func (l *Ledger) RefreshWriter(ctx context.Context, targets map[string]Writing) 
 const EndedWriters = "ended-uncleanly"
 
 // JoinWriters moves the rights in records that were not written for a day into one record. So
-// processes that are killed do not fill the ledger. Nothing is lost, because no process says
-// goodbye for the joined rights. A process that still runs enters its next number again, in a
-// record of its own.
+// records of killed processes do not fill the ledger. No process ever says goodbye for the joined
+// rights, so they remain until a drop. If such a process still runs, it enters its next number in a
+// new record of its own.
 func (l *Ledger) JoinWriters(ctx context.Context) error {
 	rows, err := l.store.Read(ctx, l.writerPrefix())
 	if err != nil {
@@ -173,7 +172,7 @@ func (l *Ledger) JoinWriters(ctx context.Context) error {
 				w.Targets[table] = w.Targets[table].with(more)
 			}
 		})
-		if err == nil { // only once the rights are stored; a process that wrote meanwhile keeps its record
+		if err == nil { // the rights are stored first; a record that was written meanwhile stays
 			_, err = l.swap(ctx, l.store, row.Key, row.Counter, nil)
 		}
 		if err != nil {
@@ -197,7 +196,7 @@ func (l *Ledger) updateWriter(ctx context.Context, worker string, at time.Time, 
 			return Writer{}, err
 		}
 		before := w
-		w.Targets = maps.Clone(w.Targets) // the memory of the ledger owns the original map
+		w.Targets = maps.Clone(w.Targets) // the original map belongs to the ledger's cache
 		if w.Targets == nil {
 			w.Targets = map[string]Writing{}
 		}

@@ -8,15 +8,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
 )
 
-// noteCanaries records that there may be canaries in the source tables. It must be called before
-// the first canary is written.
+// noteCanaries records that the source tables may hold canaries. It must be called before the first
+// canary is written.
 func (v *drive) noteCanaries(ctx context.Context, c checkpoint.Cutover) error {
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Canaries = true; return nil })
 	return err
 }
 
-// removeCanaries removes all canaries from the source tables. Every attempt writes the same items
-// as canaries, so it removes those of all attempts.
+// removeCanaries removes all canaries from the source tables. Every attempt uses the same keys for
+// its canaries, so the removal covers the canaries of all attempts.
 func (v *drive) removeCanaries(ctx context.Context, c checkpoint.Cutover) error {
 	if !c.Canaries {
 		return nil
@@ -51,8 +51,8 @@ func (v *drive) removeCanariesOf(ctx context.Context, source string) error {
 	return nil
 }
 
-// forgetCanaries removes the canaries, but a failure does not stop the attempt. The removal is
-// retried later.
+// forgetCanaries removes the canaries. If the removal fails, the attempt continues, and the removal
+// is retried later.
 func (v *drive) forgetCanaries(ctx context.Context, c checkpoint.Cutover) {
 	if err := v.removeCanaries(ctx, c); ignoreMoved(err) != nil {
 		v.failed("clean up the sources", err)

@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// request waits for the approval, the hours and the gates of a requested cutover.
+// request waits until the requested cutover is approved, its hours have come, and its gates are
+// ready.
 func (v *drive) request(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if c.Expired(now) {
 		if c.Trying() {
@@ -58,7 +59,7 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		return err
 	case l.waits != "":
 		return v.trouble(ctx, c, "%s", l.waits)
-	case c.WaitsTooLong(now): // the operator who requested the cutover may have left
+	case c.WaitsTooLong(now): // the operator may no longer be there to watch a freeze
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.AwaitMoment(now, now, "it came too late") })
 		return err
 	}
@@ -68,8 +69,8 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	})
 }
 
-// near asks the workers to read the shards often from now on. The removal of the canaries ends
-// that. So near also records that there may be canaries.
+// near asks the workers to read the shards often from now on. The workers do so until the canaries
+// are removed, so near also records that canaries may exist.
 func (v *drive) near(ctx context.Context, c checkpoint.Cutover) error {
 	if err := v.noteCanaries(ctx, c); err != nil {
 		return err
@@ -77,8 +78,8 @@ func (v *drive) near(ctx context.Context, c checkpoint.Cutover) error {
 	return v.approach(ctx, c, c.Attempt)
 }
 
-// approach records in all tables the attempt that is about to freeze the application's writes; 0
-// for none.
+// approach records in all tables which attempt is about to freeze the application's writes. The
+// number 0 means that no attempt is.
 func (v *drive) approach(ctx context.Context, c checkpoint.Cutover, attempt uint32) error {
 	for _, source := range c.Tables {
 		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.Approach(attempt) }); err != nil {
@@ -92,7 +93,7 @@ func (v *drive) approach(ctx context.Context, c checkpoint.Cutover, attempt uint
 // hashes.
 const mostParked = 2000
 
-// knownLosses holds facts about the tables from the end of the checks: the last full verify, the
+// knownLosses holds facts about the tables at the end of the checks: the last full verify, the
 // parked items, and the items that cannot be mapped.
 type knownLosses struct {
 	verified map[string]checkpoint.VerifyResult
@@ -130,7 +131,8 @@ func (v *drive) known(ctx context.Context, c checkpoint.Cutover) (knownLosses, e
 	return k, nil
 }
 
-// parkedSince describes the items that were parked after the checks; "" if there are none.
+// parkedSince describes the items that were parked after the checks. It returns "" if there are
+// none.
 func (v *drive) parkedSince(ctx context.Context, c checkpoint.Cutover, source string) (string, error) {
 	items, err := v.Parked(ctx, source)
 	if err != nil {
@@ -149,8 +151,8 @@ func (v *drive) parkedSince(ctx context.Context, c checkpoint.Cutover, source st
 }
 
 // probeCanaries writes one canary to each source table and removes it. If a source does not accept
-// canaries, the attempt must end before the freeze, because the drain would fail. This canary
-// belongs to no attempt, so that it proves nothing.
+// canaries, the attempt must end before the freeze, because the drain would fail. The probe's
+// canary carries no attempt number, so it can prove nothing in a drain.
 func (v *drive) probeCanaries(ctx context.Context, c checkpoint.Cutover) error {
 	if err := v.noteCanaries(ctx, c); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (v *drive) sameCluster(ctx context.Context) error {
 }
 
 // mayCall refuses to call a hook if the target is in another cluster. If Bigtable's control plane
-// does not answer, it refuses only the hook that freezes the application.
+// does not answer, mayCall refuses only the hook that freezes the application.
 func (v *drive) mayCall(ctx context.Context, hook string) error {
 	err := v.sameCluster(ctx)
 	if err != nil && (hook == FreezeWrites || errors.Is(err, checkpoint.ErrClusterChanged)) {

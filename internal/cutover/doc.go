@@ -2,10 +2,10 @@
 // has passed. Only one process at a time drives, under a lease.
 //
 // The lease only saves work. Two drivers at the same time, or a driver that slept, do no harm for
-// these reasons. Each step is recorded before it is carried out. A change of the record fails if
-// the step has changed since the decision. Hooks refuse tokens that are lower than the highest
-// token so far. A table is halted only for an attempt that is running. Numbers of the fence only
-// rise.
+// four reasons. A driver records each step before it carries the step out, and a change of the
+// record fails if the step has changed since the decision. A hook refuses a token that is lower
+// than the highest token that it has seen. A table is halted only for an attempt that is running.
+// The numbers of the fence only rise.
 package cutover
 
 import (
@@ -51,9 +51,9 @@ const (
 type Call struct {
 	Hook, Token, Step string
 	Tables            []string
-	Probe             bool // nothing is to be done: can it be called?
-	// Deadline is when the try ends that freezes the application, by the clock of the source, and Left
-	// how long that is from now on; zero in a probe.
+	Probe             bool // only checks that the hook can be called; the hook must do nothing
+	// Deadline is when this try must end, by the source's clock. Left is the time from now until
+	// then. Both are zero in a probe.
 	Deadline time.Time
 	Left     time.Duration
 }
@@ -63,32 +63,32 @@ type Hooks interface {
 	Call(ctx context.Context, call Call) (output string, outcome Outcome)
 }
 
-// Verifier makes the final comparison of a table, of all items and rows.
+// Verifier makes the final comparison of a table. It compares all items and rows.
 type Verifier interface {
-	// Begin begins a comparison that the workers make.
+	// Begin starts a comparison that the workers carry out.
 	Begin(ctx context.Context, state checkpoint.TableState) (number uint32, err error)
-	// Compare makes the comparison in this process. Meanwhile no program may write the source or
-	// the target.
+	// Compare carries out the comparison in this process. Meanwhile no program may write the source
+	// or the target.
 	Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error)
 	// Sample compares the given number of random items in this process. Meanwhile no program may
 	// write the source or the target.
 	Sample(ctx context.Context, state checkpoint.TableState, items int) (checkpoint.VerifyResult, error)
 }
 
-// Settings are the settings of cutovers from the configuration, and the periods of a driver. A
-// period that is zero has its default.
+// Settings are the settings of cutovers from the configuration, and the time limits of a driver. A
+// duration of zero stands for its default.
 type Settings struct {
 	Ready Ready
 	Pass  time.Duration // time between two passes; default 1 s
 	Idle  time.Duration // time between two passes while there is no cutover; default 5 s
-	// Timeout of a probe of a hook, and of a request to the source; default 30 s.
+	// Hook is the timeout of a probe of a hook, and of a request to the source; default 30 s.
 	Hook time.Duration
-	// Timeout of a call of a hook, within the deadline of the try; default 10 min.
+	// Call is the timeout of a call of a hook, within the deadline of the try; default 10 min.
 	Call time.Duration
 	Look time.Duration // time between two reads of the streams after the switch; default 1 min
-	// How long a process may take to say goodbye during the freeze; default 2 s.
+	// Silent is how long a process may take to say goodbye during the freeze; default 2 s.
 	Silent time.Duration
-	Ask    time.Duration // time between two checks for that goodbye; default 200 ms
+	Ask    time.Duration // time between two checks for goodbyes; default 200 ms
 	Quiet  time.Duration // how long a shard without a canary must return empty pages; default 20 s
 	Brisk  time.Duration // time between two passes during the freeze; default 200 ms
 	Fresh  time.Duration // maximum age of the survey when the freeze begins; default 200 ms
@@ -125,18 +125,18 @@ type Driver struct {
 	// Parked returns the hashes of the parked items of a table.
 	Parked   func(ctx context.Context, table string) ([]string, error)
 	Settings Settings
-	// Announce writes the current number of the fence into the witness row of a source table in a
-	// target table. An application that also writes the target reads it there. Announce is nil if
+	// Announce writes the fence's current number into the witness row of a source table in a target
+	// table. An application that also writes the target reads the number there. Announce is nil if
 	// there is no such application.
 	Announce func(ctx context.Context, source, target string) error
-	// Cluster returns the cluster to which the app profile routes; "" if it is unknown. If Cluster
-	// is nil, the cluster is not checked.
+	// Cluster returns the cluster to which the app profile routes; "" if it is unknown. If the
+	// function is nil, the cluster is not checked.
 	Cluster func(ctx context.Context) (string, error)
-	// Version is the version of this process. It drives no attempt that another version began. If
-	// it is "", it drives all attempts.
+	// Version is the version of this process. The process drives no attempt that another version
+	// began. If Version is "", the process drives all attempts.
 	Version string
 	// OnStep, if not nil, is called at the beginning of each step. Failed, if not nil, is called
-	// with failures that are retried.
+	// with each failure that is retried.
 	OnStep func(c checkpoint.Cutover)
 	Failed func(step string, err error)
 }

@@ -20,14 +20,15 @@ const (
 	writesAtOnce = 64
 )
 
-// draining is the state of a drain. A driver that continues the drain of another driver writes all
-// canaries again. All canaries of an attempt were written after the freeze.
+// draining is the state of a drain. A driver that continues another driver's drain writes all
+// canaries again. That is safe, because every canary of the attempt is still written after the
+// freeze.
 type draining struct {
 	of     uint32
 	tables map[string]*drainedTable
 }
 
-// drained prepares the state of an attempt's drain.
+// drained creates the state of the attempt's drain if it does not exist.
 func (v *drive) drained(c checkpoint.Cutover) {
 	if v.draining.of != c.Attempt || v.draining.tables == nil {
 		v.draining = draining{of: c.Attempt, tables: map[string]*drainedTable{}}
@@ -67,8 +68,8 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Proofs = proofs })
 }
 
-// prove gives the proofs of all tables, or what is waited for, and why that cannot be waited for while
-// the application is frozen.
+// prove returns the proofs of all tables. If proofs are missing, `waits` is the condition for which
+// the drain waits. If the application cannot stay frozen for that long, `ends` is not empty.
 func (v *drive) prove(c checkpoint.Cutover, found []Figures, now time.Time) (proofs []checkpoint.CutoverProof, waits string, ends ending) {
 	for i, source := range c.Tables {
 		p := &v.draining.tables[source].proof
@@ -165,8 +166,8 @@ func (t *drainedTable) missing() (missing []int) {
 	return missing
 }
 
-// stillDisturbed looks, in a step after the drain, whether a change or a request ends the try. Done
-// reports that it has ended.
+// stillDisturbed reports, in a step after the drain, whether a change or a request ends the try.
+// The result `done` reports that the try has ended.
 func (v *drive) stillDisturbed(ctx context.Context, c checkpoint.Cutover, now time.Time) (done bool, err error) {
 	if c.FrozenAt.IsZero() {
 		return false, nil
@@ -178,8 +179,8 @@ func (v *drive) stillDisturbed(ctx context.Context, c checkpoint.Cutover, now ti
 	return v.endsDisturbed(ctx, c, now, found)
 }
 
-// stray describes a change that was made after the freeze and that workers have read; "" if there
-// is none.
+// stray describes a change that was made after the freeze and that a worker has read. It returns ""
+// if there is no such change.
 func (v *drive) stray(ctx context.Context, c checkpoint.Cutover, found []Figures) (string, error) {
 	if c.FrozenAt.IsZero() {
 		return "", nil
@@ -200,14 +201,14 @@ func (v *drive) stray(ctx context.Context, c checkpoint.Cutover, found []Figures
 	return "", nil
 }
 
-// sighted returns the change after the freeze that a worker has read in a shard; false if there is
-// none.
+// sighted returns the change after the freeze that a worker has read in a shard. The result `ok` is
+// false if there is none.
 func sighted(c checkpoint.Cutover, source string, s checkpoint.Shard) (stray checkpoint.CutoverStraggler, ok bool) {
 	at := s.Sighted.WrittenAt
 	return checkpoint.CutoverStraggler{Table: source, Key: s.Sighted.Written, At: at}, after(at, c.FrozenAt)
 }
 
-// stillWrites returns the message that the application has not stopped its writes.
+// stillWrites returns the message that the application continues to write.
 func stillWrites(s checkpoint.CutoverStraggler) string {
 	return fmt.Sprintf("the application still writes: item %s of table %s was changed at %s, after the freeze", s.Key, s.Table, s.At.UTC().Format(time.RFC3339))
 }

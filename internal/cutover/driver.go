@@ -14,7 +14,7 @@ import (
 )
 
 // Run drives every cutover that no other process drives, until ctx ends. If `over` is not nil, Run
-// also ends when over returns true for the cutover's record.
+// also ends when `over` returns true for the cutover's record.
 func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) error {
 	settings := d.Settings.orDefault()
 	watch := d.Ledger.NewWatch()
@@ -50,8 +50,8 @@ func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) 
 	return nil
 }
 
-// needed reports whether there is something to drive: a running attempt, or canaries that an
-// attempt left.
+// needed reports whether a driver has work: an attempt is running, or a former attempt may have
+// left canaries.
 func (d *Driver) needed(c checkpoint.Cutover) bool {
 	return c.Step.Active() || c.Canaries && c.Step.Over()
 }
@@ -99,8 +99,8 @@ func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Set
 	return nil
 }
 
-// rest returns the time until the next pass, after a pass that ended with err. During the freeze,
-// passes follow quickly.
+// rest returns the time to wait before the next pass, after a pass that ended with err. During the
+// freeze, the wait is short.
 func (v *drive) rest(err error) time.Duration {
 	switch {
 	case err != nil:
@@ -127,7 +127,7 @@ type drive struct {
 
 	advanced bool // whether the last pass has completed a step
 
-	stepped time.Duration // when this driver first saw the step in last
+	stepped time.Duration // when this driver first saw the step that `last` has
 	heard   time.Duration // when the source was last asked for its time
 	draining
 	watching
@@ -147,7 +147,8 @@ func (v *drive) canaries(source string) *canary.Set {
 	return v.sets[source]
 }
 
-// now returns the source's time. Known is false if no answer has shown it.
+// now returns the source's time. The result `known` is false if no answer of the source has shown
+// its time.
 func (v *drive) now(ctx context.Context, c checkpoint.Cutover, fresh bool) (now time.Time, known bool) {
 	if fresh || v.heard == 0 || task.Mono(ctx)-v.heard > 20*time.Second {
 		limited, cancel := task.WithTimeout(ctx, v.settings.Hook)
@@ -163,8 +164,8 @@ func (v *drive) now(ctx context.Context, c checkpoint.Cutover, fresh bool) (now 
 	return now, !now.IsZero()
 }
 
-// pass reads the cutover's record once and carries out what its step needs. Going is false if there
-// is nothing left to drive.
+// pass reads the cutover's record once and carries out what its step needs. The result `going` is
+// false if there is nothing left to drive.
 func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	v.advanced = false
 	c, err := v.Ledger.Cutover(ctx)
@@ -186,7 +187,7 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	}
 	now, known := v.now(ctx, c, false)
 	if !known {
-		// This process's time is good enough for a text; no decision relies on it.
+		// This process's own clock is precise enough for a message. No decision relies on it.
 		now = task.Now(ctx)
 	}
 	if limit, late := c.Overdue(now); limit > 0 && (known && late || task.Mono(ctx)-v.stepped > limit) {
@@ -202,12 +203,12 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	return true, ignoreMoved(v.step(ctx, c, now))
 }
 
-// errVersion is the error in a process of another version than the version that began the attempt.
-// In another version, steps may have another meaning.
-var errVersion = errors.New("another version of replicator began this cutover; finish or cancel it with that version")
+// errVersion is returned if the version of this process did not begin the attempt. In another
+// version, steps may have another meaning.
+var errVersion = errors.New("another version of replicator began this cutover; finish or cancel it with the version that began it")
 
-// mayDrive refuses an attempt that another version began. It allows the last steps: a cancel, and
-// the watch for late writers.
+// mayDrive refuses an attempt that another version began. It allows the two last steps: the cancel,
+// and the watch for late writers.
 func (d *Driver) mayDrive(c checkpoint.Cutover) error {
 	switch {
 	case c.Version == "" || d.Version == "" || c.Version == d.Version:
@@ -225,8 +226,8 @@ func orNothing(trouble string) string {
 	return trouble
 }
 
-// ignoreMoved drops the error that the cutover has changed meanwhile, because the next pass reads
-// the record again.
+// ignoreMoved drops checkpoint.ErrMoved: another process has changed the cutover's record. The next
+// pass reads the record again.
 func ignoreMoved(err error) error {
 	if errors.Is(err, checkpoint.ErrMoved) {
 		return nil
@@ -258,7 +259,7 @@ func (v *drive) step(ctx context.Context, c checkpoint.Cutover, now time.Time) e
 	return nil
 }
 
-// cancel cancels the attempt, if it is still in the step of c.
+// cancel cancels the attempt, unless the attempt has left the step that c has.
 func (v *drive) cancel(ctx context.Context, c checkpoint.Cutover, now time.Time, format string, args ...any) error {
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Cancel(fmt.Sprintf(format, args...), now) })
 	return err

@@ -15,10 +15,10 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if done, err := v.stillDisturbed(ctx, c, now); err != nil || done {
 		return err
 	}
-	if !raised(c) { // a driver of an earlier version did not raise before the freeze
+	if !raised(c) { // an earlier version began this freeze without a raise
 		return v.raise(ctx, c)
 	}
-	if c.Rehearse { // in a rehearsal, tables are not halted, and writers keep the number
+	if c.Rehearse { // a rehearsal halts no table, and writers keep their number
 		v.forgetCanaries(ctx, c)
 	} else if e, err := v.handOver(ctx, c); err != nil || e.why != "" {
 		return errors.Join(err, v.end(ctx, c, now, e))
@@ -37,10 +37,11 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	return errors.New("the source's answer has no time")
 }
 
-// handOver makes sure that no process writes any more, and that nothing was written to the sources. It
-// returns what ends the try.
+// handOver ensures that no process writes any more, and that nothing was written to the sources. If
+// the try must end, the result is the reason.
 func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (e ending, err error) {
-	// First the halt, then the list: a process that is not listed reads the halt before it writes.
+	// The halt must come before the list of writers. A process that is not in the list reads the
+	// halt before it writes.
 	for _, source := range c.Tables {
 		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.HaltFor(c.Attempt) }); err != nil {
 			return e, err
@@ -60,8 +61,8 @@ func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (e ending, e
 	return v.lastLook(ctx, c)
 }
 
-// goodbyes waits until every process that can still write has said goodbye. It returns who has not, or
-// who has a request that may still be executed.
+// goodbyes waits until every process that can still write has said goodbye. If a process does not,
+// or has a request that may still be executed, the result ends the try.
 func (v *drive) goodbyes(ctx context.Context, c checkpoint.Cutover) (e ending, err error) {
 	for began := task.Mono(ctx); ; {
 		all, err := v.Ledger.Writers(ctx)
@@ -83,14 +84,14 @@ func (v *drive) goodbyes(ctx context.Context, c checkpoint.Cutover) (e ending, e
 	}
 }
 
-// forgottenAfter is the age at which a writer's record without a goodbye no longer counts, if the
-// fence is withheld. With a fence, a drop removes the records of processes that ended uncleanly.
-// Without a fence, there is no drop.
+// forgottenAfter applies if the fence is withheld. A writer's record without a goodbye no longer
+// counts if it is older than forgottenAfter. With a fence, a drop removes the records of processes
+// that ended uncleanly. Without a fence, there is no drop.
 const forgottenAfter = 24 * time.Hour
 
-// judgeWriters returns a process that has not said goodbye, and a process with a request of unknown
-// outcome. It considers only the numbers that were raised before the freeze, and later numbers,
-// because lower numbers are dropped. A process that does not answer has not said goodbye.
+// judgeWriters returns two processes, or "" in their place: `silent` has not said goodbye, and
+// `doubtful` has a request with an unknown outcome. It considers only numbers of the fence since
+// the raise before the freeze, because lower numbers are dropped.
 func judgeWriters(c checkpoint.Cutover, all []checkpoint.Writer, now time.Time) (silent, doubtful string) {
 	for _, w := range all {
 		for _, target := range c.Targets {
@@ -112,7 +113,7 @@ func judgeWriters(c checkpoint.Cutover, all []checkpoint.Writer, now time.Time) 
 }
 
 // dropBehind starts a task that drops the fence's numbers after the switch, so that late writes are
-// rejected. The watch for late writers does not end before the drops have taken effect.
+// rejected. The watch for late writers lasts at least until the drops are in force.
 func (v *drive) dropBehind(c checkpoint.Cutover, now time.Time) {
 	if !c.FencedAt.IsZero() || !raised(c) || v.dropping.Swap(true) {
 		return
@@ -139,8 +140,8 @@ func (v *drive) dropBehind(c checkpoint.Cutover, now time.Time) {
 	})
 }
 
-// lastLook asks once more, now that nobody writes, what was asked before the freeze: what has come
-// since, in the streams or among what could not be stored, ends the try.
+// lastLook repeats two checks from before the freeze, now that no process writes. If the streams
+// have new changes, or more items are parked, the result ends the try.
 func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (e ending, err error) {
 	if v.watching.since != c.Attempt {
 		v.watching = watching{since: c.Attempt, reads: map[string]*watchedShard{}}
@@ -149,7 +150,7 @@ func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (e ending, e
 		strays, err := v.look(ctx, c, source)
 		if len(strays) > 0 {
 			if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, strays, "writes after the freeze"); return nil }); err != nil {
-				v.reads = map[string]*watchedShard{} // what could not be noted is read again
+				v.reads = map[string]*watchedShard{} // changes that could not be recorded are read again
 				return e, err
 			}
 			return gives(stillWrites(strays[0]), checkpoint.CureWait), nil

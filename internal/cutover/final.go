@@ -16,9 +16,9 @@ import (
 // smallItems is the default of Ready.Small.
 const smallItems = 20_000
 
-// small reports whether the driver itself compares the whole table during the freeze. That takes a
-// second or two. By the last full verify, the table must have fewer items than most, and not many
-// more rows.
+// small reports whether the driver itself compares the whole table during the freeze, which takes
+// one or two seconds. In the last full verify, the table must have had fewer items than `most`, and
+// not many more rows.
 func small(full checkpoint.VerifyResult, most int64) bool {
 	most = cmp.Or(most, smallItems)
 	return full.Known() && full.Items < most && full.Rows < 5*most
@@ -26,7 +26,7 @@ func small(full checkpoint.VerifyResult, most int64) bool {
 
 // finals holds the results of the final comparisons that this driver made.
 type finals struct {
-	of       uint32 // attempt of the results
+	of       uint32 // the attempt to which the results belong
 	compared map[string]checkpoint.VerifyResult
 }
 
@@ -55,7 +55,7 @@ func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	for i, source := range c.Tables {
 		g.Go("compare "+source, func(ctx context.Context) error {
 			found[i], found[i].failed = v.final(ctx, c, source, now)
-			return nil // the other tables are still compared
+			return nil // the comparison of the other tables continues
 		})
 	}
 	_ = g.Wait()
@@ -100,7 +100,7 @@ func (v *drive) conclude(ctx context.Context, c checkpoint.Cutover, now time.Tim
 		return err
 	case failed != nil:
 		return errors.Join(failed, ignoreMoved(v.trouble(ctx, c, "the final comparison failed and is repeated: %v", failed)))
-	case waits != "" && len(c.Finals) == 0: // it waits for the rows of the last changes
+	case waits != "" && len(c.Finals) == 0: // the rows of the last changes are not compared yet
 		if e := overTime(c, now, waits); e.why != "" {
 			return v.end(ctx, c, now, e)
 		}
@@ -126,12 +126,12 @@ func (v *drive) final(ctx context.Context, c checkpoint.Cutover, source string, 
 		if f, err = v.finalRecheck(ctx, c, s); err != nil || f.waits+f.why != "" {
 			return f, err
 		}
-	// Not in a rehearsal, in which the application still writes.
+	// A rehearsal does not do this, because the application still writes.
 	case number == 0 && !c.Rehearse && small(s.Verify.Full, v.settings.Ready.Small):
 		if f.result, err = v.Verifier.Compare(ctx, s); err != nil {
 			return final{}, err
 		}
-	// No verify yet, or it was cancelled.
+	// There is no verify yet, or it was cancelled.
 	case number == 0 || s.Verify.Number != number || !s.Verify.Running() && s.Verify.Result.Number != number:
 		if s.Verify.Running() {
 			return final{waits: "another verify is running"}, nil
@@ -156,9 +156,9 @@ func (v *drive) final(ctx context.Context, c checkpoint.Cutover, source string, 
 	return f, nil
 }
 
-// finally returns why the switch is not allowed after the final comparison; "" if it is allowed. No
-// override can pass it, because rows are known to differ. Unmapped is the number of items that
-// could not be mapped when the checks ended.
+// finally returns why the switch is not allowed after the final comparison; "" if it is allowed. An
+// operator cannot override this, because rows are known to differ. The argument `unmapped` is the
+// number of items that could not be mapped when the checks ended.
 func finally(s checkpoint.TableState, result checkpoint.VerifyResult, unmapped int64, now time.Time) string {
 	switch {
 	case standing.Lost(s):

@@ -13,16 +13,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Ready holds the bounds of the gates, at which an application may be frozen.
+// Ready holds the limits of the gates. Within these limits, the application may be frozen.
 type Ready struct {
 	LagBelow, LagHeldFor time.Duration
 	VerifyWithin         time.Duration
-	FinalWithin          time.Duration // the deadline of a freeze, for a final verify by workers; 0 for none
-	// The driver itself compares a table with fewer items; 0 means 20,000.
+	FinalWithin          time.Duration // the freeze's deadline, if workers make the final verify; 0 otherwise
+	// If a table has fewer items than Small, the driver itself compares it; 0 means 20,000.
 	Small         int64
 	ParkedAtMost  int
 	HeadroomAbove time.Duration
-	// Duration of the workers' leases; reports older than three of them do not count.
+	// Lease is the duration of the workers' leases. A report that is older than three leases does
+	// not count.
 	Lease time.Duration
 }
 
@@ -40,8 +41,8 @@ const (
 // GateNames are the names of all gates.
 var GateNames = []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}
 
-// Overridable are the gates that an operator may override. The other gates cannot be overridden: if
-// a table is not copied, or was never compared completely, the attempt would fail after the freeze.
+// Overridable are the gates that an operator may override. The other gates ask whether a table is
+// copied and was compared completely. If it is not, the attempt would fail after the freeze.
 var Overridable = []string{GateLag, GateVerify, GateParked, GateHeadroom, GateFence}
 
 // Figures are the data from which the gates of a table are judged.
@@ -57,8 +58,8 @@ type Figures struct {
 	Coordinator checkpoint.Heartbeat
 	DeadLetter  checkpoint.DeadLetter
 	Doubts      []standing.Doubt // doubts about the target
-	// Outdated is a process of an older version, which keeps no record of what it may write; "" if
-	// there is none.
+	// Outdated names a process of an older version, which keeps no record of the rows that it may
+	// write. It is "" if there is none.
 	Outdated string
 }
 
@@ -67,7 +68,8 @@ func (d *Driver) rows(ctx context.Context, source string) (f Figures, err error)
 	if f.State, f.Found, err = d.Ledger.Table(ctx, source); err != nil {
 		return f, err
 	}
-	// Read before the shards: later published changes count as unapplied.
+	// This must be read before the shards: changes that are published later then count as
+	// unapplied.
 	if f.State.Apply == checkpoint.Topic {
 		if f.Merged, err = d.Ledger.Merged(ctx, source); err != nil {
 			return f, err
@@ -120,8 +122,8 @@ func (d *Driver) stands(ctx context.Context, source string, f *Figures, now time
 }
 
 // outdated returns a process of an older version that replicates the table, or may do so soon; ""
-// if there is none. Such a process keeps no record of what it may write. It stops when the fence is
-// raised for a cutover.
+// if there is none. Such a process keeps no record of the rows that it may write. It stops when the
+// fence is raised for a cutover.
 func (f *Figures) outdated(coordinator string, processes []checkpoint.Process) string {
 	old := func(name string, b checkpoint.Heartbeat) string {
 		return fmt.Sprintf("process %s runs version %s, which keeps no record of what it may write", name, b.Holder.Version)
@@ -181,7 +183,7 @@ func Open(gates []checkpoint.CutoverGate) (open []checkpoint.CutoverGate) {
 	return open
 }
 
-// Judge judges the gates of a table. A gate without a figure is not ready.
+// Judge judges the gates of a table. A gate whose data are missing is not ready.
 func (f Figures) Judge(source string, r Ready, now time.Time) []checkpoint.CutoverGate {
 	gate := func(name string, ready bool, figure, cure string) checkpoint.CutoverGate {
 		g := checkpoint.CutoverGate{Name: name, Table: source, Ready: ready, Figure: figure}
@@ -235,8 +237,8 @@ func (f Figures) standing(lease time.Duration, now time.Time) standing.Standing 
 		DeadLetter: f.DeadLetter, Doubts: f.Doubts, Lease: lease, Now: now})
 }
 
-// copied reports whether the table is completely loaded and swept, and replicated since. If not,
-// figure is the reason, and cure is the command that helps.
+// copied reports whether the table is completely loaded and swept, and replicated since then. If
+// not, `figure` is the reason, and `cure` is the command that helps.
 func (f Figures) copied(s *standing.Standing) (yes bool, figure, cure string) {
 	c, holds := s.Unloaded()
 	if !holds {
@@ -256,19 +258,21 @@ func (f Figures) verified(within time.Duration, now time.Time) (bool, string) {
 	return ready, resultText(f.State.Verify.Result, now)
 }
 
-// differs reports whether rows are known to differ. No override can pass that.
+// differs reports whether rows are known to differ. No override can pass this gate.
 func (f Figures) differs() bool {
 	return f.State.Sampled.Differing > 0 || f.State.Verify.Result.Differing() > 0
 }
 
-// left returns the number of items that are missing in the target. It is the number of parked
-// items, or that of the items that the last full verify could not map, which may also be parked.
+// left returns the number of items that are missing in the target. Parked items are missing, and so
+// are items that the last full verify could not map. The two may be the same items, so the larger
+// number counts.
 func (f Figures) left() int {
 	return max(f.Parked, int(f.State.Verify.Full.Unmapped))
 }
 
-// full judges the last full verify. The final verify takes as long, and must end within its
-// deadline during the freeze. If the last verify took longer, the gate is not ready.
+// full judges the last full verify. The final verify takes as long as the last one, and must end
+// within the deadline of the freeze. If the last verify took too long for that, the gate is not
+// ready.
 func (f Figures) full(source string, within time.Duration, most int64, now time.Time) (yes bool, figure, cure string) {
 	r := f.State.Verify.Full
 	if !standing.VerifiedInFull(f.State, now) {
@@ -318,9 +322,9 @@ func (f Figures) lag(s *standing.Standing, r Ready, now time.Time) (bool, string
 	return held >= r.LagHeldFor, fmt.Sprintf("held %s (%s needed)", spell(held.Round(time.Second)), spell(r.LagHeldFor))
 }
 
-// reached returns the time up to which a shard is applied or published. Changes that are settling
-// were applied once, so for them the time of the last read counts. Messages that wait in a topic
-// are judged by standing.Unapplied, which has a lower bound.
+// reached returns the time up to which a shard is applied or published. A settling change was
+// applied once already, so for such changes the time of the last read counts. Messages that wait in
+// a topic are judged by standing.Unapplied, which has a lower bound.
 func reached(s *checkpoint.Shard) time.Time {
 	at := s.PositionTime()
 	if s.Settling.Changes > 0 && s.ReadAt.After(at) {

@@ -9,20 +9,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// ending is why a try ends. Its zero value ends none.
+// ending is the reason why a try ends. The zero value means that the try continues.
 type ending struct {
 	why string
-	// again reports that the next try of the request may succeed, once it is cured.
+	// again reports that the next try of the request may succeed, once `cure` has taken effect.
 	again bool
 	cure  checkpoint.Cure
 }
 
-// gives is an ending after which the request may try again.
+// gives returns an ending after which the request may try again. Without a reason, the try
+// continues.
 func gives(why string, cure checkpoint.Cure) ending {
 	return ending{why, why != "", cure}
 }
 
-// end ends a try: the application is let go at once. It does nothing if there is no reason.
+// end ends a try for the given reason, so that the application can write again at once. Without a
+// reason, end does nothing.
 func (v *drive) end(ctx context.Context, c checkpoint.Cutover, now time.Time, e ending) error {
 	if e.why == "" {
 		return nil
@@ -37,14 +39,14 @@ func (v *drive) end(ctx context.Context, c checkpoint.Cutover, now time.Time, e 
 	return err
 }
 
-// disturbed says what shows, while the application is frozen, that this try cannot succeed: a change
-// that was made after the freeze, or a request that was never answered.
+// disturbed returns a reason why the current try cannot succeed while the application is frozen. A
+// change was made after the freeze, or a request was never answered.
 func (v *drive) disturbed(ctx context.Context, c checkpoint.Cutover, found []Figures) (ending, error) {
 	stray, err := v.stray(ctx, c, found)
 	if err != nil || stray != "" {
 		return gives(stray, checkpoint.CureWait), err
 	}
-	if c.FenceFirst || c.FrozenAt.IsZero() || c.Step == checkpoint.CutoverFence { // which asks after its halt
+	if c.FenceFirst || c.FrozenAt.IsZero() || c.Step == checkpoint.CutoverFence { // step fence judges the writers after its halt
 		return ending{}, nil
 	}
 	all, err := v.Ledger.Writers(ctx)
@@ -62,7 +64,8 @@ func inDoubt(process string) ending {
 	return gives("a request of process "+process+" was never answered, so it may still be executed", checkpoint.CureRaise)
 }
 
-// hopeless says why a drain cannot be proved before the freeze has lasted for as long as it may.
+// hopeless returns why the drain cannot be proved within the time for which this try may freeze
+// writes.
 func hopeless(c checkpoint.Cutover, table string, p *proof, s Settings, now time.Time) ending {
 	if c.FrozenAt.IsZero() { // a rehearsal
 		return ending{}
@@ -75,23 +78,25 @@ func hopeless(c checkpoint.Cutover, table string, p *proof, s Settings, now time
 		}
 		switch {
 		case sh.Incomplete():
-			return gives(fmt.Sprintf("table %s: shard %s ended without a canary, and its children may be listed until %s", table, sh.ID, at.UTC().Format(time.TimeOnly)), cure)
+			return gives(fmt.Sprintf("table %s: shard %s ended without a canary, and its children may not be listed before %s", table, sh.ID, at.UTC().Format(time.TimeOnly)), cure)
 		case cure == checkpoint.CureQuiet:
-			return gives(fmt.Sprintf("table %s: shard %s gave no canary, and is proved to be empty at %s at the earliest", table, sh.ID, at.UTC().Format(time.TimeOnly)), cure)
+			return gives(fmt.Sprintf("table %s: shard %s received no canary, so that it is empty can be proved at %s at the earliest", table, sh.ID, at.UTC().Format(time.TimeOnly)), cure)
 		}
 	}
 	return ending{}
 }
 
-// overTime says that the freeze has lasted for as long as it may, and what it waits for.
+// overTime returns an ending if the freeze has lasted as long as it may. The reason includes the
+// condition for which the drain waits.
 func overTime(c checkpoint.Cutover, now time.Time, waits string) ending {
 	if c.FrozenAt.IsZero() || now.Sub(c.FrozenAt) <= c.Limit() {
 		return ending{}
 	}
-	return gives(fmt.Sprintf("after %s %s", spell(c.Limit()), waits), checkpoint.CureWait)
+	return gives(fmt.Sprintf("after a freeze of %s (%s)", spell(c.Limit()), waits), checkpoint.CureWait)
 }
 
-// endsDisturbed ends the try if a change or a request does. Done reports that it has ended.
+// endsDisturbed ends the try if `disturbed` returns a reason. The result `done` reports that the
+// try has ended.
 func (v *drive) endsDisturbed(ctx context.Context, c checkpoint.Cutover, now time.Time, found []Figures) (done bool, err error) {
 	e, err := v.disturbed(ctx, c, found)
 	return e.why != "", errors.Join(err, v.end(ctx, c, now, e))

@@ -43,7 +43,7 @@ func TestH145_AFreezeThatWouldLastIsGivenUp(t *testing.T) {
 			t.Fatalf("%+v", got.GivenUp)
 		}
 		first := got.GivenUp[0]
-		if !strings.HasPrefix(first.Reason, "table Parts: shard ended ended without a canary, and its children may be listed until ") || first.Attempt != 1 {
+		if !strings.HasPrefix(first.Reason, "table Parts: shard ended ended without a canary, and its children may not be listed before ") || first.Attempt != 1 {
 			t.Errorf("abandoned because %s", first.Reason)
 		}
 		if took := first.UnfrozenAt.Sub(first.FrozenAt); took <= 0 || took > 5*time.Second {
@@ -76,7 +76,7 @@ func TestH145_TriesAreUsedUp(t *testing.T) {
 		if want := "freeze_writes 1, unfreeze_writes 1, freeze_writes 2, unfreeze_writes 2, freeze_writes 3, unfreeze_writes 3"; s.hooksOf() != want || got.Step != checkpoint.CutoverCancelled {
 			t.Fatalf("%s after %s, want %s", got.Step, s.hooksOf(), want)
 		}
-		why := "after 8s table Orders: 26 of 26 canaries are not read yet"
+		why := "after a freeze of 8s (table Orders: 26 of 26 canaries are not read yet)"
 		if want := "try 1: " + why + "; try 2: " + why + "; try 3: " + why; got.Reason != want || len(got.GivenUp) != 3 || got.NextTry {
 			t.Errorf("cancelled because of %q", got.Reason)
 		}
@@ -151,10 +151,10 @@ func TestWhatEndsTheTries(t *testing.T) {
 			})
 		}, "hook freeze_writes refused: no", "freeze_writes 1, unfreeze_writes 1, freeze_writes 2, unfreeze_writes 2"},
 		"its expiry": {func(s *scene, p *checkpoint.CutoverPlan) { p.Expires = s.Now().Add(30 * time.Second) },
-			"it expired before its next try: after 8s", "freeze_writes 1, unfreeze_writes 1"},
+			"it expired before its next try: after a freeze of 8s", "freeze_writes 1, unfreeze_writes 1"},
 		"its hours": {func(s *scene, p *checkpoint.CutoverPlan) {
 			p.From, p.To, p.Expires = 12*60, 12*60+1, s.Now().Add(5*time.Minute)
-		}, "it expired before its next try: after 8s", "freeze_writes 1, unfreeze_writes 1"},
+		}, "it expired before its next try: after a freeze of 8s", "freeze_writes 1, unfreeze_writes 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			playScene(t, func(s *scene) {

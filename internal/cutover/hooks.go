@@ -37,14 +37,14 @@ func (e *HookError) Error() string {
 
 // hook calls a hook of the step, and records the call.
 func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Outcome, string, error) {
-	if err := v.held.Renew(ctx); err != nil { // a driver that slept must not call hooks
+	if err := v.held.Renew(ctx); err != nil { // a driver that slept has lost its lease, and must not call hooks
 		return "", "", err
 	}
 	if err := v.mayCall(ctx, name); err != nil {
 		return "", "", err
 	}
 	c, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
-		if answered(*c) { // the operator's answer was recorded first, and counts
+		if answered(*c) { // an operator answered first, so the hook is not called
 			return checkpoint.ErrMoved
 		}
 		c.Calls++
@@ -54,7 +54,7 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 		return "", "", err
 	}
 	began, _ := v.now(ctx, c, false)
-	// The process may have slept since the call was counted.
+	// The process may have slept after it recorded the call.
 	if err := v.stillWanted(ctx, c); err != nil {
 		return "", "", err
 	}
@@ -91,7 +91,7 @@ func answered(c checkpoint.Cutover) bool {
 	return c.Step == checkpoint.CutoverSwitching && c.Answer != ""
 }
 
-// mayTake returns how long a call in the step may take: the time until the step's deadline.
+// mayTake returns how long a call in this step may take. The step's deadline ends the call.
 func (v *drive) mayTake(c checkpoint.Cutover, now time.Time) time.Duration {
 	limit := v.settings.Call
 	if deadline, _ := c.Overdue(now); deadline > 0 {
@@ -100,8 +100,8 @@ func (v *drive) mayTake(c checkpoint.Cutover, now time.Time) time.Duration {
 	return max(limit, v.settings.Pass)
 }
 
-// call makes a call. The call is interrupted if the cutover is cancelled, or if an operator answers
-// instead of the hook. If the call has no outcome before that, its outcome is unknown.
+// call makes a call. It interrupts the call if the cutover is cancelled, or if an operator answers
+// instead of the hook. An interrupted call has an unknown outcome.
 func (v *drive) call(ctx context.Context, c checkpoint.Cutover, call Call, limit time.Duration) (output string, outcome Outcome) {
 	limited, cancel := task.WithTimeout(ctx, limit)
 	defer cancel()
@@ -123,7 +123,7 @@ func (v *drive) call(ctx context.Context, c checkpoint.Cutover, call Call, limit
 	return output, outcome
 }
 
-// limit shortens a hook's output to the length that a record may hold.
+// limit shortens a hook's output to the length that a record can store.
 func limit(output string) string {
 	const most = 1 << 10
 	output = Redact(output)
@@ -139,7 +139,8 @@ func (v *drive) freeze(ctx context.Context, c checkpoint.Cutover) error {
 		if err != nil {
 			return err
 		}
-		// Read after the hook's answer, so that all writes before the answer are before this time.
+		// This time must be read after the hook's answer, so that it is later than all writes
+		// before the answer.
 		now, known := v.now(ctx, c, true)
 		switch {
 		case outcome == HookRefused:
@@ -157,7 +158,7 @@ func (v *drive) freeze(ctx context.Context, c checkpoint.Cutover) error {
 
 // switchOver calls the switch hook until its outcome is known.
 func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
-	if c.Answer != "" { // no call of this driver is running
+	if c.Answer != "" { // this driver has no call in flight
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(c.Answer == "yes", "an operator", now) })
 		return err
 	}
@@ -202,7 +203,7 @@ func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Again(now) })
 		return err
 	}
-	v.forgetCanaries(ctx, c) // again, once the attempt is over, if that fails
+	v.forgetCanaries(ctx, c) // if this fails, it is retried after the attempt
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Cancelled(now) })
 	return err
 }

@@ -13,12 +13,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A freeze must not wait for conditions that come true only with time. So the application is frozen
-// only at a moment at which a short freeze is expected. Before that moment, the attempt waits in
+// A freeze must not wait for a condition that only time can fulfil. So the application is frozen
+// only at a moment at which a short freeze is expected. Before that moment, the attempt stays in
 // its checks, and the application writes.
 
-// listingTakes is how long a worker takes to list the children of a shard, after the stream lists
-// them.
+// listingTakes is how long a worker takes to list a shard's children, once the stream lists them.
 const listingTakes = 2 * time.Second
 
 // delay is the minimum length of a freeze that begins now, and its cause.
@@ -28,9 +27,9 @@ type delay struct {
 }
 
 // foreseen returns the minimum length of a freeze that begins now. It depends only on its
-// arguments. A shard that has ended cannot contain a canary, so all its children must have rows. A
-// listing that begins at the time bound after the shard's end shows all children. If that listing
-// is overdue, or the end is unknown, a new worker may wait for the whole bound again.
+// arguments. A shard that has ended receives no canary, so all its children must have rows. The
+// stream lists all children at most `bound` after the shard's end. If a listing is overdue, or the
+// end is unknown, a new worker may wait for all of `bound` again.
 func foreseen(f Figures, bound time.Duration, now time.Time) (d delay) {
 	for _, sh := range lineageOf(f).rows {
 		if !sh.Incomplete() {
@@ -54,9 +53,10 @@ type survey struct {
 	known  knownLosses
 	ends   string    // why the attempt ends
 	closed string    // the gate that is not ready
-	waits  string    // what is waited for
-	next   time.Time // when that is expected to be over; zero: unknown
-	// uncovered reports that a table has so many open shards that one of them may give no canary.
+	waits  string    // the condition for which the attempt waits
+	next   time.Time // when that wait is expected to end; zero if unknown
+	// uncovered reports that a table has so many open shards that one of them may receive no
+	// canary.
 	uncovered bool
 }
 
@@ -107,7 +107,8 @@ func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	return l, nil
 }
 
-// tooLong says why a freeze that begins now would last longer than it may, and when that is over.
+// tooLong returns why a freeze that begins now would last too long, and when a short one is
+// expected.
 func tooLong(c checkpoint.Cutover, found []Figures, now time.Time) (why string, next time.Time) {
 	for i, source := range c.Tables {
 		d := foreseen(found[i], c.ListedWithin(), now)
@@ -123,8 +124,7 @@ func tooLong(c checkpoint.Cutover, found []Figures, now time.Time) (why string, 
 	return why, next
 }
 
-// stillMoment repeats the survey. It returns why the hook that freezes the application must not be
-// called now; "" if it may be called.
+// stillMoment repeats the survey. It returns why the freeze must not begin now; "" if it may begin.
 func (v *drive) stillMoment(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
 	now, known := v.now(ctx, c, false)
 	if !known {
@@ -135,7 +135,7 @@ func (v *drive) stillMoment(ctx context.Context, c checkpoint.Cutover) (why stri
 		return "", err
 	}
 	if l.moment() && !maps.EqualFunc(l.known.parked, c.Parked, slices.Equal) {
-		return "other items are parked than a moment ago", nil
+		return "the parked items have changed", nil
 	}
 	return l.why(), nil
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // A table is drained when all its canaries were read, and each root of its lineage is closed. A
-// closed shard means that all changes from before the freeze, in the shard and its descendants, are
-// applied. A shard is closed in one of three cases:
+// shard is closed if all changes from before the freeze are applied, in the shard and in its
+// descendants. One of three cases proves that:
 //
 //   - It contained a canary of this attempt, and all changes up to the canary are applied. Its
 //     children need no proof, because they hold only changes from after the canary.
@@ -18,19 +18,20 @@ import (
 //   - It was read to its end, all its children have rows, and each child is closed.
 //
 // No other fact proves that a shard was open at the freeze: neither an iterator, nor a listing, nor
-// a canary in one of its children. A shard that was a gap before the last load is ignored.
+// a canary in one of its children. A shard that became a gap before the last load is ignored.
 type proof struct {
 	all    int // number of canaries that are written
 	unseen int // number of written canaries that were read in no shard
 	quiet  map[string]*quietShard
-	// published holds, by shard, the number of the message up to which the topic must be applied. A
-	// fixed number is needed because in a rehearsal the application keeps writing. For a shard with
-	// a canary, the ledger has the number, so that another driver does not wait for later messages.
+	// published holds, for each shard, the number of the message up to which the topic must be
+	// applied. The number is fixed, because in a rehearsal the application keeps writing. If the
+	// shard has a canary, the ledger holds the number, so another driver waits for the same
+	// message.
 	published map[string]uint64
 	// closed holds the shards that are closed by a canary or by empty pages, with the proof. Such a
 	// shard stays closed.
 	closed map[string]checkpoint.CutoverProof
-	open   []*checkpoint.Shard // those that are still to be proved
+	open   []*checkpoint.Shard // shards without a proof yet
 }
 
 // quietShard holds the reads of a shard without a canary, since the last canary was read.
@@ -78,7 +79,7 @@ func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []che
 	if p.closed == nil {
 		p.closed, p.quiet, p.published = map[string]checkpoint.CutoverProof{}, map[string]*quietShard{}, map[string]uint64{}
 	}
-	// A canary that was read in no shard may be in a shard that is not listed yet. That shard may
+	// A canary that no worker has read may be in a shard that is not listed yet. That shard may
 	// also contain other changes.
 	if unseen := checkpoint.Unseen(f.Shards, f.State.Label, c.Attempt, p.all); unseen != p.unseen {
 		p.unseen, p.quiet = unseen, map[string]*quietShard{}
@@ -109,13 +110,13 @@ func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []che
 	return proofs, ""
 }
 
-// earliest returns when a shard can be proved at the earliest, and what lets the next try prove it in
-// time.
+// earliest returns the earliest time at which a shard can be proved. The cure is what the next try
+// needs to prove it in time.
 func (p *proof) earliest(sh *checkpoint.Shard, bound time.Duration, s Settings, now time.Time) (time.Time, checkpoint.Cure) {
 	switch {
 	case sh.Incomplete() && !sh.EndTime().IsZero() && sh.EndTime().Add(bound).After(now):
 		return sh.EndTime().Add(bound), checkpoint.CureWait
-	case sh.State == checkpoint.Reading && !sh.Incomplete() && p.all > 0 && p.unseen == 0: // it gave none, and gives none
+	case sh.State == checkpoint.Reading && !sh.Incomplete() && p.all > 0 && p.unseen == 0: // all canaries are read, and this shard has none
 		left := s.Quiet
 		if q := p.quiet[sh.ID]; q != nil && q.changes > 2 {
 			left -= q.read.Sub(q.since)
@@ -145,7 +146,7 @@ func (p *proof) closes(f Figures, l lineage, sh *checkpoint.Shard) (proofs []che
 	if len(open) > 0 {
 		return nil, open
 	}
-	return append(proofs, proven(sh, "done, and so are all of its children, or they are proved")), nil
+	return append(proofs, proven(sh, "done, and all its children are done or proved")), nil
 }
 
 // how returns the kind of proof that closes a shard without its children; "" if there is none yet.
@@ -169,8 +170,8 @@ func (p *proof) how(c checkpoint.Cutover, f Figures, sh *checkpoint.Shard, s Set
 }
 
 // applied reports whether all messages of a shard up to its canary are applied. Without a canary,
-// these are the messages up to the first call. Without a topic it returns true, because the shard's
-// position is the proof.
+// the messages up to the first call of `applied` count. Without a topic, it returns true, because
+// the shard's position is the proof.
 func (p *proof) applied(f Figures, sh *checkpoint.Shard) bool {
 	if f.State.Apply != checkpoint.Topic || sh.Apply != checkpoint.Topic || sh.Generation != f.State.Generation {
 		return true
@@ -182,7 +183,7 @@ func (p *proof) applied(f Figures, sh *checkpoint.Shard) bool {
 	return sh.Applied-waits >= p.published[sh.ID]
 }
 
-// stillEmpty reports whether a shard has returned only empty pages for long enough, since the last
+// stillEmpty reports whether the shard has returned only empty pages for long enough since the last
 // canary was read.
 func (p *proof) stillEmpty(c checkpoint.Cutover, sh *checkpoint.Shard, s Settings) bool {
 	if sh.State != checkpoint.Reading || !sh.EndedAt.IsZero() || sh.Owner == "" || sh.Settling.Changes > 0 {
@@ -196,7 +197,7 @@ func (p *proof) stillEmpty(c checkpoint.Cutover, sh *checkpoint.Shard, s Setting
 	if sh.ReadAt.After(q.read) {
 		q.read = sh.ReadAt
 		q.changes++
-		if q.changes == 2 { // this read was sent after a read that is certainly later than the last canary
+		if q.changes == 2 { // the read before this one was certainly later than the last canary
 			q.since = sh.ReadAt
 		}
 	}

@@ -23,9 +23,9 @@ func raised(c checkpoint.Cutover) bool {
 	return true
 }
 
-// raise publishes a new number for each target before the freeze, and drops the lower numbers, for
-// all targets concurrently. It returns when the drops have taken effect. From then on, only
-// requests with these numbers can be executed, and every process that may send such a request has a
+// raise publishes a new number for each target before the freeze, and drops the lower numbers. It
+// handles all targets concurrently, and returns when the drops are in force. From then on, Bigtable
+// executes only requests with these numbers. Every process that may send such a request has a
 // record (checkpoint.Writer). So the freeze does not have to wait for a drop.
 func (v *drive) raise(ctx context.Context, c checkpoint.Cutover) error {
 	done, failed := eachTarget(ctx, c, func(ctx context.Context, target string) (uint64, error) {
@@ -38,17 +38,17 @@ func (v *drive) raise(ctx context.Context, c checkpoint.Cutover) error {
 	return errors.Join(failed, err)
 }
 
-// raiseOne publishes a new number for one target and drops the lower ones. The number is 0 if the
-// fence is withheld. The gate of the fence decides whether that ends the attempt.
+// raiseOne publishes a new number for one target and drops the lower ones. It returns 0 if the
+// fence is withheld. The gate `fence` decides whether the attempt ends then.
 func (v *drive) raiseOne(ctx context.Context, c checkpoint.Cutover, target string) (uint64, error) {
-	// This must come before the number is published. Processes of older versions, which keep no
-	// record, must not read the number.
+	// This must come before the number is published. Processes of older versions keep no record,
+	// and must not use the number.
 	_, err := v.Ledger.UpdateTarget(ctx, target, func(t *checkpoint.Target) error { t.Recorded = true; return nil })
 	if err != nil {
 		return 0, err
 	}
-	// A raise drops the numbers below the published one. If an earlier pass published it and could not
-	// announce it, the witnesses still name one of those.
+	// If an earlier pass could not announce its number, the witness rows still have a number that
+	// this raise drops.
 	if err := v.announce(ctx, c, target); err != nil {
 		return 0, err
 	}
@@ -66,9 +66,8 @@ func (v *drive) raiseOne(ctx context.Context, c checkpoint.Cutover, target strin
 	return t.Fence, nil
 }
 
-// forgetDoubts reports whether a request with a raised number was never answered. In that case the
-// next pass raises another number and drops this number, so that the request can no longer be
-// executed.
+// forgetDoubts reports whether a request with a raised number was never answered. In that case, the
+// next pass raises another number and drops this one. Bigtable then no longer executes the request.
 func (v *drive) forgetDoubts(ctx context.Context, c checkpoint.Cutover) (doubted bool, err error) {
 	all, err := v.Ledger.Writers(ctx)
 	if err != nil {
@@ -85,9 +84,9 @@ func (v *drive) forgetDoubts(ctx context.Context, c checkpoint.Cutover) (doubted
 	return true, err
 }
 
-// announce writes the raised number into the witness rows of a target. It must come before the
-// former numbers are dropped: an application that still writes with a former number would be
-// rejected.
+// announce writes the raised number into the witness rows of a target. It must come before lower
+// numbers are dropped. Otherwise the writes of an application that still uses a lower number would
+// be rejected.
 func (v *drive) announce(ctx context.Context, c checkpoint.Cutover, target string) error {
 	if v.Announce == nil {
 		return nil
@@ -100,9 +99,9 @@ func (v *drive) announce(ctx context.Context, c checkpoint.Cutover, target strin
 	return nil
 }
 
-// drop drops all numbers that processes may have used, so that none of their requests can be
-// executed any longer. The tables are halted, so no process can prove a right with a later number.
-// It returns when the drops have taken effect. If a target has no fence, withheld is the reason.
+// drop drops all numbers that processes may have used, so that Bigtable executes none of their
+// requests any more. The tables are halted, so no process can acquire a right with a later number.
+// It returns when the drops are in force. If a target has no fence, `withheld` is the reason.
 func (v *drive) drop(ctx context.Context, c checkpoint.Cutover) (withheld string, err error) {
 	first, failed := eachTarget(ctx, c, func(ctx context.Context, target string) (uint64, error) {
 		if n, known := c.Fences[target]; known {
@@ -114,7 +113,7 @@ func (v *drive) drop(ctx context.Context, c checkpoint.Cutover) (withheld string
 	if failed != nil {
 		return "", failed
 	}
-	// Record this before the first drop, so that a cancel raises higher numbers.
+	// This must be recorded before the first drop, so that a cancel raises higher numbers.
 	if !maps.Equal(first, c.Fences) {
 		if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Fences = first; return nil }); err != nil {
 			return "", err

@@ -9,18 +9,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// A large table cannot be compared as a whole while writes are frozen. So workers recheck the rows
-// of every change, and a full verify runs while the application writes. After that the application
-// is frozen. The rechecks must begin before the verify, so that every change is compared by a
-// recheck or by the verify.
+// A large table cannot be compared as a whole while writes are frozen. So workers compare the rows
+// of every change again (recheck), and a full verify runs while the application writes. Only then
+// is the application frozen. The rechecks must begin before the verify, so that a recheck or the
+// verify compares every change.
 
 const (
 	// recheckFor is how long workers recheck before the cutover must extend the time. The cutover
 	// extends it after half of the time.
 	recheckFor = 2 * time.Hour
-	// recheckSlack is how long before the full verify the recheck of every shard must have begun.
-	// The margin is needed because a worker may use a slightly outdated record, and times have
-	// small errors.
+	// recheckSlack is how long before the full verify the recheck of every shard must have begun. A
+	// worker may use a slightly outdated record, and the clocks differ slightly.
 	recheckSlack = 10 * time.Second
 	// sampled is the number of random items that are compared at the end. The sample finds damage
 	// that no change shows. If one row in a thousand is damaged, the sample contains a damaged row
@@ -29,15 +28,14 @@ const (
 )
 
 // rechecks reports whether the final comparison of a table relies on rechecks. In mode topic, a
-// worker does not know when its changes are written, so the workers compare the whole table
+// worker does not know when its changes are written. There, the workers compare the whole table
 // instead.
 func rechecks(s checkpoint.TableState, most int64) bool {
 	return s.Apply != checkpoint.Topic && !small(s.Verify.Full, most)
 }
 
-// recheck prepares the final comparison of all large tables. If the attempt has to wait, the result
-// `waits` is the condition. If the application must not be switched, the result `why` is the
-// reason.
+// recheck prepares the final comparison of all large tables. If the attempt has to wait, `waits` is
+// the condition. If the application must not be switched, `why` is the reason.
 func (v *drive) recheck(ctx context.Context, c checkpoint.Cutover, now time.Time) (waits, why string, err error) {
 	for _, source := range c.Tables {
 		s, _, err := v.Ledger.Table(ctx, source)
@@ -95,7 +93,7 @@ func recheckOf(s checkpoint.TableState, shards []checkpoint.Shard, now time.Time
 		unready, youngest := unrechecked(s, shards, n)
 		switch {
 		case s.Verify.Number >= n && s.Verify.Running():
-			return rechecked{waits: "a full verify is running, beside the application"}
+			return rechecked{waits: "a full verify is running while the application writes"}
 		case s.Verify.Number >= n: // the full verify was cancelled
 			return again("the full verify was cancelled; it begins again")
 		case unready > 0:
@@ -105,7 +103,7 @@ func recheckOf(s checkpoint.TableState, shards []checkpoint.Shard, now time.Time
 		case now.Sub(youngest) < recheckSlack:
 			return rechecked{waits: "the full verify is about to begin"}
 		}
-		return rechecked{verify: true, waits: "a full verify begins, beside the application"}
+		return rechecked{verify: true, waits: "a full verify begins while the application writes"}
 	}
 	if full.Generation != s.Generation || !full.Clean() {
 		return rechecked{why: "result of the full verify: " + full.Verdict(now)}
@@ -143,8 +141,8 @@ func unrechecked(s checkpoint.TableState, shards []checkpoint.Shard, n uint32) (
 }
 
 // recheckLost describes a shard with changes since the beginning of the full verify that were not
-// rechecked; "" if there is none. A shard that was done before that needs no recheck, because the
-// verify has compared all its changes.
+// rechecked; "" if there is none. A shard that was done before the full verify began needs no
+// recheck, because the verify has compared all its changes.
 func recheckLost(s checkpoint.TableState, shards []checkpoint.Shard, began time.Time) string {
 	for i := range shards {
 		sh := &shards[i]
@@ -167,8 +165,8 @@ func recheckLost(s checkpoint.TableState, shards []checkpoint.Shard, began time.
 	return ""
 }
 
-// recheckedTo describes a shard that is not rechecked up to the position in its proof; "" if all
-// shards are.
+// recheckedTo describes a shard that is not rechecked up to the position in its proof; "" if there
+// is none.
 func recheckedTo(s checkpoint.TableState, shards []checkpoint.Shard, proofs []checkpoint.CutoverProof) string {
 	proved := map[string]cdc.SequenceNumber{}
 	for _, p := range proofs {
@@ -225,6 +223,6 @@ func (v *drive) finalRecheck(ctx context.Context, c checkpoint.Cutover, s checkp
 	} else {
 		result.Why = fmt.Sprintf("all rows by verify %d, then the rows of every change", full.Number)
 	}
-	result.Number = 0 // the result is not from a verify in the ledger
+	result.Number = 0 // no verify in the ledger has this result
 	return final{result: result}, nil
 }

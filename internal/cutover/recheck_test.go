@@ -36,19 +36,19 @@ func TestRecheckOf(t *testing.T) {
 			s.Verify.Number, s.Verify.Full.Number, shards[0].Rechecked.Verify = 3, 3, 0
 		}, rechecked{waits: "the changes of 1 shards are not compared again yet"}},
 		"all shards have begun": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Verify.Number, s.Verify.Full.Number = 3, 3 },
-			rechecked{verify: true, waits: "a full verify begins, beside the application"}},
+			rechecked{verify: true, waits: "a full verify begins while the application writes"}},
 		"one has begun just now": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
 			s.Verify.Number, s.Verify.Full.Number, shards[0].Rechecked.Since = 3, 3, noon.Add(-9*time.Second)
 		}, rechecked{waits: "the full verify is about to begin"}},
 		"a child is not read yet": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
 			s.Verify.Number, s.Verify.Full.Number = 3, 3
 			shards[0].State, shards[0].Rechecked = checkpoint.Waiting, checkpoint.Rechecked{}
-		}, rechecked{verify: true, waits: "a full verify begins, beside the application"}},
+		}, rechecked{verify: true, waits: "a full verify begins while the application writes"}},
 		"another verify runs": {func(s *checkpoint.TableState, _ []checkpoint.Shard) {
 			s.Verify.Number, s.Verify.Full.Number, s.Verify.Phase = 3, 3, 1
 		}, rechecked{waits: "another verify is running"}},
 		"it runs": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Verify.Full.Number, s.Verify.Phase = 3, 1 },
-			rechecked{waits: "a full verify is running, beside the application"}},
+			rechecked{waits: "a full verify is running while the application writes"}},
 		"it was cancelled": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Verify.Full.Number = 3 },
 			rechecked{begin: true, waits: "the full verify was cancelled; it begins again"}},
 		"a later one is as good": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Verify.Number, s.Verify.Full.Number = 6, 6 }, rechecked{}},

@@ -19,7 +19,7 @@ import (
 type watching struct {
 	since uint32
 	reads map[string]*watchedShard // reads of shards, by stream and shard id
-	// Whether the tables' records show that the application has switched.
+	// marked reports that the tables' records show the switch of the application.
 	marked bool
 	looked time.Duration // when the last read of the streams began
 }
@@ -54,7 +54,7 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		v.looked -= every - min(every, lookAgain)
 	}
 	if left > 0 || failed != nil && left > -unreadable || c.FencedAt.IsZero() && raised(c) {
-		return failed // a read that failed may hide a change from before the end
+		return failed // the streams that were not read may have a change from before the end
 	}
 	if err := v.mark(ctx, c, func(h *checkpoint.Halt) { h.Done = true }); err != nil {
 		return err
@@ -104,11 +104,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// lookAgain is the time after which a failed read is repeated.
+// lookAgain is the time after which a failed read is retried.
 const lookAgain = 10 * time.Second
 
-// unreadable is how much longer than planned a watch lasts if streams cannot be read. It then ends,
-// because the source tables may be deleted.
+// unreadable is how much longer than planned a watch lasts if streams cannot be read. The watch
+// then ends anyway, because the source tables may have been deleted.
 const unreadable = time.Hour
 
 func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *checkpoint.Halt)) error {
@@ -134,7 +134,7 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) (
 		return nil, err
 	}
 	changes, err := v.changes(ctx, source, func(row checkpoint.Shard) {
-		// A worker has read the change, and this read begins after it.
+		// A worker has read this change. The reads of this watch begin after it.
 		if stray, ok := sighted(c, source, row); ok {
 			strays = append(strays, stray)
 		}
@@ -143,8 +143,8 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) (
 }
 
 // changes returns the changes of a table's streams since the last read. After an error, it returns
-// the changes that it read before the error. Begun, if not nil, is called with the row of each
-// shard that is read for the first time.
+// the changes that it read before the error. If `begun` is not nil, it is called with the row of
+// each shard that is read for the first time.
 func (v *drive) changes(ctx context.Context, source string, begun func(row checkpoint.Shard)) (all []cdc.Change, err error) {
 	state, _, err := v.Ledger.Table(ctx, source)
 	if err != nil {
@@ -199,7 +199,7 @@ func (r *watchedShard) read(ctx context.Context, stream cdc.Source, shard string
 		}
 		if r.iterator == "" {
 			r.iterator, err = stream.Seek(ctx, shard, r.at)
-			// The trimmed changes were read, or are a day old.
+			// The trimmed changes were read already, or are more than a day old.
 			if cdc.Is(err, cdc.Trimmed) && !r.at.AtHorizon() {
 				r.at = cdc.Position{}
 				continue
@@ -248,9 +248,9 @@ func hashOf(key []transform.KeyAttribute, change cdc.Change) string {
 	return sink.HashOf((&transform.Mapping{PrimaryKey: key}).ItemKey(change.Keys))
 }
 
-// StrayKeys returns the keys of items that were changed after the freeze, by their hashes in the
-// record. It reads the keys from the streams, because the ledger does not store them. Keys of
-// changes that the stream has dropped are missing.
+// StrayKeys returns the keys of items that were changed after the freeze, by the hash that the
+// record has. It reads the keys from the streams, because the ledger does not store them. If the
+// stream has dropped a change, its key is missing.
 func (d *Driver) StrayKeys(ctx context.Context, c checkpoint.Cutover) (map[string]attribute.Item, error) {
 	v := &drive{Driver: d, settings: d.Settings.orDefault(), watching: watching{since: c.Attempt, reads: map[string]*watchedShard{}}}
 	keys := map[string]attribute.Item{}

@@ -14,10 +14,10 @@ import (
 const longestLook = 30 * time.Second
 
 // Drives returns the process that drives the cutover; "" if none does. Only renewals of its lease
-// show that a driver is alive. It renews the lease three times within the duration of the lease. So
-// a watch that sees the lease for the first time observes it for half that duration. A watch that
-// already knows the lease answers at once. If half the duration exceeds longestLook, the
-// heartbeat's time is compared with the present time instead.
+// show that a driver is alive. A driver renews its lease three times within the lease's duration.
+// So a watch that sees the lease for the first time observes it for half that duration. A watch
+// that already knows the lease answers at once. If half the duration exceeds longestLook, the
+// heartbeat's time is compared with the current time instead.
 func Drives(ctx context.Context, ledger *checkpoint.Ledger, watch *checkpoint.Watch) (string, error) {
 	lease, err := ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
 	if err != nil || lease.Owner() == "" {
