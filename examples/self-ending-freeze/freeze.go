@@ -1,13 +1,15 @@
 // Package freeze lets an application end a freeze by itself.
 //
-// A cutover freezes the application for seconds. If whoever drives it disappears, an application may
-// resume at the deadline that the hooks get, in CUTOVER_DEADLINE. That is safe in one way only: by a
-// compare-and-set in the one record that the switch changes. A timer in each instance is not safe: the
-// switch may come while an instance has resumed, and no clock decides which was first.
+// A cutover freezes the application for seconds. The process that drives the cutover may disappear
+// during the freeze. Then the application may resume by itself at the deadline that the hooks get
+// in CUTOVER_DEADLINE. Only one way to do so is safe: a compare-and-set in the one record that the
+// switch also changes. A timer in each instance is not safe. One instance may resume just before
+// the switch, and no clock shows which came first.
 //
-// The record is in one store, such as an item of DynamoDB that is written with a condition, or a row
-// of Bigtable that is written with CheckAndMutateRow. Every instance reads it before each write, or
-// holds a lease on what it read. The hooks of the cutover call Freeze, Switch and Unfreeze.
+// The record is in one store, such as an item of DynamoDB that is written with a condition, or a
+// row of Bigtable that is written with CheckAndMutateRow. Every instance reads the record before
+// each write, or holds a lease on the record that it read. The hooks of the cutover call Freeze,
+// Switch and Unfreeze.
 package freeze
 
 import (
@@ -15,7 +17,7 @@ import (
 	"time"
 )
 
-// Phase is where the application writes.
+// Phase says to which database the application writes.
 type Phase string
 
 // The phases.
@@ -25,8 +27,9 @@ const (
 	Switched Phase = "switched" // to Bigtable, for good
 )
 
-// State is the record. Attempt is the first number of the token of the last call that counted: the
-// attempt of the cutover. Deadline is when the application may end the freeze of that attempt.
+// State is the content of the record. Attempt is the cutover attempt of the last call that changed
+// the record. It is the first number of a hook's token. Deadline is when the application may end
+// the freeze of that attempt.
 type State struct {
 	Phase    Phase
 	Attempt  uint64
@@ -36,22 +39,24 @@ type State struct {
 // Store holds the record.
 type Store interface {
 	Load(ctx context.Context) (State, error)
-	// Swap replaces the record if it still is before. It reports whether it did.
+	// Swap replaces the record with `after` if the record still equals `before`. It reports whether
+	// it replaced the record.
 	Swap(ctx context.Context, before, after State) (bool, error)
 }
 
 // Outcome is the exit status with which a hook answers.
 type Outcome int
 
-// The outcomes. Unknown has the hook called again. Refused promises that nothing was switched.
+// The outcomes. After Unknown, the cutover calls the hook again. Refused promises that nothing was
+// switched.
 const (
 	Done    Outcome = 0
 	Unknown Outcome = 75
 	Refused Outcome = 77
 )
 
-// Freeze is the hook freeze_writes. It does not freeze again in an attempt whose freeze has ended.
-// After Done, wait until no instance has a write in flight before the hook answers.
+// Freeze implements the hook freeze_writes. It does not freeze again in an attempt whose freeze has
+// ended. After Done, the hook must wait until no instance has a write in flight, and answer then.
 func Freeze(ctx context.Context, store Store, attempt uint64, deadline time.Time) (Outcome, error) {
 	return change(ctx, store, func(s State) (State, Outcome) {
 		switch {
@@ -64,7 +69,8 @@ func Freeze(ctx context.Context, store Store, attempt uint64, deadline time.Time
 	})
 }
 
-// Switch is the hook switch. It switches an application that is frozen for this attempt, and no other.
+// Switch implements the hook switch. It switches the application only if it is frozen for this
+// attempt.
 func Switch(ctx context.Context, store Store, attempt uint64) (Outcome, error) {
 	return change(ctx, store, func(s State) (State, Outcome) {
 		switch {
@@ -72,14 +78,14 @@ func Switch(ctx context.Context, store Store, attempt uint64) (Outcome, error) {
 			return s, Done
 		case s.Phase == Frozen && s.Attempt == attempt:
 			return State{Switched, attempt, time.Time{}}, Done
-		case s.Phase == Switched: // by a later attempt: this call is late
+		case s.Phase == Switched: // a later attempt has switched, so this call is late
 			return s, Unknown
 		}
 		return s, Refused
 	})
 }
 
-// Unfreeze is the hook unfreeze_writes. A call of an attempt also ends those before it.
+// Unfreeze implements the hook unfreeze_writes. It also ends the freezes of earlier attempts.
 func Unfreeze(ctx context.Context, store Store, attempt uint64) (Outcome, error) {
 	return change(ctx, store, func(s State) (State, Outcome) {
 		switch {
@@ -92,9 +98,9 @@ func Unfreeze(ctx context.Context, store Store, attempt uint64) (Outcome, error)
 	})
 }
 
-// End is what an instance does when it finds the application frozen after the deadline. It reports
-// whether the application may write DynamoDB again. The clock of the instance need not be right: a
-// switch that was first stays, and one that comes later is refused.
+// End is called by an instance that finds the application frozen after the deadline. It reports
+// whether the application may write to DynamoDB again. The instance's clock may be wrong: if the
+// switch came first, it stays, and if End came first, a later switch is refused.
 func End(ctx context.Context, store Store, now time.Time) (bool, error) {
 	s, err := store.Load(ctx)
 	if err != nil || s.Phase != Frozen || now.Before(s.Deadline) {
@@ -103,7 +109,8 @@ func End(ctx context.Context, store Store, now time.Time) (bool, error) {
 	return store.Swap(ctx, s, State{Open, s.Attempt, time.Time{}})
 }
 
-// change makes a decision until no other change comes between.
+// change applies `decide` to the record. If the record changes between the read and the write, it
+// tries again.
 func change(ctx context.Context, store Store, decide func(State) (State, Outcome)) (Outcome, error) {
 	for {
 		before, err := store.Load(ctx)

@@ -104,7 +104,7 @@ func warnOfCutover(c *Config) (found diag.List) {
 	if most, raisedBy := c.FreezeAtMost(c.Tables); c.Cutover.Hooks.Given() && len(raisedBy) > 0 {
 		found = append(found, &diag.Error{Code: diag.FreezeLong, Warning: true, Pos: c.Where("cutover.freeze_at_most"),
 			What:  fmt.Sprintf("a freeze may last %s, longer than cutover.freeze_at_most (%s)", timespan.Format(most), timespan.Format(c.Cutover.FreezeAtMost)),
-			Cause: "it is raised by " + strings.Join(raisedBy, ", and by ")})
+			Cause: "the limit is raised by " + strings.Join(raisedBy, ", and by ")})
 	}
 	if bound := c.Cutover.ListingBound; c.Cutover.Hooks.Given() && bound < time.Minute {
 		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listing_bound"),

@@ -1,3 +1,3 @@
-// Package switchover runs the commands of a cutover, and finalize. It also builds the Driver for
-// workers and for the command.
+// Package switchover runs the `cutover` commands and `finalize`. It also builds the Driver of a
+// cutover, for workers and for these commands.
 package switchover

@@ -28,11 +28,11 @@ const schemaName = "replicator.cutover/v1"
 //go:embed cutover.schema.json
 var Schema []byte
 
-// Document is the state of a cutover: the document of every `cutover` command with -o json. Unknown
+// Document is the state of a cutover. Every `cutover` command writes it with -o json. Unknown
 // values are null.
 type Document struct {
 	// Ready reports whether every gate is ready or overridden. SafeToWrite reports whether the
-	// application may write to the target, because replicator no longer writes it.
+	// application may write to the target, because replicator no longer writes there.
 	Ready       bool      `json:"ready"`
 	SafeToWrite bool      `json:"safe_to_write"`
 	Schema      string    `json:"schema"`
@@ -44,24 +44,24 @@ type Document struct {
 	Attempt  uint32     `json:"attempt"`
 	Rehearse bool       `json:"rehearsal"`
 	Approved bool       `json:"approved"`
-	// The process that drives the cutover; null if no process does.
+	// Driver is the process that drives the cutover; null if no process does.
 	Driver  *string `json:"driver"`
 	Idle    int     `json:"idle"` // number of workers that idle after the switch
 	Trouble *string `json:"trouble"`
 	// MomentAt is the time at which a short freeze is expected to be possible. It is null if the
-	// attempt does not wait for that.
+	// attempt does not wait for such a moment.
 	MomentAt *time.Time `json:"moment_at"`
 	Reason   *string    `json:"reason"` // why the cutover was cancelled
 	// FrozenSeconds is how long the application's writes were frozen, or have been frozen.
 	// FrozenAtLeast is the minimum length of a freeze.
 	FrozenSeconds float64 `json:"frozen_seconds"`
 	FrozenAtLeast float64 `json:"frozen_at_least_seconds"`
-	// FrozenAtMost is how long a freeze may be expected to last, as the configuration has it; RaisedBy is
-	// what makes that longer than cutover.freeze_at_most.
+	// FrozenAtMost is the longest freeze that may be expected when it begins. If RaisedBy is not
+	// empty, it lists the settings that make this longer than cutover.freeze_at_most.
 	FrozenAtMost float64  `json:"frozen_at_most_seconds"`
 	RaisedBy     []string `json:"raised_by"`
-	// WouldFreeze is how long a cutover would have frozen writes, according to a complete rehearsal;
-	// else 0.
+	// WouldFreeze is how long a cutover would have frozen writes, according to a complete
+	// rehearsal. It is 0 without such a rehearsal.
 	WouldFreeze  float64                   `json:"would_freeze_seconds"`
 	Gates        []checkpoint.CutoverGate  `json:"gates"`
 	Deadlines    []Deadline                `json:"deadlines"`
@@ -70,13 +70,14 @@ type Document struct {
 	Timeline     []checkpoint.CutoverEvent `json:"timeline"`
 	Hooks        []checkpoint.CutoverHook  `json:"hooks"`
 	Proofs       []checkpoint.CutoverProof `json:"proofs"`
-	// GivenUp are the tries of the request that were abandoned; Tries is how many it has.
+	// GivenUp are the abandoned tries of the request. Tries is the number of tries that it may
+	// have.
 	GivenUp    []checkpoint.CutoverTry       `json:"given_up"`
 	Tries      int                           `json:"tries"`
 	Strays     int                           `json:"strays"`
 	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"`
-	// StrayKeys are the keys of stragglers, by their hashes, that the streams still hold; null unless
-	// they were asked for.
+	// StrayKeys are the keys of stragglers that the streams still hold, by the keys' hashes.
+	// StrayKeys is null unless the command asked for the keys.
 	StrayKeys  map[string]json.RawMessage `json:"stray_keys"`
 	WatchUntil *time.Time                 `json:"watch_until"`
 	// WatchedTo is the time up to which the streams were read after the freeze. Unwatched are the
@@ -90,14 +91,14 @@ type Document struct {
 	tables int
 }
 
-// Deadline is the maximum duration of a step, and what happens after that time.
+// Deadline is the maximum duration of a step, and what happens when that time has passed.
 type Deadline struct {
 	Step    string  `json:"step"`
 	Seconds float64 `json:"seconds"` // 0 for no deadline
 	Then    string  `json:"then"`
 }
 
-// WayBack reports whether items could be restored from the rows of a table. If not, it has the
+// WayBack reports whether a table's items could be restored from its rows. If not, it lists the
 // reasons.
 type WayBack struct {
 	Table    string   `json:"table"`
@@ -144,7 +145,7 @@ func judge(in input, now time.Time) *Document {
 	most, raisedBy := in.cfg.FreezeAtMost(in.tables)
 	d.FrozenAtMost, d.RaisedBy = most.Seconds(), append([]string{}, raisedBy...)
 	d.Ready = len(d.Gates) > 0 && len(cutover.Open(d.Gates)) == 0 && c.Step.Over()
-	d.SafeToWrite = c.Step.Switched() // until then the hook may still refuse
+	d.SafeToWrite = c.Step.Switched() // before the switch, its hook may still refuse
 	const resumes = "the try is abandoned: the application writes to DynamoDB again, and the tables resume"
 	d.Deadlines = append(d.Deadlines, Deadline{"freeze", in.cfg.FreezeWithin().Seconds(), resumes},
 		Deadline{"frozen", in.cfg.FreezeDeadline(in.tables).Seconds(), resumes})
@@ -153,8 +154,8 @@ func judge(in input, now time.Time) *Document {
 	return d
 }
 
-// strayLines returns the number of stragglers that are listed. If keys were requested, all
-// stragglers are listed.
+// strayLines returns how many stragglers are listed. If the command asked for keys, all stragglers
+// are listed.
 func (d *Document) strayLines() int {
 	if d.StrayKeys != nil {
 		return len(d.Stragglers)
@@ -162,7 +163,7 @@ func (d *Document) strayLines() int {
 	return 5
 }
 
-// keyOf describes the key of a straggler, if keys were requested.
+// keyOf describes the key of a straggler, if the command asked for keys.
 func (d *Document) keyOf(hash string) string {
 	switch key, found := d.StrayKeys[hash]; {
 	case d.StrayKeys == nil:
@@ -200,15 +201,15 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 	case c.Step == checkpoint.CutoverWatching && c.Unanswered() > 0:
 		next("cutover status", "writes to DynamoDB after the switch: find the writer and check Bigtable for the change")
 	case c.Step == checkpoint.CutoverDone && c.Unanswered() > 0:
-		next(fmt.Sprintf("finalize --dry-run --strays-seen %d", c.Strays), "writes to DynamoDB after the freeze: when you have corrected the target, say that you have seen them")
+		next(fmt.Sprintf("finalize --dry-run --strays-seen %d", c.Strays), "writes to DynamoDB after the freeze: correct the target, then confirm with --strays-seen")
 	case c.Step == checkpoint.CutoverDone && c.FinalizedAt.IsZero():
-		next("finalize --dry-run", "the watch for late writers is over; replicator's metadata can be removed from the target")
+		next("finalize --dry-run", "the watch for late writers has ended; list what finalize would remove from the target")
 	case c.Step.Over() && d.Ready:
 		next("cutover start --dry-run --keep-fallback yes", "rehearse everything except freeze and switch")
 	}
 }
 
-// titles returns the names of the gates with their bounds.
+// titles returns the text of each gate, with its limit.
 func titles(cfg *config.Config) map[string]string {
 	r := cfg.Cutover.ReadyWhen
 	return map[string]string{
@@ -238,12 +239,13 @@ func (d *Document) render(w io.Writer, whole bool) error {
 	if d.Attempt > 0 {
 		d.writeAttempt(&b, whole)
 	}
-	_ = standing.WriteNext(&b, d.NextSteps) // a builder never fails
+	_ = standing.WriteNext(&b, d.NextSteps) // a strings.Builder returns no error
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// writeGate writes one line for all tables that are ready, and one line for each table that is not.
+// writeGate writes one line for all tables for which the gate is ready, and one line for each other
+// table.
 func (d *Document) writeGate(b *strings.Builder, name string) {
 	ready, all, figure := 0, 0, ""
 	for _, g := range d.Gates {
@@ -280,7 +282,7 @@ func (d *Document) writeDeadlines(b *strings.Builder) {
 		}
 	}
 	fmt.Fprintf(b, "\ndeadlines: %s; if one passes, the application resumes\n", strings.Join(limits, ", "))
-	fmt.Fprintf(b, "writes are frozen once that is expected to take at most %s", timespan.Format(time.Duration(d.FrozenAtMost*float64(time.Second))))
+	fmt.Fprintf(b, "writes are frozen only when the freeze is expected to last at most %s", timespan.Format(time.Duration(d.FrozenAtMost*float64(time.Second))))
 	if len(d.RaisedBy) > 0 {
 		fmt.Fprintf(b, " (cutover.freeze_at_most, raised by %s)", strings.Join(d.RaisedBy, ", and by "))
 	}

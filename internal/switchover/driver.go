@@ -63,8 +63,8 @@ func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 // verifier makes the final comparisons of a cutover.
 type verifier struct{ Ends }
 
-// Begin begins a verify of all items. A verify of recent changes would not be enough: a row that
-// lost its change has no recent cell.
+// Begin begins a verify of all items. A verify of recent changes is not enough, because a row whose
+// change was lost has no recent cell.
 func (v verifier) Begin(ctx context.Context, state checkpoint.TableState) (uint32, error) {
 	b, err := v.beginning(ctx, state)
 	if err != nil {
@@ -92,7 +92,7 @@ func (v verifier) Sample(ctx context.Context, state checkpoint.TableState, items
 	return b.SampleItems(ctx, state, items)
 }
 
-// beginning returns the settings of a comparison of all items and rows.
+// beginning returns the settings with which a comparison of all items and rows begins.
 func (v verifier) beginning(ctx context.Context, state checkpoint.TableState) (b comparison.Beginning, err error) {
 	t, ok := v.Cfg.Table(state.Source)
 	if !ok {
@@ -131,7 +131,7 @@ func (e Ends) announce(ctx context.Context, source, target string) error {
 	}
 	verdict, _, err := e.Ledger.Beat(ctx, source, at)
 	if err == nil && verdict != checkpoint.Fine {
-		err = fmt.Errorf("the witness of table %s in %s is not as this migration left it", source, target)
+		err = fmt.Errorf("the witness of table %s in %s was changed by another program", source, target)
 	}
 	return err
 }

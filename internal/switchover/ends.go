@@ -37,7 +37,7 @@ type Target interface {
 type schema interface {
 	sink.Families
 	DropView(ctx context.Context, table, view string) error
-	// DropOwn removes any family that replicator has created.
+	// DropOwn removes a column family that replicator created.
 	DropOwn(ctx context.Context, table, family string) error
 }
 

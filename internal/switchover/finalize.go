@@ -20,8 +20,8 @@ const finalizeSchema = "replicator.finalize/v1"
 // Finalizing holds the options of a finalize.
 type Finalizing struct {
 	DryRun, Yes, KeepView bool
-	// StraysSeen is the number of changes to the sources after the freeze that the operator has
-	// examined.
+	// StraysSeen is the number of changes after the freeze that the operator has examined in the
+	// sources.
 	StraysSeen int
 }
 
@@ -104,7 +104,7 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 	case c.Step != checkpoint.CutoverDone:
 		return refuse("the tables are not cut over", "see replicator cutover check")
 	case c.Unanswered() > 0:
-		return refuse(terminal.Plural(c.Strays, "change")+" of DynamoDB after the freeze, which the target does not have",
+		return refuse(terminal.Plural(c.Strays, "change")+" in DynamoDB after the freeze that the target does not have",
 			fmt.Sprintf("find the writer, and correct the target; replicator cutover status lists them; then: replicator finalize --strays-seen %d", c.Strays))
 	}
 	in, err := status.Read(ctx, o.Cfg, o.ends().Target, "")
@@ -143,17 +143,17 @@ func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
 		}
 	}
 	_, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Finalized(o.Now(ctx)) })
-	return explain(ctx, "cannot note that "+o.Cfg.Name+" is finalized", err)
+	return explain(ctx, "cannot record in the ledger that "+o.Cfg.Name+" is finalized", err)
 }
 
 // switchOff lists resources that are no longer needed, but that only the operator can remove.
 func (o *Operator) switchOff(c checkpoint.Cutover) (list []string) {
 	list = append(list, "the workers: remove them from their deployment")
 	for _, t := range c.Tables {
-		list = append(list, "the stream of table "+t+": aws dynamodb update-table --table-name "+t+" --stream-specification StreamEnabled=false")
+		list = append(list, "the stream of table "+t+"; switch it off with: aws dynamodb update-table --table-name "+t+" --stream-specification StreamEnabled=false")
 	}
 	for _, t := range c.Tables {
-		keep := "back it up first: aws dynamodb create-backup --table-name " + t + " --backup-name before-removal"
+		keep := "back it up first with: aws dynamodb create-backup --table-name " + t + " --backup-name before-removal"
 		if c.KeepFallback {
 			keep = "you chose to keep a fallback; delete it only when you are sure"
 		}

@@ -25,20 +25,20 @@ type Operator struct {
 	Allowed config.Allowed
 	With    string // flags to append to commands in messages
 	Version string
-	// With ShowKeys, Show reads the keys of items that were changed after the freeze from the
-	// streams.
+	// ShowKeys makes Show read the keys of items that were changed after the freeze. Show reads
+	// them from the streams.
 	ShowKeys bool
-	// Confirm asks for confirmation, which only the answer "yes" gives. It is nil if there is no
-	// terminal.
+	// Confirm asks the operator for confirmation. Only the answer "yes" confirms. Confirm is nil if
+	// there is no terminal.
 	Confirm func(ctx context.Context, question string) error
 
-	// Ends opens both databases. If zero, the databases of the configuration are opened.
+	// Ends opens both databases. If it is zero, the databases of the configuration are opened.
 	Ends desk.Ends
 
 	*desk.Migration // nil before the migration is open
 
-	// reach returns the Ends of an open migration, and parse returns the hooks. If nil, EndsOf and
-	// Hooks are used.
+	// reach returns the Ends of an open migration; if it is nil, EndsOf is used. parse returns the
+	// hooks; if it is nil, Hooks is used.
 	reach func(m *desk.Migration) Ends
 	parse func(cfg *config.Config) (cutover.Hooks, error)
 }
@@ -57,8 +57,8 @@ func (o *Operator) open(ctx context.Context, command string) (err error) {
 	return err
 }
 
-// signed returns a change of the record that also adds the operator's name to new lines of the
-// timeline.
+// signed wraps a change of the record. The wrapped change also adds the operator's name to its new
+// lines in the timeline.
 func (o *Operator) signed(change func(c *checkpoint.Cutover) error) func(c *checkpoint.Cutover) error {
 	return func(c *checkpoint.Cutover) error {
 		before := len(c.Timeline)
@@ -78,8 +78,8 @@ func (o *Operator) ends() Ends {
 	return EndsOf(o.Cfg, o.Ledger, o.Source, o.Target, o.Version)
 }
 
-// document reads the state of the cutover. If a plan is given, it also judges the gates with which
-// such a cutover would begin.
+// document reads the state of the cutover. If `plan` is not nil, the document also has the gates,
+// judged for a cutover with that plan.
 func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (*Document, error) {
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
 	in := input{cfg: o.Cfg, tables: o.configs(), with: o.With}
@@ -106,7 +106,7 @@ func (o *Operator) document(ctx context.Context, plan *checkpoint.CutoverPlan) (
 	return judge(in, o.Now(ctx)), nil
 }
 
-// idle returns the number of workers that answer and are idle.
+// idle returns the number of workers that run and are idle.
 func (o *Operator) idle(ctx context.Context) (n int, err error) {
 	processes, err := o.Ledger.Processes(ctx)
 	for _, p := range processes {
@@ -124,8 +124,8 @@ func (o *Operator) write(d *Document, whole bool) error {
 	return o.Console.Show(o.Stdout, func(w io.Writer) error { return d.render(w, whole) })
 }
 
-// Check writes the gates and the state of the cutover. It fails with CutoverNotReady if a gate is
-// not ready. After the tables are cut over, it does not fail.
+// Check writes the gates and the state of the cutover. If a gate is not ready, Check fails with
+// CutoverNotReady. Once the tables are cut over, it no longer fails.
 func (o *Operator) Check(ctx context.Context) error {
 	if err := o.open(ctx, "cutover check"); err != nil {
 		return err

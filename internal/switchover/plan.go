@@ -37,9 +37,9 @@ func (r *Request) check() error {
 	case len(r.Overrides) > 0 && strings.TrimSpace(r.Reason) == "":
 		return diag.BadUsage("--override needs a --reason", "give the reason why the gate may be passed; the evidence records it")
 	case len(r.Overrides) == 0 && r.Reason != "":
-		return diag.BadUsage("--reason is for --override", "name the gate with --override, or remove --reason")
+		return diag.BadUsage("--reason needs --override", "name the gate with --override, or remove --reason")
 	case r.Between != "" && !r.WhenReady:
-		return diag.BadUsage("--between is for --when-ready", "add --when-ready, or remove --between")
+		return diag.BadUsage("--between needs --when-ready", "add --when-ready, or remove --between")
 	case r.Expires < 0:
 		return diag.BadUsage("--expires is not positive", "give a duration such as 15m")
 	}
@@ -48,14 +48,14 @@ func (r *Request) check() error {
 			return diag.BadUsage("there is no gate "+gate, "give one of "+strings.Join(cutover.Overridable, ", "))
 		}
 		if !slices.Contains(cutover.Overridable, gate) {
-			return diag.BadUsage("gate "+gate+" cannot be overridden", "a table that is not copied, or not compared as a whole, cannot be cut over; replicator cutover check shows what to do")
+			return diag.BadUsage("gate "+gate+" cannot be overridden", "a table must be copied and compared as a whole before a cutover; replicator cutover check shows what to do")
 		}
 	}
 	_, _, err := hours(r.Between)
 	return err
 }
 
-// hours parses a range of times into minutes since midnight. An empty text gives 0 and 0.
+// hours parses a range of times into minutes since midnight. For an empty text, it returns 0 and 0.
 func hours(text string) (from, to int, err error) {
 	if text == "" {
 		return 0, 0, nil
@@ -79,7 +79,7 @@ func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time)
 	for _, gate := range r.Overrides {
 		p.Overrides = append(p.Overrides, checkpoint.CutoverOverride{Gate: gate, Reason: r.Reason})
 	}
-	p.From, p.To, _ = hours(r.Between) // checked before
+	p.From, p.To, _ = hours(r.Between) // check has refused other texts
 	expires := r.Expires
 	if expires == 0 {
 		expires = cfg.Cutover.RequestExpires
@@ -114,8 +114,8 @@ func lossy(w []WayBack) (lines []string) {
 	return lines
 }
 
-// unknown returns an error if the ledger has tables that this configuration does not have. Rows of
-// such tables may be in the same targets.
+// unknown returns an error if the ledger has tables that this configuration does not have. Such
+// tables may write to the same targets.
 func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Table) error {
 	states, err := ledger.Tables(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Tab
 		Cause: "all tables of a migration are cut over together, because they may share targets", Fix: "use the configuration of the workers"}
 }
 
-// wayBack returns for every table whether items could be restored from its rows.
+// wayBack returns, for every table, whether its items could be restored from its rows.
 func wayBack(tables []preflight.Table) (out []WayBack) {
 	for _, t := range tables {
 		lost := preflight.WayBack(t.Config, t.Mapping)

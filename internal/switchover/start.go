@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// takeOverAfter is how long this process waits for a worker that drives the cutover. After that
-	// time this process drives.
+	// takeOverAfter is how long this process waits for a worker to drive the cutover. After that
+	// time, this process drives the cutover itself.
 	takeOverAfter = 15 * time.Second
 	// tellEvery is the time between two lines about the condition for which the cutover waits.
 	tellEvery = 10 * time.Second
-	// interruptGrace is how long a driving process keeps running after an interrupt, to cancel the
-	// cutover and release the application.
+	// interruptGrace is how long a driving process keeps running after an interrupt. In this time,
+	// it cancels the cutover and lets the application write again.
 	interruptGrace = 2 * time.Minute
 )
 
@@ -170,7 +170,7 @@ type following struct {
 }
 
 // follow writes the progress of the cutover until there is nothing left to wait for. If no worker
-// drives, it drives. If `must` is true, a cancelled cutover is an error.
+// drives the cutover, this process drives it. If `must` is true, a cancelled cutover is an error.
 func (o *Operator) follow(ctx context.Context, hooks cutover.Hooks, must bool) error {
 	f := &following{Operator: o, hooks: hooks, watch: o.Ledger.NewWatch(), began: task.Mono(ctx)}
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -210,8 +210,8 @@ func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
 	return nil
 }
 
-// loop regularly reads the record. The context outer ends with the command, and inner with the
-// loop.
+// loop reads the record regularly. The context `outer` ends with the command, and `inner` ends with
+// the loop.
 func (f *following) loop(outer, inner context.Context, g *task.Group) error {
 	for inner.Err() == nil {
 		c, err := f.Ledger.Cutover(inner)
@@ -233,7 +233,7 @@ func (f *following) loop(outer, inner context.Context, g *task.Group) error {
 			if f.interrupted(inner, c) {
 				return nil
 			}
-			rest /= 10 // read more often shortly before the switch
+			rest /= 10 // after an interrupt, react sooner
 		}
 		_ = task.Sleep(inner, rest)
 	}
@@ -251,7 +251,8 @@ func (f *following) letGo(ctx context.Context) {
 	_ = f.ended.Wait(limited)
 }
 
-// tell writes the news about the cutover.
+// tell writes what is new about the cutover: new lines of the timeline, and from time to time the
+// condition for which it waits.
 func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
 	for ; f.lines < len(c.Timeline); f.lines++ {
 		e := c.Timeline[f.lines]
@@ -279,7 +280,7 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 		return nil // the next pass tries again
 	}
 	ask := f.Connect
-	// A cancel must release the application even if the source does not answer.
+	// A cancel must let the application write again, even if the source does not answer.
 	if c.Step == checkpoint.CutoverCancelling {
 		ask = f.Reach
 	}
@@ -306,8 +307,8 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 }
 
 // interrupted reports whether the command may end after an interrupt. If this process drives, it
-// first cancels the cutover, so that the application is released. It retries the cancel until it is
-// in the ledger.
+// first cancels the cutover, so that the application can write again. It retries until the cancel
+// is in the ledger.
 func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool {
 	if !f.drives {
 		return true
