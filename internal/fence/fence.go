@@ -2,12 +2,12 @@
 // in the ledger, and its column families are in the target tables.
 //
 // Only a table's coordinator, or the process that drives a cutover, may raise and drop the fence.
-// Writers only prove their right to write, with the register of their process (Register).
+// Every other process only proves its right to write, through its Register.
 //
-// A number is reserved in the target's record before its family is created. The number is published
-// in the record only after Bigtable has acknowledged the creation. If the creation is not
-// acknowledged, Bigtable may still execute it later, so the number is never used. So a family that
-// was dropped never appears again.
+// A number is reserved in the target's record before its family is created. It is published in the
+// record only after Bigtable has acknowledged the creation. Without that acknowledgement, the
+// number is never used, because Bigtable may still create the family later. So a family that was
+// dropped never appears again.
 package fence
 
 import (
@@ -28,8 +28,8 @@ type Fence struct {
 	// Families creates and drops column families. It is nil if this process may not do so. Then the
 	// fence is withheld: writes continue without a fence.
 	Families sink.Families
-	// Rest waits until a drop has taken effect (sink.Families.DropDelay). If it is nil, task.Sleep
-	// is used.
+	// Rest waits until a drop is in force (sink.Families.DropDelay). If it is nil, task.Sleep is
+	// used.
 	Rest func(ctx context.Context, d time.Duration) error
 }
 
@@ -50,8 +50,8 @@ func Marks(ledger *checkpoint.Ledger) sink.Marks {
 	}
 }
 
-// Open publishes the first number of target tables that have no number. Before that, no process
-// writes to these tables.
+// Open publishes the first number of each target table that has none. Before that, no process
+// writes to such a table.
 func (f Fence) Open(ctx context.Context, tables ...string) error {
 	for _, table := range tables {
 		t, _, err := f.Ledger.Target(ctx, table)
@@ -65,14 +65,14 @@ func (f Fence) Open(ctx context.Context, tables ...string) error {
 	return nil
 }
 
-// tries is the maximum number of consecutive numbers that are tried if they are already in use.
+// tries is how many consecutive numbers are tried, if a number is already in use.
 const tries = 5
 
 // Raise publishes a new number for a target table, or records why that is impossible. It first
-// drops families below the published number, so that at most two are left. If the fence was
-// withheld, Raise first tests that the service drops families. A service that creates families but
-// does not drop them cannot have a fence. After an error, the number that was tried is never used,
-// and a retry takes another number.
+// drops families below the published number, so that at most two remain. If the fence was withheld,
+// Raise first tests that the service drops families. A service that creates families but does not
+// drop them cannot have a fence. After an error, the number is never used, and a retry takes
+// another number.
 func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, error) {
 	if f.Families == nil {
 		return f.withhold(ctx, table, "this worker creates and drops no families")
@@ -81,7 +81,7 @@ func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, erro
 	if err == nil && t.Withheld != "" {
 		err = f.tryDrop(ctx, table, t)
 	} else if err == nil {
-		// After a failed drop, the next pass tries again. A raise must not wait for it.
+		// After a failed drop, the next pass tries again. A raise does not wait for that.
 		if left, failed := f.dropBelow(ctx, table, t.Fence, nil); !left || protected(failed) {
 			err = failed
 		}
@@ -109,7 +109,7 @@ func (f Fence) create(ctx context.Context, table string) (n uint64, err error) {
 		if err != nil {
 			return 0, err
 		}
-		now := task.Now(ctx) // the clock only makes the number new; its value proves nothing
+		now := task.Now(ctx) // the number only needs to be new, so this clock is good enough
 		_, err = f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
 			n = sink.NextFence(t.Last, now, present)
 			t.Last = n
@@ -119,8 +119,8 @@ func (f Fence) create(ctx context.Context, table string) (n uint64, err error) {
 			return 0, err
 		}
 		err = f.Families.CreateFamily(ctx, table, sink.FenceFamily(f.Ledger.ID(), n))
-		// The family may be from an earlier attempt without an answer, which Bigtable may still
-		// execute later.
+		// The family may come from an earlier creation that Bigtable did not acknowledge. Bigtable
+		// may still execute that creation later.
 		if !coded(err, "AlreadyExists") {
 			return n, err
 		}
@@ -128,7 +128,7 @@ func (f Fence) create(ctx context.Context, table string) (n uint64, err error) {
 	return 0, fmt.Errorf("%w: every fence number of table %s is in use", checkpoint.ErrConflict, table)
 }
 
-// tryDrop tests that the service drops families, for a table with a withheld fence. It drops all
+// tryDrop tests, for a table with a withheld fence, that the service drops families. It drops all
 // families of this ledger in the table, because no request needs them. If there are none, it first
 // creates one with a number that no process uses.
 func (f Fence) tryDrop(ctx context.Context, table string, t checkpoint.Target) error {
@@ -143,9 +143,9 @@ func (f Fence) tryDrop(ctx context.Context, table string, t checkpoint.Target) e
 	return err
 }
 
-// Mend publishes a new number if the family of the published one is missing, for example after a
-// restore of the ledger or the target. Otherwise no process could write to the table. If the fence
-// was withheld, it tries again. It drops families of former numbers.
+// Mend publishes a new number if the published number has no family, for example after a restore of
+// the ledger or the target. Without the family, no process could write to the table. If the fence
+// was withheld, Mend tries again. It also drops the families of former numbers.
 func (f Fence) Mend(ctx context.Context, table string) error {
 	t, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil {
@@ -163,9 +163,9 @@ func (f Fence) Mend(ctx context.Context, table string) error {
 }
 
 // Clear drops the families of this ledger's numbers below the published number. No process has the
-// right to write with these numbers. After the drop, Bigtable rejects such writes, as after Drop,
-// but Clear does not wait until the drop has taken effect. If the service refuses the drop, the
-// fence is withheld.
+// right to write with these numbers. After the drop, Bigtable rejects such writes. Unlike Drop,
+// Clear does not wait until the drop is in force. If the service refuses the drop, the fence is
+// withheld.
 func (f Fence) Clear(ctx context.Context, table string) error {
 	t, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil || t.Withheld != "" {
@@ -179,8 +179,7 @@ func (f Fence) Clear(ctx context.Context, table string) error {
 }
 
 // dropBelow drops the families of this ledger's numbers below n, and all families of former
-// ledgers. It reports whether there were any. It tries to drop each family, even if other drops
-// fail.
+// ledgers. It reports whether there were any. If one drop fails, it still tries the others.
 func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []string) (left bool, failed error) {
 	present, err := f.Families.ListFamilies(ctx, table)
 	if err != nil {
@@ -199,10 +198,10 @@ func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []s
 	return left, failed
 }
 
-// Drop drops the families of this ledger's numbers below n in a target table, and those of lost
-// ledgers. It returns when no write with one of these numbers can take effect any longer, and no
-// writer's record names these numbers. If there can be no fence, the result `withheld` is the
-// reason. After an error, Drop may be called again.
+// Drop drops the families of this ledger's numbers below n in a target table, and the families of
+// lost ledgers. It returns when Bigtable executes no write with these numbers any more, and no
+// writer's record has them. If there can be no fence, `withheld` is the reason. After an error,
+// Drop may be called again.
 func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld string, err error) {
 	target, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil {
@@ -254,8 +253,8 @@ func (f Fence) withhold(ctx context.Context, table, reason string) (checkpoint.T
 	})
 }
 
-// refused returns the reason if a service refuses to change families, and a retry cannot help.
-// Never is true if the refusal is permanent.
+// refused returns the reason if the service refuses to change families and a retry cannot help. The
+// result `never` is true if the refusal is permanent.
 func refused(err error) (reason string, never bool) {
 	var e *sink.Error
 	if !errors.As(err, &e) {

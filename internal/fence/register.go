@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Register is the gate through which all writes of this process to target tables go. It also keeps
-// the process's record in the ledger (checkpoint.Writer). Every right to write is proved with it. A
+// Register is the gate for all writes of this process to target tables. It also keeps the process's
+// record in the ledger (checkpoint.Writer). Every proof of a right to write goes through it. A
 // process has exactly one Register.
 type Register struct {
 	ledger  *checkpoint.Ledger
@@ -21,11 +21,11 @@ type Register struct {
 
 	mu      sync.Mutex
 	entered map[string]checkpoint.Writing // content of the record, by target table
-	// The attempt of a cutover to which the record says goodbye.
+	// said is the cutover attempt for which the record says goodbye.
 	said   uint32
 	closed []string // target tables for which a cutover has closed the gate
 
-	// The following fields are used only by the task that holds writing.
+	// The task that holds `writing` is the only user of the following fields.
 	refreshed time.Duration // when the record was last refreshed; 0 if never
 	left      bool          // whether the record has ended
 }
@@ -44,7 +44,8 @@ func (r *Register) Prove(ctx context.Context, tables []string, right func(ctx co
 	return sink.Prove(ctx, r.gate, tables, Marks(r.ledger), right)
 }
 
-// enter records durably that this process may write with the given marks.
+// enter records durably that this process may write with the given marks. A mark names a target's
+// fence number.
 func (r *Register) enter(ctx context.Context, marks map[string]sink.Mark) error {
 	missing := r.missing(marks)
 	if len(missing) == 0 {
@@ -93,12 +94,13 @@ func (r *Register) missing(marks map[string]sink.Mark) map[string]checkpoint.Wri
 const refreshEvery = time.Hour
 
 // Heed obeys cutovers until ctx ends, and refreshes the record. While a cutover needs quick
-// answers, it reads the cutover at intervals of active, otherwise at intervals of idle.
+// answers, it reads the cutover's record every `active`. Otherwise it reads the record every
+// `idle`.
 func (r *Register) Heed(ctx context.Context, idle, active time.Duration) {
 	for rest := idle; ctx.Err() == nil; _ = task.Sleep(ctx, rest) {
 		c, err := r.ledger.Cutover(ctx)
 		if err != nil {
-			continue // a process that does not answer has not said goodbye
+			continue // without a goodbye, a cutover does not hand over
 		}
 		rest = idle
 		if c.Step.AsksWriters() {
@@ -109,8 +111,8 @@ func (r *Register) Heed(ctx context.Context, idle, active time.Duration) {
 	}
 }
 
-// refresh writes the record of this process again, and joins the records of ended processes. It
-// does so when the process has a new record, and then every hour.
+// refresh writes this process's record again, and joins the records of ended processes. It does so
+// once when the process has a new record, and then every hour.
 func (r *Register) refresh(ctx context.Context) error {
 	if err := r.writing.Acquire(ctx, 1); err != nil {
 		return err
@@ -133,9 +135,9 @@ func (r *Register) refresh(ctx context.Context) error {
 	return nil
 }
 
-// obey closes the gate if a cutover hands the targets over to the application. If the attempt was
-// cancelled, it opens the gate again. It says goodbye when no request is in flight. If the outcome
-// of a request is unknown, it records that immediately.
+// obey closes the gate if a cutover hands the targets over to the application. It says goodbye when
+// no request is in flight. If a request has an unknown outcome, it records that at once. If the
+// attempt was cancelled, it opens the gate again.
 func (r *Register) obey(ctx context.Context, c checkpoint.Cutover) error {
 	handsOver := c.Step.HandsOver() && !c.Rehearse
 	r.mu.Lock()
@@ -182,7 +184,7 @@ func (r *Register) obey(ctx context.Context, c checkpoint.Cutover) error {
 // leaveTime is the time limit for the last write of a process to its record.
 const leaveTime = 10 * time.Second
 
-// Leave ends the record, even if ctx has ended. This process must send no more writes. If Leave
+// Leave ends the record, even if ctx has ended. The process must not write afterwards. If Leave
 // fails, the record stays until its numbers are dropped.
 func (r *Register) Leave(ctx context.Context) error {
 	r.mu.Lock()
@@ -206,8 +208,8 @@ func (r *Register) Leave(ctx context.Context) error {
 	return r.ledger.LeaveWriter(limited, doubts)
 }
 
-// doubt returns the requests to a target table with an unknown outcome. Requests in flight are
-// included.
+// doubt returns the requests to a target table with an unknown outcome. Requests in flight count as
+// unknown.
 func (r *Register) doubt(table string, w checkpoint.Writing) checkpoint.Writing {
 	t := r.gate.Traffic(table)
 	d := checkpoint.Writing{Doubt: t.Doubt, UnfencedDoubt: t.Unfenced}

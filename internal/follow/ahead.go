@@ -12,14 +12,14 @@ import (
 )
 
 // pageReader returns the pages of one shard in their order. If the shard has a backlog, it reads
-// the next page while the present page is written. The next page is still applied and committed
-// after the present page. It has its own slot, and is read ahead only if a slot is free, so that no
-// other shard waits for it. A read ahead is not retried. If it fails, the page is read again when
-// it is its turn, with the usual retries.
+// the next page while the current page is written. The next page is still applied and committed
+// after the current page. It takes its own page slot, and only if a slot is free, so that no other
+// shard waits for it. A read ahead is not retried. If it fails, the page is read again later, with
+// the usual retries.
 type pageReader struct {
 	*follower
 	reader *cdc.Reader
-	slot   *engine.PageSlot // slot of the page that is being written
+	slot   *engine.PageSlot // the slot of the page that is being written
 	behind int              // number of consecutive pages with changes
 
 	reading *task.Group // task that reads ahead; nil if there is none
@@ -34,7 +34,7 @@ type readPage struct {
 	cdc.Page
 	sent     time.Time
 	answered time.Duration // when the answer arrived, on the monotonic clock
-	// Up to this time all changes are applied, as the reader's empty pages prove.
+	// appliedTo is the time up to which all changes are applied, as the reader's empty pages prove.
 	appliedTo time.Time
 }
 
@@ -75,8 +75,8 @@ func (p *pageReader) begin(ctx context.Context, at checkpoint.Progress) {
 }
 
 // taken waits for the page that is read ahead, and returns it if it follows the given position. The
-// page keeps its slot. An empty page says nothing about changes after its read. So an empty page
-// that is older than Timing.Soon is dropped.
+// page keeps its slot. An empty page proves nothing about changes after its read. So an empty page
+// older than Timing.Soon is dropped.
 func (p *pageReader) taken(ctx context.Context, at cdc.Position) (readPage, bool) {
 	if p.reading == nil {
 		return readPage{}, false

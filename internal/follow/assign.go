@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Assigner decides which shards of a table this worker reads. It decides from the ledger alone,
-// without a central coordinator.
+// Assigner decides which shards of a table this worker reads. It uses only the ledger, so no
+// central process assigns shards.
 type Assigner struct {
 	*engine.Common
 	open     func(streamARN string) cdc.Source
@@ -23,9 +23,9 @@ type Assigner struct {
 	shares   *engine.Shares
 	tracker  *engine.ShardTracker
 	spec     engine.Spec
-	once     *engine.Completion // nil if the worker continues after the table is drained
+	once     *engine.Completion // nil if the worker continues once the table is drained
 	wake     *task.Wakeup
-	// Wakes the coordinator when this worker has stopped reading a shard.
+	// wakeReconciler wakes the coordinator when this worker has stopped reading a shard.
 	wakeReconciler *task.Wakeup
 
 	rested time.Duration // time between the last two passes
@@ -38,10 +38,10 @@ func NewAssigner(s *engine.Table, follower *follower) *Assigner {
 	}
 }
 
-// Assign regularly reads the ledger and acquires every free shard. It sometimes takes a shard over
-// from a worker that holds more shards. It ends when a drain begins, with Once when all tables are
-// drained, and for a table that was dropped long ago. Then it calls finish. It returns when this
-// worker has released its last shard.
+// Assign regularly reads the ledger and acquires every free shard. Sometimes it takes a shard over
+// from a worker that holds more shards. Assign ends in one of three cases: a drain begins, all
+// tables are drained (with Once), or the table was dropped long ago. Then it calls `finish`. It
+// returns when this worker has released its last shard.
 func (a *Assigner) Assign(life engine.Lifecycle, finish func()) error {
 	held := engine.NewHoldings(life, func() {
 		a.wake.Signal()
@@ -75,9 +75,9 @@ func (a *Assigner) Assign(life engine.Lifecycle, finish func()) error {
 	return held.Tasks.Wait()
 }
 
-// attempt reads the ledger once. Even a failed attempt counts as a pass of the loop, because a
-// restart of this process does not fix an outage of the target. During an outage, the lag of the
-// shards is still reported, until their leases end.
+// attempt reads the ledger once. A failed attempt also counts as a sign of life of this loop,
+// because a restart of this process does not fix an outage of the target. During an outage, the lag
+// of the shards is still reported until their leases end.
 func (a *Assigner) attempt(ctx context.Context) (engine.View, error) {
 	a.Events.Tick()
 	defer a.Events.Tick()
@@ -92,16 +92,17 @@ func (a *Assigner) attempt(ctx context.Context) (engine.View, error) {
 		v.Listed, err = a.listed(ctx, v)
 	}
 	if err != nil {
-		// Nil, because it is unknown whether another worker reads the released shards.
+		// The argument is nil, because it is unknown whether another worker reads the released
+		// shards.
 		a.tracker.Settle(nil)
 		a.ReportLag(ctx, a.tracker)
 	}
 	return v, err
 }
 
-// listed returns the time of the last complete listing. It reads the listings only if a shard ended
-// more than a day ago without known children, which is rare. Before that time, no listing can prove
-// that the shard has no children.
+// listed returns the time of the last complete listing. Only a listing from after that time can
+// prove that a shard has no children. The listings are read only if a shard ended more than a day
+// ago and no child is known, which is rare.
 func (a *Assigner) listed(ctx context.Context, v engine.View) (time.Time, error) {
 	now := a.Ledger.ServiceTime(ctx)
 	ended := func(s checkpoint.Shard) bool { return !s.AwaitsChildren(now) }
@@ -127,11 +128,11 @@ func (a *Assigner) take(held *engine.Holdings, watch *checkpoint.Watch, v engine
 	return a.even(held, others, v)
 }
 
-// waiter is called with the number of leases that other workers hold.
+// waiter is a function that is called with the number of leases that other workers hold.
 type waiter func(table string, of engine.Leases, leases int, wait time.Duration)
 
-// FirstLook reports only the leases that the first pass finds. Leases that appear later belong to
-// workers that are running.
+// FirstLook returns a waiter that reports only the leases that the first pass finds. Leases that
+// appear later belong to workers that are running.
 func FirstLook(tell waiter) waiter {
 	looked := false
 	return func(table string, of engine.Leases, leases int, wait time.Duration) {
@@ -151,13 +152,13 @@ func (a *Assigner) lease(held *engine.Holdings, shard checkpoint.Available, v en
 			lease, err = a.Ledger.Take(ctx, shard.Shard, shard.Parent)
 			return err
 		})
-		a.Events.Tick() // with many shards to acquire, and a slow target, one pass may take long
+		a.Events.Tick() // one pass may take long, if the target is slow and many shards are free
 		return func(life engine.Lifecycle) error { return a.follower.hold(life, lease, stamps, v.State) }, err
 	})
 	switch {
 	case engine.Fatal(err):
 		return err
-	// No fence yet: the coordinator will raise it soon.
+	// There is no fence yet. The coordinator will raise it soon.
 	case err != nil && !engine.IsAny(err, checkpoint.ErrTaken, checkpoint.ErrHalted, sink.ErrNoFence):
 		a.Events.Retry(a.Source, "acquire a lease", a.Timing.Pass, err)
 	}
@@ -175,11 +176,11 @@ func (a *Assigner) report(ctx context.Context, v engine.View) {
 	a.ReportLag(ctx, a.tracker)
 }
 
-// drained reports whether there is nothing left to do at present. The table must be loaded, or a
-// load must be impossible. A worker must be reading each open shard, and must have received only
-// empty pages for some time. The children of each ended shard must be known. This is a heuristic,
-// because DynamoDB does not show the end of an open shard. A table that was dropped needs no load,
-// and its last shards have no children.
+// drained reports whether there is nothing left to do at present. The table must be loaded, unless
+// a load is impossible. Each open shard must have a worker that has received only empty pages for
+// some time. The children of each ended shard must be known. This is a heuristic, because DynamoDB
+// does not show the end of an open shard. A dropped table needs no load, and its last shards have
+// no children.
 func (a *Assigner) drained(v engine.View, mono time.Duration) bool {
 	if a.tracker.IsSuspended() {
 		return true // the ledger may show an old state, from before the suspension
@@ -203,33 +204,33 @@ func (a *Assigner) drained(v engine.View, mono time.Duration) bool {
 		case s.Owner == a.Ledger.Worker() && a.tracker.Idle(s.ID, a.Timing, mono):
 		case s.Owner != a.Ledger.Worker() && a.tracker.IdleElsewhere(s, a.Timing, a.Ledger.Lease()/3, mono):
 		default:
-			// Check the other shards too, so that all shards are waited for at the same time. For a
-			// shard that another worker reads, the idle time begins with the first check.
+			// The loop continues, so that the idle times of all shards run at once. For a shard
+			// that another worker reads, the idle time begins with the first check.
 			drained = false
 		}
 	}
 	return drained
 }
 
-// reportDrained reports to the completion whether the table is drained, and returns whether the run
-// is over.
+// reportDrained passes on to the completion whether the table is drained. It returns whether the
+// run is over.
 func (a *Assigner) reportDrained(ctx context.Context, v engine.View) bool {
 	drained := func() bool { return a.drained(v, task.Mono(ctx)) }
 	return a.once.Report(a.Source, drained(), drained)
 }
 
-// longGone reports whether nothing is left to do for a table that matched a pattern. It must have
+// longGone reports whether a table that matched a pattern needs no more work. The table must have
 // been dropped so long ago that its stream no longer exists. If a table of this name is created
-// later, it joins again. The ledger's state may be outdated, so this worker's own coordinator must
-// also have found that the table is dropped.
+// later, it joins again. The ledger may be outdated, so this worker's own coordinator must also
+// have found the table dropped.
 func (a *Assigner) longGone(v engine.View, now time.Time) bool {
 	aside := v.State.Suspended
 	return a.once == nil && a.tracker.IsSuspended() && aside.Reason == engine.GoneReason && now.Sub(aside.Since) > engine.LookedAfter
 }
 
-// leaving returns the present time for longGone. A worker that has held no lease has received no
-// time from the source. It may use its own clock here, because the time only decides when the
-// worker stops its work on the table.
+// leaving returns the current time for longGone. A worker that has held no lease has not heard the
+// source's time. It may use its own clock here, because the time only decides when the worker stops
+// its work on the table.
 func (a *Assigner) leaving(ctx context.Context) time.Time {
 	if now := a.Ledger.ServiceTime(ctx); !now.IsZero() {
 		return now
@@ -237,19 +238,19 @@ func (a *Assigner) leaving(ctx context.Context) time.Time {
 	return task.Now(ctx)
 }
 
-// rest returns the time until the next pass, from the last state of the ledger. It is random, so
-// that workers make their passes at different times. So an expired lease is found soon even if each
-// worker makes few passes.
+// rest returns the time until the next pass. It computes a random time from the last state of the
+// ledger, so that workers make their passes at different times. So an expired lease is found soon,
+// even if each worker makes few passes.
 func (a *Assigner) rest(ctx context.Context, v engine.View) time.Duration {
 	rows, workers := a.shares.Looks(a.Source, a.Ledger.Worker(), len(v.Shards))
 	rest := a.Timing.LookAfter(rows, workers, a.Ledger.Lease())
 	if rest == a.Timing.Pass || a.once != nil {
-		a.rested = a.Timing.Pass // with Once, regular passes must show that all is drained
+		a.rested = a.Timing.Pass // with Once, only regular passes can show that everything is drained
 	} else {
 		a.rested = max(a.Timing.Pass, rest/2+time.Duration(task.Rand(ctx)*float64(rest/2)))
 	}
 	return a.rested
 }
 
-// passes returns the number of regular passes that the next pass replaces.
+// passes returns how many regular passes the next pass replaces.
 func (a *Assigner) passes() int { return max(1, int(a.rested/a.Timing.Pass)) }

@@ -12,11 +12,11 @@ import (
 )
 
 // even takes one shard over from a worker that holds at least two more shards than this worker. The
-// other worker notices that with its next write to the shard's row. Until then both workers may
-// write the same changes to the target, with the same versions. The shard is chosen at random, so
-// that busy shards are spread. If this worker makes fewer passes than usual, it takes over as many
-// shards as in the passes that it left out. With Once no shard is taken over, because a new owner
-// would have to wait again until the shard counts as idle.
+// other worker notices the loss with its next write to the shard's row. Until then, both workers
+// may write the same changes to the target, with the same versions. The shard is chosen at random,
+// so that busy shards are distributed. If this worker makes fewer passes than usual, it takes over
+// one shard for each pass that it skipped. With Once, no shard is taken over, because the new owner
+// would have to observe the shard's idle time again.
 func (a *Assigner) even(mine *engine.Holdings, held []checkpoint.Available, v engine.View) error {
 	counts := map[string]int{}
 	for _, h := range held {
@@ -33,12 +33,12 @@ func (a *Assigner) even(mine *engine.Holdings, held []checkpoint.Available, v en
 			return err
 		}
 		a.shares.See(a.Source, counts)
-		pass = 0 // later iterations stand for passes that were left out
+		pass = 0 // later iterations make up for skipped passes
 	}
 	return nil
 }
 
-// takeOver takes one shard over, updates counts, and reports whether another shard may be taken
+// takeOver takes one shard over and updates `counts`. It reports whether another shard may be taken
 // over.
 func (a *Assigner) takeOver(mine *engine.Holdings, held []checkpoint.Available, v engine.View, counts map[string]int, pass time.Duration) (more bool, err error) {
 	ctx := mine.Life.Work

@@ -29,8 +29,8 @@ type follower struct {
 	calls     *engine.Reads
 	tracker   *engine.ShardTracker
 	outages   *engine.Outages
-	// Maximum time between a change and the application's own write to the target; 0 if it makes
-	// none.
+	// late is the maximum time between a change and the application's own write to the target. It
+	// is 0 if the application does not write the target.
 	late     time.Duration
 	room     *SettleRoom
 	lagBound time.Duration
@@ -52,13 +52,13 @@ func NewFollower(s *engine.Table, sample func(*transform.Batch) (durable func())
 // follow replicates one shard while the lease is held and no drain has begun. The steps are: read,
 // publish (if the mode publishes), fold, write, commit. The checkpoint moves only over changes that
 // Write has reported as durable (I3). So a crash at any point repeats work, but loses no change.
-// With dual writes, each page is passed to the settler, and the settler commits (settle.go).
+// With dual writes, each page goes to the settler, and the settler commits (settle.go).
 func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state checkpoint.TableState, settling *settler, recheck *rechecking) error {
 	slot := engine.NewPageSlot(f.slots, f.calls)
 	defer slot.Drop(true)
 	pages := &pageReader{follower: f, reader: reader, slot: slot}
 	err := f.loop(life, lease, right, pages, state, settling, recheck)
-	// Not deferred, because drop waits for a read, and a process that panics must not wait.
+	// This is not deferred, because drop waits for a read, and a process that panics must not wait.
 	pages.drop()
 	return err
 }
@@ -94,7 +94,7 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 			return err
 		}
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime, DualWrites: settling != nil})
-		batch.Latest = latestOf(batch.Latest, kept) // includes the changes that appliers write
+		batch.Latest = latestOf(batch.Latest, kept) // also counts the changes that appliers write
 		batch.Read = transform.Reading{At: page.At, Mono: page.answered}
 		f.own(&batch, older)
 		asserted := recheck.take(&batch)
@@ -136,12 +136,12 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 			committed, saved = now, at.Applied
 		}
 		if at.CaughtUp {
-			if !settles { // the next renewal of the lease may commit this progress
+			if !settles { // without settling, the next renewal of the lease may commit this progress
 				lease.Offer(at)
 			}
 			_ = task.Sleep(life.Drain, f.rest(empty)) // a stop ends the wait and then the loop
 			if err := context.Cause(ctx); err != nil {
-				return err // the lease is lost; no commit would detect that here
+				return err // the lease is lost, and no commit follows that would notice it
 			}
 		}
 	}
@@ -152,13 +152,13 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 }
 
 // inherits reports whether the target may have rows that are older than the shard's generation. The
-// generation may have been raised after the table's record was read.
+// generation may have risen after the table's record was read.
 func inherits(state checkpoint.TableState, shard checkpoint.Shard) bool {
 	return state.MayHoldOlderRows() || state.Generation != shard.Generation
 }
 
-// own adds deletions to a batch: those of cells that the batch's items may have in the rows, but
-// that their images do not contain.
+// own adds deletions to a batch. They remove cells that the rows may have for the batch's items,
+// but that the items' images no longer contain.
 func (f *follower) own(batch *transform.Batch, older bool) {
 	if older {
 		sink.OwnAll(f.mapping, batch)
@@ -167,8 +167,8 @@ func (f *follower) own(batch *transform.Batch, older bool) {
 	}
 }
 
-// latestOf returns the timestamp for cells of the last change. Timestamps must not go back, so it
-// is the latest time of all changes.
+// latestOf returns the timestamp for the cells of the last change: the latest time of all changes.
+// Timestamps must not decrease.
 func latestOf(at time.Time, changes []cdc.Change) time.Time {
 	for _, c := range changes {
 		if c.Time.After(at) {
@@ -192,7 +192,7 @@ func Advance(at checkpoint.Progress, page cdc.Page, cellTime, sent time.Time) ch
 	at.ReadAt, at.CaughtUp = sent, len(page.Changes) == 0
 	at.Applied += uint64(len(page.Changes))
 	if at.FirstRead.IsZero() {
-		at.FirstRead = page.At // on the service's clock, as all times that decide about coverage (H64)
+		at.FirstRead = page.At // on the service's clock, like all times that decide about coverage (H64)
 	}
 	for _, c := range page.Changes {
 		at.Position.After = c.Sequence
@@ -265,7 +265,7 @@ func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps s
 	})
 	err := g.Wait()
 	if errors.Is(err, engine.ErrYield) {
-		f.tracker.Leave(shard.ID) // it counts until another worker reads the shard
+		f.tracker.Leave(shard.ID) // its lag is reported until another worker reads the shard
 		f.outages.GiveUp(shard.ID, task.Mono(life.Work))
 	} else {
 		f.tracker.Forget(shard.ID)
@@ -276,23 +276,23 @@ func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps s
 	switch {
 	case errors.Is(err, engine.ErrYield):
 		_ = task.Sleep(life.Drain, f.Timing.YieldBackoff())
-	// The generation was raised; wait until the shard's row has it.
+	// The generation has risen. This worker waits until the shard's row has the new one.
 	case errors.Is(err, sink.ErrFenced):
 		_ = task.Sleep(life.Drain, f.Timing.Pass)
 	}
 	return f.End(err)
 }
 
-// releases reports whether the lease is released immediately after the replication ended with err.
-// It is released even after a rejected write (sink.ErrFenced), because the table was paused, cut
-// over or loaded again. As long as a shard's row names a worker, that worker counts as alive.
+// releases reports whether the lease is released at once after the replication ended with err. It
+// is released even after a rejected write (sink.ErrFenced): the table was paused, cut over or
+// loaded again. As long as a shard's row names a worker, that worker counts as alive.
 func releases(err error) bool {
 	return err == nil || engine.Orderly(err) || engine.IsAny(err, engine.ErrYield, sink.ErrFenced)
 }
 
-// declare marks the shard as a gap and raises the generation. It does not raise if more gaps are
-// expected: the coordinator raises once for all. If a worker ends between the mark and the raise,
-// the coordinator finds the mark and raises (checkpoint.Shard.Undeclared).
+// declare marks the shard as a gap and raises the generation. If more gaps are expected, it leaves
+// the raise to the coordinator, which raises once for all of them. If a worker ends between the
+// mark and the raise, the coordinator finds the mark and raises (checkpoint.Shard.Undeclared).
 func (f *follower) declare(held, after engine.Lifecycle, lease *checkpoint.Lease, loss checkpoint.Loss, cause error) error {
 	shard := lease.Shard()
 	err := f.Retry(held.Finishing(), "declare a gap", func(ctx context.Context) error {
@@ -310,8 +310,8 @@ func (f *follower) declare(held, after engine.Lifecycle, lease *checkpoint.Lease
 	return f.Raise(after, shard.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Shard: shard.ID, Reason: cause.Error()}, nil)
 }
 
-// hear asks for the source's time, if no answer has shown it yet. Even the first answer that a
-// worker receives may be that a shard is lost. If hear fails, the gap is declared without a time,
+// hear requests the source's time if no answer has shown it yet. The first answer that a worker
+// receives may already say that a shard is lost. If hear fails, the gap is declared without a time,
 // because a gap must not wait.
 func (f *follower) hear(ctx context.Context) {
 	if !f.Ledger.ServiceTime(ctx).IsZero() {
@@ -322,11 +322,11 @@ func (f *follower) hear(ctx context.Context) {
 	_, _ = f.database.Describe(limited, f.Source)
 }
 
-// covered returns the event time up to which all changes of the shard's lineage are applied. A read
-// from the horizon is a gap if changes after this time may be trimmed. A root has no parent from
-// which it inherits a time. For a root it is the time on which the load relies, or else the time of
-// the root's first read. If there was neither, it is the time of the first start. The first read of
-// the stream may be long after its first listing.
+// covered returns the event time up to which all changes of the shard's lineage are applied. If
+// changes after this time may be trimmed, a read from the horizon is a gap. A child inherits this
+// time from its parent. A root uses the time on which the load relies, or the time of its own first
+// read, whichever is earlier. Without either, it uses the time of the first start. The first read
+// of a stream may be long after its first listing.
 func covered(s checkpoint.Shard, table checkpoint.TableState) time.Time {
 	if !s.CoveredTo.IsZero() {
 		return s.CoveredTo

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Recheck compares the rows of a shard's changes again, while a cutover requests that.
-// *verify.Recheck implements it and describes the methods.
+// Recheck compares the rows of a shard's changes again while a cutover needs that. The type
+// verify.Recheck implements it, and describes the methods.
 type Recheck interface {
 	Turn(number uint32, at cdc.SequenceNumber, since time.Time)
 	Resume(state checkpoint.Rechecked, at cdc.SequenceNumber) (complete func())
@@ -29,7 +29,8 @@ type Recheck interface {
 	End()
 }
 
-// rechecking runs the recheck of one shard that this worker reads. A nil rechecking does nothing.
+// rechecking runs the recheck of one shard that this worker reads. If it is nil, its methods do
+// nothing.
 type rechecking struct {
 	*follower
 	Recheck
@@ -39,7 +40,7 @@ type rechecking struct {
 	runs  bool
 }
 
-// startRecheck continues the recheck of the worker that held the shard before, if there is one.
+// startRecheck continues the recheck of the worker that held the shard earlier, if there was one.
 func (f *follower) startRecheck(g *task.Group, life engine.Lifecycle, lease *checkpoint.Lease, state checkpoint.TableState) *rechecking {
 	if f.rechecks == nil || !f.Mode.Writes() {
 		return nil
@@ -62,8 +63,8 @@ func (f *follower) startRecheck(g *task.Group, life engine.Lifecycle, lease *che
 	return r
 }
 
-// again reads the changes that the former worker had applied but not rechecked, and rechecks their
-// rows.
+// again rechecks the changes that the former worker had applied but not rechecked. It reads them
+// from the stream again.
 func (r *rechecking) again(life engine.Lifecycle, shard checkpoint.Shard, state checkpoint.TableState, complete func()) error {
 	from := shard.Progress()
 	from.Position = cdc.Position{After: shard.Rechecked.To}
@@ -83,8 +84,8 @@ func (r *rechecking) again(life engine.Lifecycle, shard checkpoint.Shard, state 
 	return nil
 }
 
-// turn begins or ends a recheck when the table's record says so. All changes up to at must be
-// applied.
+// turn begins or ends a recheck when the table's record says so. All changes up to position `at`
+// must be applied.
 func (r *rechecking) turn(ctx context.Context, at cdc.Position) {
 	if r == nil {
 		return
@@ -129,17 +130,17 @@ func (r *rechecking) state() checkpoint.Rechecked {
 	return r.State()
 }
 
-// news reports whether the state is worth a commit.
+// news reports whether the state has changed enough for a commit.
 func (r *rechecking) news() bool { return r != nil && r.News() }
 
-// finish waits until the rows of a shard that was read to its end are rechecked.
+// finish waits until the last rows are rechecked, after the shard was read to its end.
 func (r *rechecking) finish(life engine.Lifecycle) {
 	if r != nil && r.Number() > 0 {
 		r.Finish(life)
 	}
 }
 
-// end ends the recheck with the shard's work.
+// end ends the recheck when this worker stops its work on the shard.
 func (r *rechecking) end() {
 	if r != nil {
 		r.End()

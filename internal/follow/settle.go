@@ -13,11 +13,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// If the application writes the target too, one of its writes may arrive after the last change of
-// an item was applied. No guard rejects such a write (H39). So every page is applied twice. The
-// first application has timestamps, and happens when the page is read. The second application is
-// exact. It happens when the application's own writes for these changes can no longer be in flight.
-// Between the two applications, the page waits in a queue. Each shard has its own queue:
+// If the application also writes the target, its write may arrive after the last change of an item
+// was applied. No guard rejects such a write (H39). So every page is applied twice. The first
+// application uses timestamps, and happens when the page is read. The second application writes the
+// exact image. It happens when the application's own writes for these changes can no longer be in
+// flight. Between the two, the page waits in a queue. Each shard has its own queue:
 //
 //   - Pages are settled in their order, each as it was folded. Pages of one item are not merged: an
 //     item that moves from row a to b to c must be removed from a and from b (H111).
@@ -29,12 +29,13 @@ import (
 //     dropped, and read again when it is due.
 
 const (
-	// stretches is the maximum number of stretches of dropped pages that begin within one delay.
-	// Dropped pages use no room, so their number must be limited in another way.
+	// stretches is the maximum number of stretches of dropped pages that begin within one delay. A
+	// stretch is a series of dropped pages that are read again together. Dropped pages use no
+	// memory, so their number needs a limit of its own.
 	stretches = 16
 )
 
-// SettleRoom is the memory that queued pages may still use, over all shards of the process.
+// SettleRoom is the memory that queued pages may use, over all shards of the process.
 type SettleRoom struct {
 	mu   sync.Mutex
 	left int64
@@ -58,17 +59,17 @@ func (r *SettleRoom) give(n int64) {
 	r.left += n
 }
 
-// settler makes the second application of the pages of one shard, a delay after the first
-// application, and moves the shard's checkpoint. For a table that no other program writes, the
-// settler is nil: pages are applied once, and exactly.
+// settler makes the second application of one shard's pages, a delay after the first application,
+// and moves the shard's checkpoint. If no other program writes the table, there is no settler. Then
+// each page is applied once, with the exact image.
 type settler struct {
 	*follower
 	lease  *checkpoint.Lease
 	right  *engine.Right
 	source cdc.Source
 	state  checkpoint.TableState
-	owns   bool // rows may be older than the generation
-	// recheck compares settled rows again.
+	owns   bool // the target may have rows that are older than the generation
+	// recheck compares settled rows again. It is nil if no cutover needs that.
 	recheck *rechecking
 	wake    task.Wakeup
 
@@ -79,8 +80,8 @@ type settler struct {
 	read    checkpoint.Progress // progress up to the end of the queue
 	reading bool                // the loop that reads the shard is running
 	ended   bool                // the shard was read to its end
-	dirty   bool                // there is progress to commit
-	urgent  bool                // the progress must be committed immediately
+	dirty   bool                // some progress is not committed yet
+	urgent  bool                // this progress must be committed at once
 }
 
 // appliedPage is a page that was applied for the first time.
@@ -95,7 +96,7 @@ type appliedPage struct {
 
 // extend adds a dropped page to the stretch of dropped pages before it. The whole stretch is read
 // again when its last page is due. It returns false if the first page would then be too late, or if
-// either page was not dropped.
+// one of the two pages was not dropped.
 func (p *appliedPage) extend(next appliedPage, most time.Duration) bool {
 	if p.batch != nil || next.batch != nil || next.due-p.begun > most {
 		return false
@@ -178,7 +179,7 @@ func (s *settler) hold(b *transform.Batch, changes int, from, to checkpoint.Prog
 	s.dirty = true
 }
 
-// report passes the number of changes that wait to the tracker.
+// report passes the number of waiting changes to the tracker.
 func (s *settler) report() {
 	if id := s.lease.Shard().ID; s.ended {
 		s.tracker.End(id, s.pending)
@@ -204,9 +205,9 @@ func (s *settler) abandon() {
 	s.queue, s.pending = nil, 0
 }
 
-// progress returns the progress that may be committed. Its position is that of the settled pages.
-// Other members, such as the time of the first read and figures for people, describe the pages that
-// were read.
+// progress returns the progress that may be committed. Its position is the end of the settled
+// pages. Its other members, such as the time of the first read and figures for people, describe the
+// pages that were read.
 func (s *settler) progress() checkpoint.Progress {
 	p := s.settled
 	p.Rechecked = s.recheck.state()
@@ -288,7 +289,7 @@ func (s *settler) run(life engine.Lifecycle) error {
 		}
 		waiting := life.Drain
 		if life.Draining() {
-			waiting = life.Work // wait for the page that is still being applied
+			waiting = life.Work // a page is still being applied; wait for it
 		}
 		if err := s.wake.Wait(waiting, step.wait); err != nil && life.Work.Err() != nil {
 			return context.Cause(life.Work)
@@ -310,7 +311,7 @@ func (s *settler) settledTo() cdc.Position {
 	return s.settled.Position
 }
 
-// hurry makes run commit immediately.
+// hurry makes run commit at once.
 func (s *settler) hurry() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -343,8 +344,8 @@ func (s *settler) settle(life engine.Lifecycle, page *appliedPage) error {
 	return err
 }
 
-// rereadStretch reads the changes of dropped pages again, and makes their second application. Items
-// that were parked by the first application stay parked.
+// rereadStretch reads the changes of dropped pages again and applies them for the second time.
+// Items that were parked by the first application stay parked.
 func (s *settler) rereadStretch(life engine.Lifecycle, page appliedPage) error {
 	end := page.to.Position.After
 	return s.stretch(life, s.source, s.lease.Shard(), s.state, page.from, end, func(batch *transform.Batch, to cdc.SequenceNumber) error {

@@ -12,7 +12,7 @@ import (
 
 const defaultLagBound = 5 * time.Second
 
-// sight records in the progress the facts about a durable page that a cutover needs.
+// sight records facts for a cutover in the progress: canaries, writes and lag of a durable page.
 func sight(at *checkpoint.Progress, m *transform.Mapping, page cdc.Page, bound time.Duration) {
 	known := at.Cutover.Canary
 	for _, c := range page.Canaries {

@@ -12,12 +12,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Holds reports whether a range of a target table has a row.
+// Holds is a function that reports whether a range of a target table has a row.
 type Holds func(ctx context.Context, table string, r sink.Range) (bool, error)
 
-// Unknown reports whether a target table has rows of unknown origin. Witnessed is true if the table
-// has a witness row of the source table. Such rows were written under another ledger, which counts
-// as lost.
+// Unknown reports whether a target table has rows of unknown origin. The result `witnessed` is true
+// if the table has a witness row of the source table. Then the rows were written under another
+// ledger, which counts as lost.
 func (holds Holds) Unknown(ctx context.Context, m *transform.Mapping, table string) (unknown, witnessed bool, err error) {
 	others := sink.Prefix(transform.WitnessPrefix) // witness rows of other source tables
 	for _, r := range []sink.Range{{To: others.From}, {From: others.To}} {
@@ -32,8 +32,8 @@ func (holds Holds) Unknown(ctx context.Context, m *transform.Mapping, table stri
 	return !witnessed, witnessed, err
 }
 
-// marked returns a Holds that reads target tables with replicator's families. A table that does not
-// exist has no rows.
+// marked returns a Holds that reads target tables, including replicator's own families. A table
+// that does not exist has no rows.
 func marked(target sink.MarkReader) Holds {
 	return func(ctx context.Context, table string, r sink.Range) (bool, error) {
 		found := false
@@ -46,13 +46,13 @@ func marked(target sink.MarkReader) Holds {
 	}
 }
 
-// Admission decides whether a table's first generation may begin, given the rows in its targets.
+// Admission decides from the rows in its targets whether a table's first generation may begin.
 type Admission struct {
 	*engine.Common
 	mapping *transform.Mapping
-	target  sink.MarkReader // nil for no check
+	target  sink.MarkReader // nil if rows are not checked
 	adopt   bool
-	// stranger fails if another migration writes a target table.
+	// stranger returns an error if another migration writes one of the tables.
 	stranger func(ctx context.Context, tables ...string) error
 }
 
@@ -60,9 +60,9 @@ func NewAdmission(s *engine.Table) *Admission {
 	return &Admission{Common: s.Common, mapping: s.Mapping, target: s.Worker.Target, adopt: s.Spec.AdoptRows, stranger: s.Witnesses.Stranger}
 }
 
-// admit fails with a *RowsError if an operator must consent first. It fails with a
-// *engine.StrangerError if another migration writes a target table. It runs before any resource or
-// record is written for the table.
+// admit fails with a *RowsError if an operator must consent first. If another migration writes a
+// target table, it fails with a *engine.StrangerError. It runs before any resource or record is
+// created for the table.
 func (a *Admission) admit(ctx context.Context) error {
 	state, _, err := a.Ledger.Table(ctx, a.Source)
 	if err != nil || state.Generation > 0 || a.target == nil {
@@ -118,8 +118,8 @@ func (a *Admission) admit(ctx context.Context) error {
 }
 
 // AdmitChange checks whether this mapping may replace the former mapping. The new mapping may write
-// other target tables. Strange is true if one of these tables has rows of unknown origin, and an
-// operator has consented.
+// other target tables. The result `strange` is true if one of these tables has rows of unknown
+// origin, and an operator has consented.
 func (a *Admission) AdmitChange(ctx context.Context) (strange bool, err error) {
 	state, _, err := a.Ledger.Table(ctx, a.Source)
 	if err != nil || state.Generation == 0 || state.MappingHash == a.MappingHash || a.target == nil {
@@ -141,7 +141,7 @@ func (a *Admission) AdmitChange(ctx context.Context) (strange bool, err error) {
 		case err != nil:
 			return false, err
 		case witnessed:
-			// Otherwise it is an earlier target, from a time when targets were not recorded.
+			// This is an earlier target, from a version that did not record targets.
 			strange = strange || len(state.Targets) > 0
 		case t.MadeByUs:
 		case !rows:

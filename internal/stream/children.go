@@ -11,26 +11,27 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// The service lists a child shard some time after its parent has ended (H13). So a listing proves
-// that there is no child only if it began late enough: Timing.Listed after this process found the
-// end of the parent, on its own clock. The time at which the listing ended does not matter.
+// DynamoDB lists a child shard some time after its parent has ended (H13). So a listing proves that
+// there is no child only if it began late enough. It must begin Timing.Listed after this process
+// found the parent's end, on its own clock. The time at which the listing ended does not matter.
 
-// leafLists is the maximum number of shards with children that are requested individually in a
-// pass. For more shards, a complete listing is cheaper.
+// leafLists is the maximum number of shards whose children a pass requests one by one. For more
+// shards, a complete listing is cheaper.
 const leafLists = 3
 
-// lineage holds the ended shards of a stream for which a pass requests the children.
+// lineage holds the ended shards of a stream whose children a pass requests.
 type lineage struct {
-	awaiting []string // leaves with children that are likely to be listed soon
-	// Leaves with children that a listing that begins now shows completely.
+	awaiting []string // leaves whose children will probably be listed soon
+	// due holds shards that ended so long ago that a listing that begins now shows all their
+	// children.
 	due []checkpoint.Shard
-	// A shard in due ended longer ago than the stream's retention; only a complete listing may have
-	// its children.
+	// old reports that a shard in `due` ended before the stream's retention began. Only a complete
+	// listing may still have its children.
 	old bool
 }
 
-// lineage returns the shards for which the children must be requested. It records the times at
-// which it found the ends of shards. A new coordinator finds them again, and waits from that time.
+// lineage returns the shards whose children must be requested. It records when it found the end of
+// each shard. A new coordinator finds the ends again, and waits from then.
 func (r *Reconciler) lineage(ctx context.Context, v engine.View, now time.Time) (l lineage) {
 	mono := task.Mono(ctx)
 	var nodes []cdc.Node
@@ -62,8 +63,8 @@ func (r *Reconciler) lineage(ctx context.Context, v engine.View, now time.Time) 
 	return l
 }
 
-// asked returns the ids of shards for which the children are requested one by one. A single empty
-// id stands for a complete listing of the stream.
+// asked returns the shards whose children are requested one by one. A single empty id stands for a
+// complete listing of the stream.
 func (l *lineage) asked() []string {
 	ids, known := l.awaiting, map[string]bool{}
 	for _, id := range ids {
@@ -80,8 +81,8 @@ func (l *lineage) asked() []string {
 	return ids
 }
 
-// children requests the children of ended shards, and adds rows for new children. It marks the
-// shards for which all children now have rows.
+// children requests the children of ended shards, and adds rows for new children. It marks each
+// shard whose children all have rows.
 func (r *Reconciler) children(life engine.Lifecycle, state checkpoint.TableState, l lineage) error {
 	for _, id := range l.asked() {
 		listing, err := ListShards(life, r.Retrier, r.open(state.StreamARN), id)

@@ -1,3 +1,3 @@
-// Package stream keeps the ledger in step with a stream. It lists shards, ranks them and finds
-// gaps. Its Reconciler runs under the coordinator lease.
+// Package stream keeps the ledger in step with a table's stream. It lists and ranks shards, and
+// finds gaps. Its Reconciler runs under the coordinator lease.
 package stream

@@ -16,10 +16,9 @@ const (
 	// glanceEvery is the time between two descriptions of a table, and the minimum time between two
 	// complete passes.
 	glanceEvery = 10 * time.Second
-	// glancePace is the minimum time between two glances, over all tables and workers. The limit is
-	// needed because all clients of an account share a quota of descriptions. With more than a
-	// hundred tables, glances at each table are rarer. A drop is still noticed soon, because the
-	// table's stream ends.
+	// glancePace is the minimum time between two glances, over all tables and workers. All clients
+	// of an account share a quota of DescribeTable. With more than a hundred tables, glances at
+	// each table are rarer. A drop is still noticed soon, because the table's stream ends.
 	glancePace = 100 * time.Millisecond
 )
 

@@ -9,9 +9,8 @@ import (
 )
 
 // ListShards requests a complete listing of a stream's shards, or of the children of one shard. It
-// ends when a drain begins. A failed page is retried by itself. Only a page beyond the largest
-// number so far counts as progress. So if a listing restarts again and again, the waits become
-// longer.
+// ends when a drain begins. Each page is retried alone. Only a page beyond the highest page so far
+// counts as progress. So if a listing starts over again and again, the waits become longer.
 func ListShards(life engine.Lifecycle, r *engine.Retrier, source cdc.Source, parent string) (cdc.Listing, error) {
 	lister := cdc.NewLister(source, parent)
 	for done := false; !done; {

@@ -14,9 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Reconciler updates the ledger to the table's stream and its target. It lists and ranks shards,
-// checks the witness row, notices new streams, declares gaps, and removes rows that are no longer
-// needed.
+// Reconciler makes the ledger agree with the table's stream and its target. It lists and ranks
+// shards, checks the witness row, notices new streams, declares gaps, and removes obsolete rows.
 type Reconciler struct {
 	*engine.Common
 	mapping      *transform.Mapping
@@ -35,8 +34,8 @@ type Reconciler struct {
 	young   bool // the table was created after the first start
 	copies  bool
 	fromNow bool
-	// Maximum time between a change and the application's own write to the target; 0 if it makes
-	// none.
+	// late is the maximum time between a change and the application's own write to the target. It
+	// is 0 if the application does not write the target.
 	late time.Duration
 
 	memory
@@ -57,13 +56,14 @@ type memory struct {
 	last    time.Duration // when the last complete pass began
 	listing cdc.Listing   // the last complete listing
 	doubt   doubt
-	// Time since which a trimmed shard waits to be reopened, by its id and epoch.
+	// reopenBackoff holds, by a shard's id and epoch, the time since which a trimmed shard waits to
+	// be reopened.
 	reopenBackoff map[string]time.Duration
-	dropped       bool          // the table no longer exists, and its stream is kept
+	dropped       bool          // the table no longer exists, but its stream can still be read
 	since         time.Duration // when the drop was first noticed
 
-	// ends holds the time at which this coordinator found that a shard had ended, by shard id.
-	// Children of these shards may be listed late.
+	// ends holds, by shard id, the time at which this coordinator found that a shard had ended.
+	// DynamoDB may list the shard's children later than that.
 	ends map[string]time.Duration
 
 	described time.Duration // when the table was last described
@@ -72,7 +72,7 @@ type memory struct {
 	soon bool
 }
 
-// Run reconciles until a drain begins: with a quick pass every Timing.Pass, and a complete pass
+// Run reconciles until a drain begins. It makes a quick pass every Timing.Pass, and a complete pass
 // every Timing.List.
 func (r *Reconciler) Run(life engine.Lifecycle) error {
 	r.memory = memory{}
@@ -113,7 +113,7 @@ func (r *Reconciler) unsuspend(ctx context.Context) error {
 }
 
 // fullPass makes a complete pass: it checks the witness row, the table, its stream and all shards.
-// Each step has its own retries. If each failure restarted the whole pass, the pass might never end
+// Each step is retried alone. If each failure restarted the whole pass, the pass might never end
 // while both services throttle.
 func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 	ctx := life.Work
@@ -122,7 +122,7 @@ func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 	var state checkpoint.TableState
 	steps := []func(ctx context.Context) error{
 		r.admission.admit,
-		r.fencing.OpenFence, // even if the source does not answer
+		r.fencing.OpenFence, // the fence needs no answer of the source
 		func(context.Context) error { return r.reconcileStream(life) },
 		r.unsuspend,
 		func(ctx context.Context) error { _, err := r.Ledger.Adopt(ctx, r.Source); return err },
@@ -151,15 +151,15 @@ func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 	return r.quickPass(life)
 }
 
-// list returns the complete listing. A stream that the service no longer knows has ended, and its
-// unread changes are lost.
+// list returns the complete listing. If DynamoDB no longer knows the stream, the stream has ended
+// and its unread changes are lost.
 func (r *Reconciler) list(life engine.Lifecycle, state checkpoint.TableState) (cdc.Listing, error) {
 	listing, err := ListShards(life, r.Retrier, r.open(state.StreamARN), "")
 	if !cdc.Is(err, cdc.NotFound) {
 		return listing, err
 	}
-	// Workers that read the shards notice the lost stream too. Such a worker may have raised the
-	// generation after this pass read the record, or after the last attempt of this step.
+	// Workers that read the shards also notice the lost stream. Such a worker may have raised the
+	// generation after this pass read the record, or after the last try of this step.
 	now, _, err := r.Ledger.Table(life.Work, r.Source)
 	if err != nil {
 		return cdc.Listing{}, err
@@ -175,10 +175,9 @@ func (r *Reconciler) list(life engine.Lifecycle, state checkpoint.TableState) (c
 }
 
 // noteOpen records the shards that the complete listing showed as open. The children of an open
-// shard begin later than the first page of the listing. But a listing may show a closed shard as
-// open, without a time limit. So some shards count as closed regardless of the listing. These are
-// shards with a known child, shards that split after their page was read, and shards that were read
-// to their end.
+// shard begin later than the first page of the listing. But DynamoDB may show a closed shard as
+// open for any length of time. So three kinds of shards count as closed in any case. They have a
+// known child, split after their page was read, or were read to their end.
 func (r *Reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) error {
 	shards, err := r.Ledger.Shards(ctx, r.Source)
 	if err != nil {
@@ -206,9 +205,9 @@ func (r *Reconciler) noteOpen(ctx context.Context, state checkpoint.TableState) 
 	return r.Ledger.NoteOpen(ctx, r.Source, state.Label, open, r.listing.At, known)
 }
 
-// discover adds rows for new shards of a listing. A shard with lost ancestors is a gap. The gap is
-// declared before the shard's row is written. So if this worker ends in between, the next listing
-// shows the gap again.
+// discover adds rows for new shards of a listing. If a shard's ancestors are lost, it is a gap. The
+// gap is declared before the shard's row is written. If this worker ends in between, the next
+// listing shows the gap again.
 func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState, listing cdc.Listing, first bool) error {
 	ctx := life.Work
 	known, rows, err := r.known(ctx, state.Label)
@@ -217,8 +216,8 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	}
 	placed, orphans := cdc.RankShards(known, listing.Shards, first)
 	if slices.ContainsFunc(orphans, func(o cdc.Orphan) bool { return o.Reason == cdc.UnknownParent && !noted(state, gapOf(o)) }) {
-		// The pages of a listing are read at different times. A parent that was missing from its
-		// page is in the next listing.
+		// The pages of a listing are read at different times. If a parent was missing from its
+		// page, the next listing has it.
 		again, err := ListShards(life, r.Retrier, r.open(state.StreamARN), "")
 		if err != nil && !cdc.Is(err, cdc.NotFound) {
 			return err
@@ -233,7 +232,7 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	for _, o := range orphans {
 		late[o.ID], lost[o.ID] = o.Reason == cdc.NoRoom, o.Reason == cdc.UnknownParent
 		if noted(state, gapOf(o)) {
-			continue // the shard has no place in the lineage; every listing will show it
+			continue // the shard has no place in the lineage; the next listing shows it again
 		}
 		if err := r.Raise(life, state.Generation, gapOf(o), nil); err != nil {
 			return err
@@ -248,7 +247,7 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	}
 	// The load after the gap covers all changes up to the gap.
 	gap, cut := r.Ledger.ServiceTime(ctx), time.Time{}
-	if !slices.ContainsFunc(placed, func(n cdc.Node) bool { // no ancestor of the orphan may have changes that are all applied
+	if !slices.ContainsFunc(placed, func(n cdc.Node) bool { // every new shard is an orphan, or descends from one
 		_, known := rows[n.Parent]
 		_, ranked := parents[n.Parent]
 		return known || !lost[n.ID] && !ranked
@@ -270,9 +269,9 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 		}
 		s.Dropping = s.Dropping || !s.Cut.IsZero()
 		if late[n.ID] {
-			// The shard must not be read, because ranks might be wrong: its ancestors might rank
-			// above it, or it might rank above its descendants. It is closed, so the load after the
-			// gap covers all its changes.
+			// The shard must not be read, because ranks might be wrong: an ancestor might rank
+			// above it, or it might rank above a descendant. It is closed already, so the load
+			// after the gap covers all its changes.
 			s.State, s.Loss, s.Reason, s.DoneAt = checkpoint.Gap, checkpoint.Late, "listed too late to be read", r.Ledger.ServiceTime(ctx)
 		}
 		if err := r.Ledger.CreateShard(ctx, s); err != nil {
@@ -296,8 +295,8 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 	return err
 }
 
-// overtaken finds ancestors that were listed too late, after their descendants were applied in an
-// earlier generation. It declares these ancestors as gaps, and returns them with the late shards.
+// overtaken finds shards that were listed too late: their descendants were applied in an earlier
+// generation. It declares these shards as gaps, and adds them to `late`.
 func (r *Reconciler) overtaken(life engine.Lifecycle, state checkpoint.TableState, known, placed []cdc.Node, rows map[string]checkpoint.Shard, parents map[string]string, late map[string]bool) error {
 	shards := make([]checkpoint.Shard, len(known))
 	for i, n := range known {
@@ -392,9 +391,9 @@ func (r *Reconciler) quickPass(life engine.Lifecycle) error {
 	return r.children(life, v.State, lineage)
 }
 
-// declare raises the generation for undeclared gaps. The worker that found such a gap ended before
-// the raise, or left the raise to the coordinator because more gaps may follow. One raise covers
-// all gaps in the ledger.
+// declare raises the generation for undeclared gaps. Either the worker that found such a gap ended
+// before the raise, or it expected more gaps and left the raise to the coordinator. One raise
+// covers all gaps in the ledger.
 func (r *Reconciler) declare(life engine.Lifecycle, v engine.View) (engine.View, error) {
 	i := slices.IndexFunc(v.Shards, func(s checkpoint.Shard) bool { return s.Undeclared(v.State) })
 	if i < 0 || v.Shards[i].Generation >= v.State.Generation && checkpoint.GapsCome(v.State, v.Shards, r.Ledger.ServiceTime(life.Work)) {
@@ -408,9 +407,9 @@ func (r *Reconciler) declare(life engine.Lifecycle, v engine.View) (engine.View,
 	return r.Look(life.Work)
 }
 
-// giveUp declares gaps of shards with descendants that were applied in an earlier generation. It
-// marks all these shards as lost before it raises the generation, so that they are not read in the
-// new generation.
+// giveUp declares gaps of shards whose descendants were applied in an earlier generation. It marks
+// all these shards as lost before it raises the generation. So they are not read in the new
+// generation.
 func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) error {
 	const reason = "its children were applied in an earlier generation, before their lineage was known"
 	var lost []checkpoint.Shard
@@ -419,7 +418,7 @@ func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) er
 		if err != nil {
 			return err
 		}
-		if done { // if not all are marked, the next pass tries again
+		if done { // otherwise the next pass tries again
 			lost = append(lost, s)
 		}
 	}
@@ -431,12 +430,12 @@ func (r *Reconciler) giveUp(life engine.Lifecycle, outrun []checkpoint.Shard) er
 	return nil
 }
 
-// longRest is the maximum time before a repeatedly trimmed shard is reopened.
+// longRest is the maximum wait before a repeatedly trimmed shard is reopened.
 const longRest = 10 * time.Minute
 
 // rested reports whether a trimmed shard may be reopened now. After its first gap, it is reopened
-// at once. If no page was applied after that, the waits before the next attempts become longer. So
-// a shard that fails again and again, for any reason, does not cause endless new generations.
+// at once. If no page was applied since then, each further wait is longer. So a shard that fails
+// again and again does not cause endless new generations.
 func (r *Reconciler) rested(ctx context.Context, s checkpoint.Shard) bool {
 	if s.Reopened == 0 {
 		return true

@@ -13,7 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// reconcileStream updates the ledger's record to the table's stream. In the first call it begins
+// reconcileStream makes the ledger's record agree with the table's stream. The first call begins
 // the first generation.
 func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	ctx := life.Work
@@ -68,7 +68,7 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	case told == replaced && rekeyed != nil:
 		return rekeyed // a table cannot change its primary key, so this is another table
 	case told == replaced:
-		// Changes between the two streams were not recorded (H24).
+		// Changes between the end of the former stream and the new stream were not recorded (H24).
 		gap := checkpoint.DeclaredGap{Kind: lossOf(d, state), Reason: "the table has a new stream"}
 		return r.Raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
 			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
@@ -79,10 +79,9 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	return r.Raise(life, state.Generation, gap, func(s *checkpoint.TableState) { s.StreamEnded = true })
 }
 
-// lossOf returns the kind of loss that a new stream means. If the table is known to be older than
-// its former stream, only the changes between the two streams are lost. The label of a stream shows
-// the time at which the stream was enabled. In other cases it may be another table of the same
-// name.
+// lossOf returns the kind of loss that a new stream means. The label of a stream shows when the
+// stream was enabled. If the table is known to be older than its former stream, only the changes
+// between the two streams are lost. Otherwise it may be another table with the same name.
 func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapKind {
 	enabled := checkpoint.LabelTime(state.Label)
 	if enabled.IsZero() || d.CreatedAt.IsZero() || d.CreatedAt.After(enabled) {
@@ -91,9 +90,9 @@ func lossOf(d backfill.Description, state checkpoint.TableState) checkpoint.GapK
 	return checkpoint.KindStream
 }
 
-// outlive handles a dropped table. If the configuration names the table, this worker keeps it: the
-// stream can be read for another day, and may have shards that are not listed yet. A table that
-// matched a pattern is left until it exists again.
+// outlive handles a dropped table. If the configuration names the table, this worker continues: the
+// stream can be read for another day, and DynamoDB may still list shards. A table that matched a
+// pattern leaves until it exists again.
 func (r *Reconciler) outlive(ctx context.Context) error {
 	if r.joined {
 		return engine.ErrGone
@@ -108,8 +107,8 @@ func (r *Reconciler) outlive(ctx context.Context) error {
 	return engine.Suspend(ctx, r.Ledger, r.Events, r.Source, engine.GoneReason)
 }
 
-// begin begins the first generation and returns the table's record. It does not begin one if there
-// is a generation, or if the stream is unusable.
+// begin begins the first generation and returns the table's record. If there is a generation
+// already, or the stream is unusable, it begins none.
 func (r *Reconciler) begin(ctx context.Context, d backfill.Description, unusable error) (checkpoint.TableState, error) {
 	// The number of a generation only needs to be new, so this clock is good enough.
 	now := task.Now(ctx)
@@ -137,10 +136,10 @@ func (r *Reconciler) begin(ctx context.Context, d backfill.Description, unusable
 	})
 }
 
-// start returns the service time from which changes are applied with start: now; zero if the answer
-// has no time. For a table that was created after the first start, it is the time of the creation.
-// Such a table may be found long after its creation (H75), so its stream must reach back to that
-// time.
+// start returns the service time from which changes are applied with `start: now`; zero if the
+// answer has no time. For a table that was created after the first start, it is the time of the
+// creation. Such a table may be found long after its creation (H75), so its stream must contain all
+// changes since then.
 func start(young bool, d backfill.Description) time.Time {
 	if young && !d.CreatedAt.IsZero() {
 		return d.CreatedAt
@@ -179,9 +178,8 @@ func (r *Reconciler) over(ctx context.Context, state checkpoint.TableState) (boo
 	return page.Ended, err
 }
 
-// doubt records a description of the table that contradicts its stream. Such a description may be
-// stale, because DescribeTable is eventually consistent. It must not end the followed stream at
-// once. Source:
+// doubt records a description of the table that contradicts its stream. DescribeTable is eventually
+// consistent, so the description may be stale. It must not end the followed stream at once. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_DescribeTable.html
 type doubt struct {
 	arn     string
@@ -190,8 +188,8 @@ type doubt struct {
 	known   bool
 }
 
-// lasting is how long the description must contradict the stream before it is believed. A stale
-// answer is never that old.
+// lasting is how long descriptions must contradict the stream before replicator believes them. A
+// stale answer is never that old.
 const lasting = 10 * time.Minute
 
 // lasts records a description and the time of its request. It reports whether the descriptions have
