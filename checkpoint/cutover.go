@@ -88,10 +88,13 @@ type CutoverProof struct {
 	Position string `json:"position,omitempty"`
 }
 
-// Cutover is the state of a pipeline's cutover: the current or last attempt.
+// Cutover is the state of the cutover of one group of tables: the current or last attempt.
 type Cutover struct {
 	header
 	CutoverPlan
+	// Row names the record in the ledger: the name of the group. It is "" for a pipeline that is a single
+	// group, and for a record of a version without groups.
+	Row string `json:"-"`
 	// Attempt is the number of the attempt; 0 if there was none.
 	Attempt uint32      `json:"attempt"`
 	Step    CutoverStep `json:"step"`
@@ -208,12 +211,6 @@ func (c *Cutover) Left() error {
 		return cutOverError{c.EndedAt}
 	}
 	return ErrCutOver
-}
-
-// Moves reports whether the cutover moves a source table. A record that names no tables moves all
-// tables.
-func (c *Cutover) Moves(table string) bool {
-	return c.Attempt > 0 && (len(c.Tables) == 0 || slices.Contains(c.Tables, table))
 }
 
 // CutoverError is the error of a step that is not possible in the cutover's present state.

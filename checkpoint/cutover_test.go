@@ -282,18 +282,18 @@ func TestH78_H113_NothingIsLeasedOfAHaltedTable(t *testing.T) {
 func TestCutoverInStep(t *testing.T) {
 	ctx := context.Background()
 	l := openOn(t, ctx, &checkpointtest.Memory{}, "w", lease)
-	c, err := l.Cutover(ctx)
+	c, err := l.Cutover(ctx, "")
 	if err != nil || c.Attempt != 0 || c.Step.Active() {
 		t.Fatal(c, err)
 	}
-	began, err := l.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Start(cutoverPlan(), cutoverBegan) })
+	began, err := l.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error { return c.Start(cutoverPlan(), cutoverBegan) })
 	check(t, err)
 	_, err = l.InStep(ctx, began, func(c *checkpoint.Cutover) error { return c.Advance(cutoverBegan) })
 	check(t, err)
 	if _, err = l.InStep(ctx, began, func(c *checkpoint.Cutover) error { return c.Advance(cutoverBegan) }); !errors.Is(err, checkpoint.ErrMoved) {
 		t.Error(err)
 	}
-	if c, err = l.Cutover(ctx); err != nil || c.Step != checkpoint.CutoverChecks || c.Attempt != 1 {
+	if c, err = l.Cutover(ctx, ""); err != nil || c.Step != checkpoint.CutoverChecks || c.Attempt != 1 {
 		t.Error(c, err)
 	}
 	earlier := c

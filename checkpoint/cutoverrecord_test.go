@@ -356,26 +356,26 @@ func TestHowACutoverIsWritten(t *testing.T) {
 	refused := errors.New("refused")
 	same := func(*checkpoint.Cutover) error { return nil }
 	for i, change := range []func(*checkpoint.Cutover) error{same, func(*checkpoint.Cutover) error { return refused }} {
-		if _, err := l.UpdateCutover(ctx, change); writes > 0 || errors.Is(err, refused) != (i == 1) {
+		if _, err := l.UpdateCutover(ctx, "", change); writes > 0 || errors.Is(err, refused) != (i == 1) {
 			t.Errorf("%d writes before there is one: %v", writes, err)
 		}
 	}
-	_, err := l.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Start(cutoverPlan(), cutoverBegan) })
+	_, err := l.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error { return c.Start(cutoverPlan(), cutoverBegan) })
 	check(t, err)
 	writes = 0
 	meanwhile = func() {
-		_, err := other.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { c.Calls++; return nil })
+		_, err := other.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error { c.Calls++; return nil })
 		check(t, err)
 	}
-	c, err := l.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { c.Calls++; c.Note(cutoverBegan, "mine"); return nil })
-	if read, _ := l.Cutover(ctx); err != nil || c.Calls != 2 || read.Calls != 2 || len(read.Timeline) != 2 || writes != 3 {
+	c, err := l.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error { c.Calls++; c.Note(cutoverBegan, "mine"); return nil })
+	if read, _ := l.Cutover(ctx, ""); err != nil || c.Calls != 2 || read.Calls != 2 || len(read.Timeline) != 2 || writes != 3 {
 		t.Errorf("%d calls, %d are stored, after %d writes: %v", c.Calls, read.Calls, writes, err)
 	}
-	if _, err := l.UpdateCutover(ctx, same); err != nil || writes != 3 {
+	if _, err := l.UpdateCutover(ctx, "", same); err != nil || writes != 3 {
 		t.Errorf("%d writes of nothing: %v", writes-3, err)
 	}
 	store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, nil }
-	if _, err := l.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { c.Calls++; return nil }); !errors.Is(err, checkpoint.ErrConflict) {
+	if _, err := l.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error { c.Calls++; return nil }); !errors.Is(err, checkpoint.ErrConflict) {
 		t.Errorf("always overtaken: %v", err)
 	}
 }

@@ -15,6 +15,12 @@ type CutoverDeadlines struct {
 
 // CutoverPlan is the plan with which a cutover begins.
 type CutoverPlan struct {
+	// Group is the name of the group of tables; "" in a record of a version without groups. Patterns are
+	// the patterns of table names that belong to the group.
+	Group    string   `json:"group,omitempty"`
+	Patterns []string `json:"patterns,omitempty"`
+	// After is the highest attempt of all groups. The next attempt has a higher number.
+	After    uint32   `json:"-"`
 	Tables   []string `json:"tables"`  // source tables, and all tables that share a target with one of them
 	Targets  []string `json:"targets"` // target tables
 	Hash     string   `json:"hash"`    // of the configuration
@@ -74,7 +80,7 @@ func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 	case len(plan.Tables) == 0 || len(plan.Targets) == 0:
 		return &CutoverError{"start", "there are no tables", "name tables in the configuration"}
 	}
-	h, attempt, canaries := c.header, c.Attempt, c.Canaries
+	h, attempt, canaries := c.header, max(c.Attempt, plan.After), c.Canaries
 	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC(), Canaries: canaries}
 	text := "requested"
 	if plan.By != "" {

@@ -1,11 +1,5 @@
 package checkpoint
 
-import (
-	"context"
-	"errors"
-	"reflect"
-)
-
 // Halt is a cutover's request to all processes that write rows of a table. A process reads the
 // request each time it proves its right to write. So once the fence is raised, no process can prove
 // that right any more.
@@ -63,65 +57,4 @@ func (s *TableState) Unhalt(attempt uint32) error {
 	}
 	s.Halt.Over = max(s.Halt.Over, attempt)
 	return nil
-}
-
-// CutoverLease is the name of the lease that the driver of a cutover holds. It works like a table's
-// coordinator lease, and no table can have this name.
-const CutoverLease = "/cutover"
-
-func (l *Ledger) cutoverKey() string { return l.name + "/cutover" }
-
-// Cutover reads the cutover of the pipeline. It is the zero value if there was none.
-func (l *Ledger) Cutover(ctx context.Context) (Cutover, error) {
-	c, _, _, err := l.cutover(ctx)
-	return c, err
-}
-
-func (l *Ledger) cutover(ctx context.Context) (Cutover, uint64, bool, error) {
-	var c Cutover
-	row, found, err := readRow(ctx, l.store, l.cutoverKey())
-	if err != nil || !found {
-		return c, 0, false, err
-	}
-	err = decode(row, &c)
-	return c, row.Counter, err == nil, err
-}
-
-// UpdateCutover changes the record of the cutover. Like UpdateTable it may call change several
-// times, and it writes nothing if change leaves the record as it is.
-func (l *Ledger) UpdateCutover(ctx context.Context, change func(*Cutover) error) (Cutover, error) {
-	for range tries {
-		c, counter, found, err := l.cutover(ctx)
-		if err != nil {
-			return Cutover{}, err
-		}
-		before := c // changes clone the parts that they change
-		if err := change(&c); err != nil {
-			return Cutover{}, err
-		}
-		if found && reflect.DeepEqual(before, c) || !found && c.Attempt == 0 {
-			return c, nil
-		}
-		done, err := l.swap(ctx, l.store, l.cutoverKey(), counter, l.stamp(&c.header, &c))
-		if err != nil {
-			return Cutover{}, err
-		}
-		if done {
-			return c, nil
-		}
-	}
-	return Cutover{}, ErrConflict
-}
-
-// ErrMoved is returned if the cutover has already left the step to which a change belongs.
-var ErrMoved = errors.New("the cutover has advanced meanwhile")
-
-// InStep changes the record of the cutover if it is still in the attempt and step of c.
-func (l *Ledger) InStep(ctx context.Context, c Cutover, change func(*Cutover) error) (Cutover, error) {
-	return l.UpdateCutover(ctx, func(now *Cutover) error {
-		if now.Attempt != c.Attempt || now.Step != c.Step {
-			return ErrMoved
-		}
-		return change(now)
-	})
 }

@@ -25,6 +25,8 @@ type Writer struct {
 	// Each of its requests has an answer, or is named as a doubt in Targets. The process sends no
 	// further request unless that attempt is cancelled.
 	Goodbye uint32 `json:"goodbye,omitempty"`
+	// Goodbyes are these numbers for the cutovers of named groups, by Cutover.Row.
+	Goodbyes map[string]uint32 `json:"goodbyes,omitempty"`
 	// At is when the record was last written, on the writer's clock.
 	At time.Time `json:"at,omitzero"`
 	// Targets are the target tables, by name.
@@ -42,6 +44,15 @@ type Writing struct {
 	Doubt uint64 `json:"doubt,omitempty"`
 	// UnfencedDoubt reports that a request without a number is in doubt.
 	UnfencedDoubt bool `json:"unfenced_doubt,omitempty"`
+}
+
+// SaidGoodbye reports whether the process has closed its gate for an attempt of a cutover.
+func (w *Writer) SaidGoodbye(c Cutover) bool {
+	said := w.Goodbye
+	if c.Row != "" {
+		said = w.Goodbyes[c.Row]
+	}
+	return said == c.Attempt
 }
 
 // Covers reports whether w already contains all rights and doubts that `other` has.
@@ -82,15 +93,24 @@ func (l *Ledger) EnterWriter(ctx context.Context, targets map[string]Writing) (W
 
 // NoteWriter adds doubts to this process's record and returns the record. It adds only doubts about
 // targets that the record names. If attempt is not 0, the record also says goodbye to that attempt
-// of a cutover.
-func (l *Ledger) NoteWriter(ctx context.Context, attempt uint32, doubts map[string]Writing) (Writer, error) {
+// of the cutover with the given row.
+func (l *Ledger) NoteWriter(ctx context.Context, row string, attempt uint32, doubts map[string]Writing) (Writer, error) {
 	return l.updateWriter(ctx, l.worker, task.Now(ctx), func(w *Writer) {
 		for table, more := range doubts {
 			if was, known := w.Targets[table]; known {
 				w.Targets[table] = was.with(more)
 			}
 		}
-		w.Goodbye = max(w.Goodbye, attempt)
+		switch {
+		case row == "":
+			w.Goodbye = max(w.Goodbye, attempt)
+		case attempt > w.Goodbyes[row]:
+			w.Goodbyes = maps.Clone(w.Goodbyes)
+			if w.Goodbyes == nil {
+				w.Goodbyes = map[string]uint32{}
+			}
+			w.Goodbyes[row] = attempt
+		}
 	})
 }
 

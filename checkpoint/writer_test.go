@@ -56,7 +56,7 @@ func TestWriterEnters(t *testing.T) {
 			{0, map[string]checkpoint.Writing{"t": {Doubt: 8}, "u": {UnfencedDoubt: true}}, 2, checkpoint.Writing{Number: 9, Doubt: 9}, checkpoint.Writing{Unfenced: true, UnfencedDoubt: true}},
 			{1, nil, 2, checkpoint.Writing{Number: 9, Doubt: 9}, checkpoint.Writing{Unfenced: true, UnfencedDoubt: true}},
 		} {
-			w, err := a.NoteWriter(ctx, c.attempt, c.doubts)
+			w, err := a.NoteWriter(ctx, "", c.attempt, c.doubts)
 			check(t, err)
 			if w.Goodbye != c.goodbye || len(w.Targets) != 2 || w.Targets["t"] != c.t || w.Targets["u"] != c.u {
 				t.Errorf("note %d: goodbye %d, %+v", i, w.Goodbye, w.Targets)

@@ -20,7 +20,7 @@ func (p *program) cutover(ctx context.Context, allowed config.Allowed, do func(c
 	if err != nil {
 		return err
 	}
-	o := &switchover.Operator{Console: &p.Console, Cfg: cfg, Allowed: allowed, With: p.withConfig(), Version: thisBuild().Version}
+	o := &switchover.Operator{Console: &p.Console, Cfg: cfg, Allowed: allowed, With: p.withConfig(), Version: thisBuild().Version, Select: p.groups}
 	o.Confirm = terminal.Asking(p.Stderr)
 	return do(ctx, o)
 }
@@ -45,6 +45,7 @@ the switch there is no cancel.`,
   replicator cutover start --keep-fallback yes
   replicator cutover status`,
 	})
+	p.groups.Flags(c.PersistentFlags())
 	c.AddCommand(newCutoverCheck(p), newCutoverStart(p), newCutoverApprove(p), newCutoverPostpone(p), newCutoverCancel(p), newCutoverResolve(p), newCutoverStatus(p), newCutoverEvidence(p))
 	return c
 }
@@ -280,6 +281,7 @@ idles. Nothing is removed while a worker is running and not idle.`,
 			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Finalize(ctx, f) })
 		},
 	}
+	p.groups.Flags(c.Flags())
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be removed")
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
 	c.Flags().IntVar(&f.StraysSeen, "strays-seen", 0, "`NUMBER` of DynamoDB changes after the freeze that you have checked; finalize refuses if there are more")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
@@ -31,6 +32,7 @@ type program struct {
 	logFormat  string
 	timeout    time.Duration
 	service    bool // the command's stderr is a log
+	groups     switchover.Selection
 
 	bounded context.Context               // the command's context with --timeout, set by within
 	plain   io.Writer                     // the real stderr, if Stderr writes log records; see inRecords

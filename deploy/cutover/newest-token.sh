@@ -4,7 +4,8 @@
 #
 #   newest-token.sh FILE COMMAND [ARGUMENT…]
 #
-# FILE stores the highest token seen, for example /var/lib/replicator/cutover.token, which the systemd unit
+# FILE.GROUP stores the highest token seen for each group of tables (CUTOVER_GROUP), and FILE that of a
+# replicator without groups. An example for FILE is /var/lib/replicator/cutover.token, which the systemd unit
 # lets hooks write. All hooks of one pipeline must name the same FILE. If one machine calls the hooks, use a
 # local file. If several do, use a shared file system whose locks work between machines. Use a new FILE for a
 # new ledger, which counts from 1 again.
@@ -23,8 +24,8 @@
 #
 # This script itself never ends with 77.
 #
-# COMMAND runs under a lock. While one call's command runs, the next call waits, until its own
-# deadline. The script needs flock(1) of util-linux or BusyBox.
+# COMMAND runs under a lock of its group. While one call's command runs, the group's next call waits, until
+# its own deadline. The script needs flock(1) of util-linux or BusyBox.
 set -u
 
 late=75
@@ -42,6 +43,13 @@ case $1 in
 */*) [ -f "$1" ] && [ -x "$1" ] ;;
 *) command -v "$1" >/dev/null 2>&1 ;;
 esac || { say "cannot execute $1"; exit $late; }
+# Tokens rise for each group by itself. A token in FILE, which a wrapper without groups wrote, is lower than
+# all later tokens of every group.
+floor=$file
+if [ -n "${CUTOVER_GROUP-}" ]; then
+	name=$(printf %s "$CUTOVER_GROUP" | tr -c 'A-Za-z0-9_-' _ | cut -c1-80)
+	file=$file.$name-$(printf %s "$CUTOVER_GROUP" | cksum | tr ' ' -)
+fi
 # The lock is a separate file, which is never replaced.
 { exec 9>>"$file.lock"; } 2>/dev/null || { say "cannot write $file.lock"; exit $late; }
 
@@ -49,6 +57,7 @@ for last; do :; done
 if [ "${CUTOVER_PROBE-}" = 1 ] || [ "$last" = --probe ]; then
 	[ ! -e "$file" ] || { [ -r "$file" ] && [ -w "$file" ]; } || { say "cannot read and write $file"; exit $late; }
 	[ -w "$(dirname "$file")" ] || { say "cannot write the directory of $file"; exit $late; }
+	echo groups # tokens are kept for each group
 	exit 0
 fi
 
@@ -73,14 +82,14 @@ older() {
 digits "${CUTOVER_TOKEN-}" || { say "CUTOVER_TOKEN is no token: '${CUTOVER_TOKEN-}'"; exit $late; }
 flock 9 || { say "cannot lock $file.lock"; exit $late; }
 
-newest=
-if [ -s "$file" ]; then
-	newest=$(cat "$file") && digits "$newest" || { say "$file holds no token"; exit $late; }
+for seen in "$floor" "$file"; do
+	[ -s "$seen" ] || continue
+	newest=$(cat "$seen") && digits "$newest" || { say "$seen holds no token"; exit $late; }
 	if older "$CUTOVER_TOKEN" "$newest"; then
 		say "token $CUTOVER_TOKEN is late: $newest was here already"
 		exit $late
 	fi
-fi
+done
 # The token is stored before the command acts. A crash leaves either the old or the new token.
 echo "$CUTOVER_TOKEN" >"$file.new" && { sync "$file.new" 2>/dev/null || sync; } && mv -f "$file.new" "$file" || {
 	say "cannot write $file"

@@ -8,7 +8,8 @@ import (
 
 // Cutover holds the facts about a cutover that alerts need.
 type Cutover struct {
-	Ready bool // every gate is ready
+	Group string // name of the group of tables
+	Ready bool   // every gate is ready
 	// Strays is the number of changes to the source after the freeze. Unanswered is the number of
 	// changes after the switch that no operator has confirmed.
 	Strays, Unanswered int
@@ -23,29 +24,30 @@ type Cutover struct {
 	Cancelling time.Duration
 }
 
-// cutoverMetrics are the metrics of the migration's cutover.
+// cutoverMetrics are the metrics of the cutovers, by group.
 type cutoverMetrics struct {
 	ready, strays, unanswered, frozen, limit, lasted, driven, cancelling *prometheus.GaugeVec
 }
 
 func newCutoverMetrics(gauge func(name, help string, labels ...string) *prometheus.GaugeVec) *cutoverMetrics {
 	return &cutoverMetrics{
-		ready:      gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready."),
-		strays:     gauge("replicator_cutover_strays", "Changes in the source after a cutover froze it, by late writers."),
-		unanswered: gauge("replicator_cutover_strays_unanswered", "Changes in the source after the switch that no operator has confirmed with finalize --strays-seen."),
-		frozen:     gauge("replicator_cutover_frozen_seconds", "How long a cutover has frozen the application's writes. 0 if they are not frozen."),
-		limit:      gauge("replicator_cutover_frozen_limit_seconds", "How long one cutover attempt may freeze the application's writes. 0 without a cutover."),
-		lasted:     gauge("replicator_cutover_freeze_seconds", "How long the last freeze of a cutover lasted. 0 while it lasts, and without one."),
-		driven:     gauge("replicator_cutover_driven", "1 while a process drives a cutover."),
-		cancelling: gauge("replicator_cutover_cancelling_seconds", "How long a cancelled cutover has waited for the application's writes to resume. 0 if none waits."),
+		ready:      gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready.", "group"),
+		strays:     gauge("replicator_cutover_strays", "Changes in the source after a cutover froze it, by late writers.", "group"),
+		unanswered: gauge("replicator_cutover_strays_unanswered", "Changes in the source after the switch that no operator has confirmed with finalize --strays-seen.", "group"),
+		frozen:     gauge("replicator_cutover_frozen_seconds", "How long a cutover has frozen the application's writes. 0 if they are not frozen.", "group"),
+		limit:      gauge("replicator_cutover_frozen_limit_seconds", "How long one cutover attempt may freeze the application's writes. 0 without a cutover.", "group"),
+		lasted:     gauge("replicator_cutover_freeze_seconds", "How long the last freeze of a cutover lasted. 0 while it lasts, and without one.", "group"),
+		driven:     gauge("replicator_cutover_driven", "1 while a process drives a cutover.", "group"),
+		cancelling: gauge("replicator_cutover_cancelling_seconds", "How long a cancelled cutover has waited for the application's writes to resume. 0 if none waits.", "group"),
 	}
 }
 
+// set sets the metrics of one group.
 func (m *cutoverMetrics) set(c Cutover) {
 	for gauge, value := range map[*prometheus.GaugeVec]float64{
 		m.ready: one(c.Ready), m.strays: float64(c.Strays), m.unanswered: float64(c.Unanswered), m.driven: one(c.Driven),
 		m.frozen: c.Frozen.Seconds(), m.limit: c.Limit.Seconds(), m.lasted: c.Lasted.Seconds(), m.cancelling: c.Cancelling.Seconds(),
 	} {
-		gauge.WithLabelValues().Set(value)
+		gauge.WithLabelValues(c.Group).Set(value)
 	}
 }

@@ -143,8 +143,12 @@ func (m *Metrics) State(state string) {
 	}
 }
 
-// Cutover sets the metrics of a cutover.
-func (m *Metrics) Cutover(c Cutover) { m.cutover.set(c) }
+// Cutovers sets the metrics of the cutovers of all groups.
+func (m *Metrics) Cutovers(all []Cutover) {
+	for _, c := range all {
+		m.cutover.set(c)
+	}
+}
 
 // Lag sets a table's lag: the largest lag of the shards that this process reads.
 func (m *Metrics) Lag(table string, lag time.Duration) {

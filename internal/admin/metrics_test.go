@@ -70,7 +70,7 @@ func filled() *Metrics {
 	m.NoTopic("Billing")
 	m.Published("Orders", 20, 1)
 	m.ClockOffset(-1500 * time.Millisecond)
-	m.Cutover(Cutover{Ready: true, Strays: 3, Unanswered: 1, Frozen: 90 * time.Second, Limit: time.Hour, Lasted: 5 * time.Second, Driven: true, Cancelling: time.Minute})
+	m.Cutovers([]Cutover{{Group: "Orders", Ready: true, Strays: 3, Unanswered: 1, Frozen: 90 * time.Second, Limit: time.Hour, Lasted: 5 * time.Second, Driven: true, Cancelling: time.Minute}})
 	m.LeaseTaken()
 	m.LeaseTaken()
 	m.LeaseLeft()
@@ -124,7 +124,7 @@ func TestMetricsPassTheLinter(t *testing.T) {
 
 // TestLabelsAreBounded: only these few labels exist, and none names a shard or a key.
 func TestLabelsAreBounded(t *testing.T) {
-	known := []string{"version", "revision", "goversion", "phase", "source_table", "state", "event", "code", "reason", "rule", "winner"}
+	known := []string{"version", "revision", "goversion", "phase", "source_table", "state", "event", "code", "reason", "rule", "winner", "group"}
 	families, err := filled().registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,9 @@ func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path strin
 		entry.Field(0).SetString(key.Value)
 		entryPath := join(path, key.Value)
 		d.where[entryPath] = d.at(key)
-		if f.short != nil && (f.only || value.Kind != yaml.MappingNode) {
+		if f.short != nil && f.short.kind == texts {
+			d.texts(f.short, value, entry.Field(f.short.index), entryPath)
+		} else if f.short != nil && (f.only || value.Kind != yaml.MappingNode) {
 			d.scalar(f.short, value, entry.Field(f.short.index), join(entryPath, f.short.key))
 		} else {
 			d.section(f, value, entry, entryPath)

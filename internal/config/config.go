@@ -226,7 +226,14 @@ type Cutover struct {
 	Deadlines      CutoverDeadlines `key:"deadlines" omit:"true"`                                                                              // have no effect; see freeze_deadline
 	Tries          int              `key:"tries" default:"3" min:"1" max:"20"`                                                                 // how often a cutover may freeze writes. A try that would take longer than freeze_at_most is abandoned, and the application writes until the next one
 	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                                                         // how long workers watch the stream for late writers after the switch
+	Groups         []CutoverGroup   `key:"groups" omit:"true"`                                                                                 // tables that are cut over together, by the name of the group. By default tables with a common target table are a group
 	Hooks          CutoverHooks     `key:"hooks"`                                                                                              // hooks that freeze, switch and unfreeze the application; give all three or none
+}
+
+// CutoverGroup is a group of tables that are cut over together.
+type CutoverGroup struct {
+	Name   string   `key:"@" short:"tables"`
+	Tables []string `key:"tables" check:"dynamodb_table" filled:"true"` // source tables or patterns, as they are written under tables
 }
 
 // ReadyWhen are the gates of a cutover.

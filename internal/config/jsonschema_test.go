@@ -142,7 +142,7 @@ func (g *schemaMaker) value(f *field, of reflect.Type) object {
 	case dictionary:
 		entry := g.section(f, of.Elem(), true)
 		if f.short != nil {
-			short := scalarSchema(f.short)
+			short := g.value(f.short, nil)
 			if f.only {
 				entry = short
 			} else {

@@ -92,7 +92,7 @@ func (c *Config) Expand(sources []string) []Table {
 			continue
 		}
 		for _, source := range sorted {
-			if t, ok := c.Table(source); ok && t.index == i {
+			if t, ok := c.Table(source); ok && t.index == entry.index {
 				out = append(out, t)
 			}
 		}

@@ -165,6 +165,7 @@ func TestJSONSchemaHasTheKeys(t *testing.T) {
 	ofType(reflect.TypeFor[Config](), "")
 	// The entries of families are single values, so the key that they stand for is not written.
 	delete(want, "/tables/families/rule")
+	delete(want, "/cutover/groups/tables") // nor here
 	got := map[string]bool{}
 	var ofSchema func(v any, prefix string)
 	ofSchema = func(v any, prefix string) {

@@ -196,7 +196,7 @@ func TestAnOlderVersionClosesTheGate(t *testing.T) {
 func TestADriverGivesItsLeaseBack(t *testing.T) {
 	playScene(t, func(s *scene) {
 		lease := func() checkpoint.CoordinatorLease {
-			l, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
+			l, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease(""))
 			s.Must(err)
 			return l
 		}
@@ -246,7 +246,7 @@ func TestCallsAreBounded(t *testing.T) {
 		s.start(p)
 		s.takes = time.Hour
 		began := s.Now()
-		s.Must(s.driver.Probe(s.Ctx, plan().Tables))
+		s.Must(s.driver.Probe(s.Ctx, checkpoint.Cutover{CutoverPlan: plan()}))
 		if took := s.Now().Sub(began); took != 90*time.Second {
 			t.Errorf("three probes took %s", took)
 		}
@@ -269,7 +269,7 @@ func TestCallsAreBounded(t *testing.T) {
 // even if a driver never sees the record between the two.
 func TestNothingOfAnAttemptCountsForTheNextOne(t *testing.T) {
 	playScene(t, func(s *scene) {
-		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
+		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease(""))
 		s.Must(err)
 		held, err := s.Ledger.TakeCoordinatorLease(s.Ctx, lease)
 		s.Must(err)

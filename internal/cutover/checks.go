@@ -2,6 +2,7 @@ package cutover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,6 +22,9 @@ func (v *drive) request(ctx context.Context, c checkpoint.Cutover, now time.Time
 	}
 	if !c.Due(now) {
 		return nil
+	}
+	if why, err := v.rival(ctx, c); err != nil || why != "" {
+		return errors.Join(err, v.end(ctx, c, now, ending{why: why}))
 	}
 	if c.AwaitsGates() {
 		gates, err := v.Gates(ctx, c.CutoverPlan, now)

@@ -17,7 +17,7 @@ import (
 func (s *scene) rerouted(from checkpoint.CutoverStep, ask func(cluster string) (string, error)) (c checkpoint.Cutover, failed []error) {
 	s.t.Helper()
 	s.must(s.ledger.CheckCluster(s.ctx, "one"))
-	_, err := s.ledger.UpdateCutover(s.ctx, func(c *checkpoint.Cutover) error { return c.Start(s.plan(), s.world.Now()) })
+	_, err := s.ledger.UpdateCutover(s.ctx, "", func(c *checkpoint.Cutover) error { return c.Start(s.plan(), s.world.Now()) })
 	s.must(err)
 	ctx, cancel := task.WithTimeout(s.ctx, 20*time.Minute)
 	defer cancel()
@@ -31,7 +31,7 @@ func (s *scene) rerouted(from checkpoint.CutoverStep, ask func(cluster string) (
 	d.Cluster = func(context.Context) (string, error) { return ask(cluster) }
 	d.Failed = func(_ string, err error) { failed = append(failed, err) }
 	s.must(d.Run(ctx, func(c checkpoint.Cutover) bool { return c.Step.Over() || c.Step.Switched() }))
-	c, err = s.ledger.Cutover(s.ctx)
+	c, err = s.ledger.Cutover(s.ctx, "")
 	s.must(err)
 	return c, failed
 }

@@ -50,6 +50,7 @@ const (
 // Call describes one call of a hook.
 type Call struct {
 	Hook, Token, Step string
+	Group             string // name of the group of tables
 	Tables            []string
 	Probe             bool // only checks that the hook can be called; the hook must do nothing
 	// Deadline is when this try must end, by the source's clock. Left is the time from now until
@@ -114,9 +115,10 @@ func (s Settings) orDefault() Settings {
 	return s
 }
 
-// Driver drives the cutover of one migration.
+// Driver drives the cutover of one group of tables.
 type Driver struct {
 	Ledger   *checkpoint.Ledger
+	Row      string // the record of the group (checkpoint.Cutover.Row)
 	Fence    fence.Fence
 	Hooks    Hooks
 	Source   Source

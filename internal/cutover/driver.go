@@ -13,14 +13,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Run drives every cutover that no other process drives, until ctx ends. If `over` is not nil, Run
-// also ends when `over` returns true for the cutover's record.
+// Run drives the cutovers of one group that no other process drives, until ctx ends. If `over` is not
+// nil, Run also ends when `over` returns true for the group's record.
 func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) error {
 	settings := d.Settings.orDefault()
 	watch := d.Ledger.NewWatch()
 	probed := false
 	for ctx.Err() == nil {
-		c, err := d.Ledger.Cutover(ctx)
+		c, err := d.Ledger.Cutover(ctx, d.Row)
 		if err == nil && over != nil && over(c) {
 			return nil
 		}
@@ -35,7 +35,7 @@ func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) 
 				continue // without hooks, this process can only rehearse or watch
 			}
 			if err == nil && !probed && d.Hooks != nil && calls(c) {
-				err = d.Probe(ctx, c.Tables)
+				err = d.Probe(ctx, c)
 				probed = err == nil
 			}
 			if err == nil {
@@ -63,7 +63,7 @@ func calls(c checkpoint.Cutover) bool {
 
 // seek acquires the driver's lease if it is free, and then drives.
 func (d *Driver) seek(ctx context.Context, watch *checkpoint.Watch, settings Settings, over func(checkpoint.Cutover) bool) error {
-	lease, err := d.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
+	lease, err := d.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease(d.Row))
 	if err != nil || !watch.CoordinatorLeaseFree(lease, task.Mono(ctx)) {
 		return err
 	}
@@ -168,7 +168,7 @@ func (v *drive) now(ctx context.Context, c checkpoint.Cutover, fresh bool) (now 
 // false if there is nothing left to drive.
 func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	v.advanced = false
-	c, err := v.Ledger.Cutover(ctx)
+	c, err := v.Ledger.Cutover(ctx, v.Row)
 	if err != nil {
 		return true, err
 	}

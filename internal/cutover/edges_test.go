@@ -130,7 +130,7 @@ func TestAnotherVersionDrivesNothing(t *testing.T) {
 		if c := s.driveFor(5 * time.Minute); c.Step != checkpoint.CutoverRequested || len(s.calls) > 0 || len(s.failed) == 0 {
 			t.Errorf("%s after %v; failed %q", c.Step, s.calls, s.failed)
 		}
-		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
+		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease(""))
 		s.Must(err)
 		if lease.Owner() != "" {
 			t.Error("it holds the lease of a driver, so that the right version cannot")

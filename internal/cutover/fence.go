@@ -102,7 +102,7 @@ func judgeWriters(c checkpoint.Cutover, all []checkpoint.Writer, now time.Time) 
 			case !known, !fenced && !t.Unfenced:
 			case fenced && t.Doubt >= n:
 				doubtful = w.Worker
-			case w.Goodbye == c.Attempt:
+			case w.SaidGoodbye(c):
 			case !fenced && now.Sub(w.At) > forgottenAfter:
 			default:
 				silent = w.Worker

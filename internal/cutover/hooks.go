@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,16 +13,31 @@ import (
 )
 
 // Probe calls every hook and asks it to do nothing.
-func (d *Driver) Probe(ctx context.Context, tables []string) error {
+func (d *Driver) Probe(ctx context.Context, c checkpoint.Cutover) error {
 	for _, name := range HookNames {
 		limited, cancel := task.WithTimeout(ctx, d.Settings.orDefault().Hook)
-		output, outcome := d.Hooks.Call(limited, Call{Hook: name, Step: "probe", Tables: tables, Probe: true})
+		output, outcome := d.Hooks.Call(limited, Call{Hook: name, Step: "probe", Group: c.Group, Tables: c.Tables, Probe: true})
 		cancel()
 		if outcome != HookDone {
 			return &HookError{Hook: name, Outcome: outcome, Output: Redact(output)}
 		}
 	}
 	return nil
+}
+
+// WithoutGroups returns the hooks whose probe does not print `groups` on a line of its own. A wrapper that
+// keeps one token for all groups would refuse the calls for one of two groups. A hook that cannot be called
+// from this process is left out.
+func (d *Driver) WithoutGroups(ctx context.Context, c checkpoint.Cutover) (names []string) {
+	for _, name := range HookNames {
+		limited, cancel := task.WithTimeout(ctx, d.Settings.orDefault().Hook)
+		output, outcome := d.Hooks.Call(limited, Call{Hook: name, Step: "probe", Group: c.Group, Tables: c.Tables, Probe: true})
+		cancel()
+		if outcome == HookDone && !slices.Contains(strings.Fields(output), "groups") {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // HookError is the error of a hook that did not succeed.
@@ -63,10 +79,10 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 			return "", "", err
 		}
 	}
-	call := Call{Hook: name, Token: c.Token(), Step: string(c.Step), Tables: c.Tables, Deadline: c.Deadline, Left: max(c.Deadline.Sub(began), 0)}
+	call := Call{Hook: name, Token: c.Token(), Step: string(c.Step), Group: c.Group, Tables: c.Tables, Deadline: c.Deadline, Left: max(c.Deadline.Sub(began), 0)}
 	output, outcome := v.call(ctx, c, call, v.mayTake(c, began))
 	ended, _ := v.now(ctx, c, false)
-	_, err = v.Ledger.UpdateCutover(ctx, func(now *checkpoint.Cutover) error {
+	_, err = v.Ledger.UpdateCutover(ctx, c.Row, func(now *checkpoint.Cutover) error {
 		if now.Attempt != c.Attempt {
 			return checkpoint.ErrMoved
 		}
@@ -79,7 +95,7 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 // stillWanted returns ErrMoved if the hook must no longer be called: another step has begun, or an
 // operator has answered instead of the hook.
 func (v *drive) stillWanted(ctx context.Context, c checkpoint.Cutover) error {
-	now, err := v.Ledger.Cutover(ctx)
+	now, err := v.Ledger.Cutover(ctx, c.Row)
 	if err == nil && (now.Attempt != c.Attempt || now.Step != c.Step || answered(now)) {
 		err = checkpoint.ErrMoved
 	}

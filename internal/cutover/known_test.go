@@ -113,7 +113,7 @@ func TestASlowSwitchIsNotCalledAgainAndAgain(t *testing.T) {
 			return "", cutover.HookDone
 		}
 		s.slow = 40 * time.Second
-		_, err := s.ledger.UpdateCutover(s.ctx, func(c *checkpoint.Cutover) error { return c.Start(s.plan(), s.world.Now()) })
+		_, err := s.ledger.UpdateCutover(s.ctx, "", func(c *checkpoint.Cutover) error { return c.Start(s.plan(), s.world.Now()) })
 		s.must(err)
 		until := s.world.Now().Add(13 * time.Minute)
 		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step.Switched() || s.world.Now().After(until) })
@@ -133,7 +133,7 @@ func TestTheRecordHoldsNoCredentialsOfHooks(t *testing.T) {
 			}
 			return "+ curl -H 'Authorization: Bearer SECRET-4711' https://flags.example/switch", cutover.HookUnknown
 		}
-		_, err := s.ledger.UpdateCutover(s.ctx, func(c *checkpoint.Cutover) error { return c.Start(s.plan(), s.world.Now()) })
+		_, err := s.ledger.UpdateCutover(s.ctx, "", func(c *checkpoint.Cutover) error { return c.Start(s.plan(), s.world.Now()) })
 		s.must(err)
 		c := s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverSwitching && c.Trouble != "" })
 		if strings.Contains(fmt.Sprintf("%+v", c), "SECRET-4711") {
@@ -167,16 +167,16 @@ func answersBeforeACall(t *testing.T, counted bool) {
 			if key != "p/cutover" || answered {
 				return execute(), nil
 			}
-			before, err := operator.Cutover(ctx)
+			before, err := operator.Cutover(ctx, "")
 			s.must(err)
 			n := len(before.Hooks)
 			repeats := before.Step == checkpoint.CutoverSwitching && n > 0 && before.Hooks[n-1].Token == before.Token() && before.Trouble != ""
 			done := counted && execute()
-			c, err := operator.Cutover(ctx)
+			c, err := operator.Cutover(ctx, "")
 			s.must(err)
 			if repeats && (!counted || c.Calls > before.Calls) {
 				answered = true
-				_, err := operator.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Resolve(false, s.world.Now()) })
+				_, err := operator.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error { return c.Resolve(false, s.world.Now()) })
 				s.must(err)
 			}
 			if !counted {

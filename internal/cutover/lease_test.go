@@ -30,7 +30,7 @@ func TestWhoDrives(t *testing.T) {
 		if len(s.failed) < 2 || !strings.Contains(s.failed[0], "hook unfreeze_writes: unknown: 404 Not Found") {
 			t.Errorf("failed: %q", s.failed)
 		}
-		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
+		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease(""))
 		s.Must(err)
 		if lease.Owner() != "" {
 			t.Errorf("%s holds the driver's lease", lease.Owner())
@@ -42,7 +42,7 @@ func TestWhoDrives(t *testing.T) {
 func TestADriverIsTakenOver(t *testing.T) {
 	playScene(t, func(s *scene) {
 		other := s.Open("other")
-		lease, err := other.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
+		lease, err := other.CoordinatorLease(s.Ctx, checkpoint.CutoverLease(""))
 		s.Must(err)
 		held, err := other.TakeCoordinatorLease(s.Ctx, lease)
 		s.Must(err)
@@ -113,7 +113,7 @@ func TestTwoDriversBegin(t *testing.T) {
 		s.Store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
 			if strings.HasPrefix(key, "p/keeper/") && !taken {
 				taken = true
-				lease, err := other.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
+				lease, err := other.CoordinatorLease(s.Ctx, checkpoint.CutoverLease(""))
 				s.Must(err)
 				_, err = other.TakeCoordinatorLease(s.Ctx, lease)
 				s.Must(err)

@@ -71,6 +71,9 @@ func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	if l.gates, err = v.Gates(ctx, c.CutoverPlan, now); err != nil {
 		return l, err
 	}
+	if l.ends, err = v.rival(ctx, c); err != nil || l.ends != "" {
+		return l, err
+	}
 	if open := Open(l.gates); len(open) > 0 {
 		l.closed = fmt.Sprintf("gate %s of table %s is not ready: %s", open[0].Name, open[0].Table, open[0].Figure)
 		return l, nil

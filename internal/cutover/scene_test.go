@@ -305,7 +305,7 @@ func (s *scene) plan() checkpoint.CutoverPlan {
 
 // cut begins a cutover and drives it until it is over or the application has switched.
 func (s *scene) cut(plan checkpoint.CutoverPlan) checkpoint.Cutover {
-	_, err := s.ledger.UpdateCutover(s.ctx, func(c *checkpoint.Cutover) error { return c.Start(plan, s.world.Now()) })
+	_, err := s.ledger.UpdateCutover(s.ctx, "", func(c *checkpoint.Cutover) error { return c.Start(plan, s.world.Now()) })
 	s.must(err)
 	return s.drive(func(c checkpoint.Cutover) bool { return c.Step.Over() || c.Step.Switched() })
 }
@@ -317,7 +317,7 @@ func (s *scene) drive(until func(c checkpoint.Cutover) bool) checkpoint.Cutover 
 	if err != nil && !errors.Is(err, context.Canceled) {
 		s.t.Fatal(err)
 	}
-	c, err := s.ledger.Cutover(s.ctx)
+	c, err := s.ledger.Cutover(s.ctx, "")
 	s.must(err)
 	return c
 }

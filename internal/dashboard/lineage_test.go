@@ -46,7 +46,7 @@ func TestLineageIsDrawn(t *testing.T) {
 		of         *status.Table
 		step, want string
 	}{{&status.Table{}, "", "□ waiting for a worker"}, {paused, "", "‖ paused"}, {paused, "done", "○ no longer read"}} {
-		m.Cutover.Step = c.step
+		m.Cutover.Step, m.Tables = c.step, nil
 		if got := drawn(drawingOf([][]status.Shard{held}, unreadOf(m, c.of))); !slices.Equal(got, []string{"0/0 " + c.want + " a"}) {
 			t.Errorf("got %q, want %s", got, c.want)
 		}

@@ -106,7 +106,7 @@ func (a *advised) table(change func(s *checkpoint.TableState)) {
 // cutover changes the record of the cutover.
 func (a *advised) cutover(change func(c *checkpoint.Cutover)) {
 	a.Helper()
-	_, err := a.ledger.UpdateCutover(a.Context(), func(c *checkpoint.Cutover) error { change(c); return nil })
+	_, err := a.ledger.UpdateCutover(a.Context(), "", func(c *checkpoint.Cutover) error { change(c); return nil })
 	a.must(err)
 }
 
@@ -116,7 +116,7 @@ func (a *advised) first() string {
 	f := a.facts
 	var err error
 	if f.Table, _, err = a.ledger.Table(a.Context(), "Orders"); err == nil {
-		f.Cutover, err = a.ledger.Cutover(a.Context())
+		f.Cutover, err = a.ledger.Cutover(a.Context(), "")
 	}
 	a.must(err)
 	f.Now = now

@@ -145,7 +145,7 @@ func TestCommandsRefuseAlike(t *testing.T) {
 			err = ledger.CheckCluster(t.Context(), "c1")
 		}
 		if err == nil {
-			_, err = ledger.UpdateCutover(t.Context(), func(c *checkpoint.Cutover) error {
+			_, err = ledger.UpdateCutover(t.Context(), "", func(c *checkpoint.Cutover) error {
 				c.Attempt, c.Step, c.SwitchedAt = 1, checkpoint.CutoverDone, time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 				if e == finalized {
 					c.FinalizedAt = c.SwitchedAt.Add(time.Hour)
@@ -309,7 +309,7 @@ func TestWhatIsShownAfterTheSwitchAdvisesNothing(t *testing.T) {
 			})
 		}
 		if err == nil {
-			_, err = ledger.UpdateCutover(t.Context(), func(c *checkpoint.Cutover) error {
+			_, err = ledger.UpdateCutover(t.Context(), "", func(c *checkpoint.Cutover) error {
 				c.Attempt, c.Step, c.SwitchedAt = 1, step, time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 				return nil
 			})

@@ -51,6 +51,8 @@ type Migration struct {
 	needs   Needs
 	asked   bool  // whether the source was read for every table
 	left    error // result of Left
+
+	cutovers checkpoint.Cutovers
 }
 
 // Open opens a migration for a command. It first checks that the table is configured, that the
@@ -127,14 +129,22 @@ func (m *Migration) read(ctx context.Context) error {
 	if ledger == nil && m.needs.Begun != "" {
 		return m.NotStarted(m.request.Table)
 	}
-	if ledger != nil {
-		if err := m.permitted(ctx); err != nil {
+	if ledger != nil && m.needs.Cluster {
+		if err := preflight.SameCluster(ctx, ledger, m.To.Cluster); err != nil {
 			return preflight.ReadingFailed(ctx, m.refused(m.request.Table), err)
 		}
 	}
 	tables, err := preflight.LedgerTables(ctx, m.cfg, ledger, m.request.Table)
 	if err != nil {
 		return preflight.ReadingFailed(ctx, what, err)
+	}
+	if ledger != nil {
+		if m.cutovers, err = ledger.Cutovers(ctx); err == nil {
+			tables, err = m.permitted(tables)
+		}
+		if err != nil {
+			return preflight.ReadingFailed(ctx, m.refused(m.request.Table), err)
+		}
 	}
 	m.Tables = nil
 	for _, t := range tables {
@@ -143,26 +153,53 @@ func (m *Migration) read(ctx context.Context) error {
 	return m.sameMapping(ctx)
 }
 
-// permitted refuses the command if the target's cluster is not the ledger's, or if a cutover is too
-// far advanced for the command.
-func (m *Migration) permitted(ctx context.Context) error {
-	if m.needs.Cluster {
-		if err := preflight.SameCluster(ctx, m.Ledger, m.To.Cluster); err != nil {
-			return err
+// permitted refuses the command if the cutover of a table is too far advanced for the command. A command
+// for all tables leaves out those that the application has left. It is refused if none remains.
+func (m *Migration) permitted(tables []config.Table) (stay []config.Table, err error) {
+	m.left = nil
+	for _, t := range tables {
+		if left := m.leftTable(t); left != nil {
+			m.left = left
+			continue
+		}
+		stay = append(stay, t)
+	}
+	if len(stay) > 0 {
+		m.left = nil
+	}
+	if len(tables) == 0 { // no table of a pattern is known
+		c := m.cutovers.OfGroup("", nil, nil)
+		m.left = c.Left()
+	}
+	switch {
+	case m.needs.Cutover == Whenever:
+		return tables, nil
+	case m.left != nil:
+		return nil, m.left
+	}
+	for _, t := range stay {
+		c := m.cutovers.Of(t.From, t.Pattern())
+		if err := m.early(&c); err != nil {
+			return nil, err
 		}
 	}
-	c, err := m.Ledger.Cutover(ctx)
-	if err != nil {
-		return err
-	}
-	m.left = c.Left()
-	return m.early(&c)
+	return stay, nil
 }
 
-// Left returns nil if the application still uses the source. Otherwise it returns the error of
-// checkpoint.Cutover.Left, with the time of the switch. After the switch, commands give no advice
+// Left returns nil if the application still uses the source of a table. Otherwise it returns the error of
+// checkpoint.Cutover.Left, with the time of the last switch. After the switch, commands give no advice
 // about the tables.
 func (m *Migration) Left() error { return m.left }
+
+// leftTable returns nil if the application still uses a source table. Otherwise it returns the error of
+// checkpoint.Cutover.Left.
+func (m *Migration) leftTable(t config.Table) error {
+	c := m.cutovers.Of(t.From, t.Pattern())
+	return c.Left()
+}
+
+// Cutovers returns the records of the cutovers of all groups, as Open read them.
+func (m *Migration) Cutovers() checkpoint.Cutovers { return m.cutovers }
 
 // sameMapping refuses a table if its rows were written with another mapping than the
 // configuration's, as the command run does. A table that no worker has registered has no rows.
@@ -189,7 +226,13 @@ func (m *Migration) Connect(ctx context.Context) error {
 	if m.asked {
 		return nil
 	}
+	if err := m.Reach(ctx); err != nil {
+		return err
+	}
 	for i := range m.Tables {
+		if m.leftTable(m.Tables[i].Config) != nil {
+			continue // the source table may be deleted
+		}
 		if err := m.describe(ctx, &m.Tables[i]); err != nil {
 			return err
 		}

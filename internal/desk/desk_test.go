@@ -88,7 +88,7 @@ func started(t *testing.T) *scene {
 // stands sets the step of the cutover.
 func (s *scene) stands(step checkpoint.CutoverStep) {
 	s.Helper()
-	if _, err := s.ledger.UpdateCutover(s.Context(), func(c *checkpoint.Cutover) error {
+	if _, err := s.ledger.UpdateCutover(s.Context(), "", func(c *checkpoint.Cutover) error {
 		c.Attempt, c.Step = 1, step
 		return nil
 	}); err != nil {

@@ -34,15 +34,19 @@ func (m *Migration) refused(table string) string {
 	return "cannot " + fmt.Sprintf(m.needs.Does, of)
 }
 
+// of names the group of a cutover, if there are several.
+func (m *Migration) of(c *checkpoint.Cutover) string {
+	if c.Row == "" {
+		return ""
+	}
+	return " of " + c.Row
+}
+
 // early refuses a command if a cutover has passed the last stage in which the command is allowed.
 func (m *Migration) early(c *checkpoint.Cutover) error {
 	step := c.Step
 	unfrozen := step == checkpoint.CutoverRequested || step == checkpoint.CutoverChecks
 	switch {
-	case m.needs.Cutover == Whenever:
-		return nil
-	case step.Switched():
-		return c.Left()
 	case m.needs.Cutover == BeforeSwitch, step.Over(), unfrozen && m.needs.Cutover == BeforeFreeze:
 		return nil
 	}
@@ -50,5 +54,5 @@ func (m *Migration) early(c *checkpoint.Cutover) error {
 	if step.Cancellable() {
 		fix = "replicator cutover cancel" + m.request.With + ", or wait for its end"
 	}
-	return &diag.Error{Code: diag.CutoverRefused, What: m.refused(m.request.Table), Cause: "a cutover is running, at step " + string(step), Fix: fix}
+	return &diag.Error{Code: diag.CutoverRefused, What: m.refused(m.request.Table), Cause: "a cutover" + m.of(c) + " is running, at step " + string(step), Fix: fix}
 }

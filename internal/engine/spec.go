@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -21,6 +22,7 @@ type Database interface {
 // Spec describes one table to replicate.
 type Spec struct {
 	Mapping     *transform.Mapping
+	Pattern     string // the pattern of table names to which the table belongs; "" for none
 	MappingHash string
 	// With AcceptMapping, a changed mapping raises the generation. Without it, a changed mapping is
 	// refused.
@@ -96,6 +98,26 @@ type Discovery struct {
 	Tables []Spec
 	// Refused are the tables that cannot be replicated, with the reasons.
 	Refused []Refusal
+}
+
+// MayJoin decides whether a table that was found may be replicated, from the records of all cutovers.
+// While the table's group is being cut over, it waits. It may share a target with the tables that are cut
+// over. Once the application has moved to the target, a new table is refused, with a reason. A table that
+// was moved itself is neither.
+func (s Spec) MayJoin(all checkpoint.Cutovers) (joins bool, refused string) {
+	source := s.Mapping.Source
+	joins = true
+	for _, c := range all {
+		writes := slices.ContainsFunc(s.Mapping.Tables(), func(target string) bool { return slices.Contains(c.Targets, target) })
+		switch {
+		case !writes && !c.Covers(source, s.Pattern), c.Step.Over():
+		case c.Step.Switched() && !c.Moves(source):
+			return false, "it belongs to group " + c.Group + ", which is " + c.Left().Error()
+		default:
+			joins = false
+		}
+	}
+	return joins, ""
 }
 
 // Refusal is a table that was found but cannot be replicated. For example, its mapping is not valid

@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -29,7 +30,9 @@ type ending struct {
 // table's record, because the halt may be missing in a ledger that was copied incompletely.
 func (e ending) carryOut(ctx context.Context, ledger *checkpoint.Ledger) error {
 	if e.change != nil {
-		_, err := ask(ctx, func(ctx context.Context) (checkpoint.Cutover, error) { return ledger.UpdateCutover(ctx, e.change) })
+		_, err := ask(ctx, func(ctx context.Context) (checkpoint.Cutover, error) {
+			return ledger.UpdateCutover(ctx, e.record.Row, e.change)
+		})
 		if err != nil {
 			return err
 		}
@@ -52,6 +55,37 @@ func (e ending) carryOut(ctx context.Context, ledger *checkpoint.Ledger) error {
 	return nil
 }
 
+// endingsOf decides how the cutovers of all groups continue or end. The operator's answer is about those
+// of which nothing else shows whether the application has switched.
+func endingsOf(all checkpoint.Cutovers, r Result, answer Answer, now time.Time) (endings []ending, err error) {
+	if len(all) == 0 {
+		all = checkpoint.Cutovers{{}}
+	}
+	asked := slices.ContainsFunc(all, func(c checkpoint.Cutover) bool { return unknown(c, r) })
+	for _, c := range all {
+		about := answer
+		if asked && !unknown(c, r) {
+			about = NotAsked
+		}
+		e, err := endingOf(c, r, about, now)
+		if err != nil {
+			return nil, err
+		}
+		endings = append(endings, e)
+	}
+	return endings, nil
+}
+
+// settled reports whether it is known whether the application has switched.
+func settled(c checkpoint.Cutover) bool {
+	return c.Step.Over() || c.Step.Switched() || c.Step == checkpoint.CutoverCancelling
+}
+
+// unknown reports whether only an operator knows whether the application has switched.
+func unknown(c checkpoint.Cutover, r Result) bool {
+	return !settled(c) && !c.Rehearse && (r.Gone || c.Step == checkpoint.CutoverSwitching)
+}
+
 // endingOf decides how a cutover continues or ends. Before the switch it is cancelled, because the
 // checks, the drain and the comparison of the former cluster prove nothing about the new one. After
 // the switch it continues. During the switch, only the operator knows whether the application has
@@ -63,8 +97,7 @@ func endingOf(c checkpoint.Cutover, r Result, answer Answer, now time.Time) (end
 		answer = Answer(c.Answer)
 	}
 	reason := fmt.Sprintf("the migration moved from cluster %s to cluster %s", r.From, r.To)
-	settled := c.Step.Over() || c.Step.Switched() || c.Step == checkpoint.CutoverCancelling
-	unknown := !settled && !c.Rehearse && (r.Gone || c.Step == checkpoint.CutoverSwitching)
+	unknown := unknown(c, r)
 	switch {
 	case unknown && answer == NotAsked:
 		return ending{}, unanswered(c, r)
@@ -72,7 +105,7 @@ func endingOf(c checkpoint.Cutover, r Result, answer Answer, now time.Time) (end
 		return ending{}, contradicted(c, answer)
 	case c.Step.Over():
 		return ending{}, nil
-	case settled:
+	case settled(c):
 		return ending{record: c, step: c.Step}, nil
 	}
 	change := func(c *checkpoint.Cutover) error {

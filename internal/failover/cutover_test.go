@@ -16,7 +16,7 @@ import (
 func (w *world) at(step checkpoint.CutoverStep) {
 	w.Helper()
 	frozen := task.Now(w.ctx)
-	_, err := w.ledger.UpdateCutover(w.ctx, func(c *checkpoint.Cutover) error {
+	_, err := w.ledger.UpdateCutover(w.ctx, "", func(c *checkpoint.Cutover) error {
 		c.Attempt, c.Step, c.Tables, c.StepAt = 1, step, []string{"Orders"}, frozen
 		switch step {
 		case checkpoint.CutoverRequested, checkpoint.CutoverChecks:
@@ -35,7 +35,7 @@ func (w *world) at(step checkpoint.CutoverStep) {
 
 func (w *world) record() checkpoint.Cutover {
 	w.Helper()
-	c, err := w.ledger.Cutover(w.ctx)
+	c, err := w.ledger.Cutover(w.ctx, "")
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestAFailoverNeedsNoAnswerTwice(t *testing.T) {
 	for answer, want := range map[string]checkpoint.CutoverStep{"yes": checkpoint.CutoverWatching, "no": checkpoint.CutoverCancelling} {
 		in(t, func(w *world) {
 			w.at(checkpoint.CutoverSwitching)
-			if _, err := w.ledger.UpdateCutover(w.ctx, func(c *checkpoint.Cutover) error { return c.Resolve(answer == "yes", task.Now(w.ctx)) }); err != nil {
+			if _, err := w.ledger.UpdateCutover(w.ctx, "", func(c *checkpoint.Cutover) error { return c.Resolve(answer == "yes", task.Now(w.ctx)) }); err != nil {
 				t.Fatal(err)
 			}
 			if r, err := w.run(failover.Plan{}); err != nil || r.Cutover != want {
@@ -158,7 +158,7 @@ func TestAFailoverNeedsNoAnswerTwice(t *testing.T) {
 	in(t, func(w *world) {
 		w.at(checkpoint.CutoverDrain)
 		w.instance.clusters = []string{"two"}
-		if _, err := w.ledger.UpdateCutover(w.ctx, func(c *checkpoint.Cutover) error { c.Rehearse, c.FreezeBegunAt = true, time.Time{}; return nil }); err != nil {
+		if _, err := w.ledger.UpdateCutover(w.ctx, "", func(c *checkpoint.Cutover) error { c.Rehearse, c.FreezeBegunAt = true, time.Time{}; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if r, err := w.run(failover.Plan{}); err != nil || r.Cutover != checkpoint.CutoverCancelled {

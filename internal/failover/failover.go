@@ -17,6 +17,7 @@ package failover
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,7 +129,7 @@ type move struct {
 	ledger   *checkpoint.Ledger
 	clusters Clusters
 	result   Result
-	cutover  ending
+	endings  []ending // of the cutovers of all groups
 }
 
 func (m *move) tell(format string, args ...any) {
@@ -177,10 +178,12 @@ func (m *move) prepare(ctx context.Context) error {
 	return err
 }
 
-// carryOut applies the decision to the cutover, and moves the ledger to the other cluster.
+// carryOut applies the decisions to the cutovers, and moves the ledger to the other cluster.
 func (m *move) carryOut(ctx context.Context) error {
-	if err := m.cutover.carryOut(ctx, m.ledger); err != nil {
-		return err
+	for _, e := range m.endings {
+		if err := e.carryOut(ctx, m.ledger); err != nil {
+			return err
+		}
 	}
 	_, err := ask(ctx, func(ctx context.Context) (any, error) {
 		return nil, m.ledger.Move(ctx, m.result.From, m.result.To)
@@ -272,22 +275,39 @@ func where(ctx context.Context, ledger *checkpoint.Ledger, clusters Clusters) (R
 	return Result{From: from, To: to}, nil
 }
 
-// decide decides the outcome for the tables and for a cutover.
+// decide decides the outcome for the tables and for the cutovers.
 func (m *move) decide(ctx context.Context) error {
-	c, err := ask(ctx, m.ledger.Cutover)
+	all, err := ask(ctx, m.ledger.Cutovers)
 	if err != nil {
 		return err
 	}
-	if m.cutover, err = endingOf(c, m.result, m.Switched, m.ledger.Now(ctx)); err != nil {
+	if m.endings, err = endingsOf(all, m.result, m.Switched, m.ledger.Now(ctx)); err != nil {
 		return err
 	}
-	m.result.Cutover = m.cutover.step
-	if m.cutover.step.Switched() {
+	m.result.Cutover = ""
+	for _, e := range m.endings {
+		if e.step != "" && !m.result.Cutover.Active() {
+			m.result.Cutover = e.step
+		}
+	}
+	tables, err := ask(ctx, m.ledger.Tables)
+	if err != nil {
+		return err
+	}
+	stays := slices.ContainsFunc(tables, func(t checkpoint.TableState) bool { return !m.left(t.Source) })
+	if m.left("") && !stays {
 		m.result.Outcome = CutOver
 		return nil
 	}
 	m.result.Outcome, err = m.outcome(ctx)
 	return err
+}
+
+// left reports whether the application has left a source table, or with "" any.
+func (m *move) left(source string) bool {
+	return slices.ContainsFunc(m.endings, func(e ending) bool {
+		return e.step.Switched() && (source == "" || e.record.Moves(source))
+	})
 }
 
 // outcome decides the outcome for the tables. It accepts the operator's StoppedFirst only if the
@@ -321,7 +341,7 @@ func (m *move) raise(ctx context.Context) ([]string, error) {
 	reason := fmt.Sprintf("the app profile was routed from cluster %s to cluster %s, where rows may be missing", m.result.From, m.result.To)
 	var loads []string
 	for _, t := range tables {
-		if t.Generation == 0 {
+		if t.Generation == 0 || m.left(t.Source) {
 			continue
 		}
 		loads = append(loads, t.Source)

@@ -37,7 +37,7 @@ func TestH145_GoodbyeComesAfterTheLastAnswer(t *testing.T) {
 		}
 		step := func(attempt uint32, step checkpoint.CutoverStep) {
 			t.Helper()
-			_, err := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+			_, err := f.Ledger.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error {
 				c.Attempt, c.Step, c.Targets = attempt, step, []string{"t"}
 				return nil
 			})
@@ -165,7 +165,7 @@ func TestH145_GoodbyeIsOfEveryTarget(t *testing.T) {
 			}
 			wants := func(step checkpoint.CutoverStep, when string, goodbye uint32, sends bool, doubted ...string) {
 				t.Helper()
-				_, err := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+				_, err := f.Ledger.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error {
 					c.Attempt, c.Step, c.Targets = 1, step, targets
 					return nil
 				})

@@ -21,9 +21,8 @@ type Register struct {
 
 	mu      sync.Mutex
 	entered map[string]checkpoint.Writing // content of the record, by target table
-	// said is the cutover attempt for which the record says goodbye.
-	said   uint32
-	closed []string // target tables for which a cutover has closed the gate
+	goodbye checkpoint.Writer             // the record's goodbyes
+	closed  map[string][]string           // target tables for which a cutover has closed the gate, by its row
 
 	// The task that holds `writing` is the only user of the following fields.
 	refreshed time.Duration // when the record was last refreshed; 0 if never
@@ -33,7 +32,7 @@ type Register struct {
 // NewRegister returns the register of a process. The process must have opened the ledger under a
 // unique name.
 func NewRegister(ledger *checkpoint.Ledger) *Register {
-	r := &Register{ledger: ledger, writing: task.NewLimit(1), entered: map[string]checkpoint.Writing{}}
+	r := &Register{ledger: ledger, writing: task.NewLimit(1), entered: map[string]checkpoint.Writing{}, closed: map[string][]string{}}
 	r.gate = sink.NewGate(r.enter)
 	return r
 }
@@ -69,7 +68,7 @@ func (r *Register) enter(ctx context.Context, marks map[string]sink.Mark) error 
 func (r *Register) keep(w checkpoint.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.entered, r.said = maps.Clone(w.Targets), w.Goodbye
+	r.entered, r.goodbye = maps.Clone(w.Targets), w
 }
 
 // missing returns the entries for these marks that the record does not have yet.
@@ -93,20 +92,22 @@ func (r *Register) missing(marks map[string]sink.Mark) map[string]checkpoint.Wri
 // day, its process counts as ended (checkpoint.JoinWriters).
 const refreshEvery = time.Hour
 
-// Heed obeys cutovers until ctx ends, and refreshes the record. While a cutover needs quick
-// answers, it reads the cutover's record every `active`. Otherwise it reads the record every
+// Heed obeys the cutovers of all groups until ctx ends, and refreshes the record. While a cutover
+// needs quick answers, it reads the cutovers' records every `active`. Otherwise it reads them every
 // `idle`.
 func (r *Register) Heed(ctx context.Context, idle, active time.Duration) {
 	for rest := idle; ctx.Err() == nil; _ = task.Sleep(ctx, rest) {
-		c, err := r.ledger.Cutover(ctx)
+		all, err := r.ledger.Cutovers(ctx)
 		if err != nil {
 			continue // without a goodbye, a cutover does not hand over
 		}
 		rest = idle
-		if c.Step.AsksWriters() {
-			rest = active
+		for _, c := range all {
+			if c.Step.AsksWriters() {
+				rest = active
+			}
+			_ = r.obey(ctx, c) // if it fails, the next pass retries it
 		}
-		_ = r.obey(ctx, c) // if it fails, the next pass retries it
 		_ = r.refresh(ctx) // if it fails, the next pass retries it
 	}
 }
@@ -141,10 +142,10 @@ func (r *Register) refresh(ctx context.Context) error {
 func (r *Register) obey(ctx context.Context, c checkpoint.Cutover) error {
 	handsOver := c.Step.HandsOver() && !c.Rehearse
 	r.mu.Lock()
-	entered, said, closed := r.entered, r.said, r.closed
-	r.closed = nil
+	entered, goodbye, closed := r.entered, r.goodbye, r.closed[c.Row]
+	delete(r.closed, c.Row)
 	if handsOver {
-		r.closed = c.Targets
+		r.closed[c.Row] = c.Targets
 	}
 	r.mu.Unlock()
 	if handsOver {
@@ -164,7 +165,7 @@ func (r *Register) obey(ctx context.Context, c checkpoint.Cutover) error {
 		news = news || !w.Covers(doubts[table])
 	}
 	attempt := uint32(0)
-	if handsOver && quiet && said != c.Attempt {
+	if handsOver && quiet && !goodbye.SaidGoodbye(c) {
 		attempt = c.Attempt
 	}
 	if len(doubts) == 0 || attempt == 0 && !(news && c.Step.AsksWriters()) {
@@ -174,7 +175,7 @@ func (r *Register) obey(ctx context.Context, c checkpoint.Cutover) error {
 		return err
 	}
 	defer r.writing.Release(1)
-	w, err := r.ledger.NoteWriter(ctx, attempt, doubts)
+	w, err := r.ledger.NoteWriter(ctx, c.Row, attempt, doubts)
 	if err == nil {
 		r.keep(w)
 	}

@@ -84,7 +84,7 @@ func environment(own []string, call cutover.Call) []string {
 			env = append(env, v)
 		}
 	}
-	env = append(env, "CUTOVER_HOOK="+call.Hook, "CUTOVER_STEP="+call.Step, "CUTOVER_TABLES="+strings.Join(call.Tables, ","))
+	env = append(env, "CUTOVER_HOOK="+call.Hook, "CUTOVER_STEP="+call.Step, "CUTOVER_GROUP="+call.Group, "CUTOVER_TABLES="+strings.Join(call.Tables, ","))
 	if call.Probe {
 		return append(env, "CUTOVER_PROBE=1")
 	}

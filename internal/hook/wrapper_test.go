@@ -146,3 +146,41 @@ esac`)
 		t.Errorf("while another call lives: %s: %s", outcome, output)
 	}
 }
+
+// H145: tokens rise within a group. So a call for one group neither blocks another group nor lets its late
+// calls pass. A token that a wrapper without groups wrote counts for all of them.
+func TestH145_TheWrapperKeepsATokenForEachGroup(t *testing.T) {
+	dir := t.TempDir()
+	h := wrapped(t, dir, `echo $CUTOVER_GROUP $CUTOVER_TOKEN >>ran`)
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("3.7.2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var ran []string
+	for _, c := range []struct {
+		group, token string
+		outcome      cutover.Outcome
+	}{
+		{"Orders", "3.7.1", cutover.HookUnknown}, {"Orders", "9.3.1", cutover.HookDone}, {"Logs_{year:4}", "4.3.1", cutover.HookDone},
+		{"Logs__year_4_", "3.9.1", cutover.HookDone}, {"Orders", "8.9.9", cutover.HookUnknown}, {"Logs_{year:4}", "4.2.9", cutover.HookUnknown},
+		{"Logs_{year:4}", "4.7.2", cutover.HookDone}, {"", "3.7.3", cutover.HookDone}, {"", "3.7.2", cutover.HookUnknown},
+		{strings.Repeat("x", 255), "5.1.1", cutover.HookDone},
+	} {
+		call := with(c.token)
+		call.Group = c.group
+		output, outcome := h.Call(t.Context(), call)
+		if outcome != c.outcome {
+			t.Errorf("%s %s: %s, want %s: %s", c.group, c.token, outcome, c.outcome, output)
+		}
+		if c.outcome == cutover.HookDone {
+			ran = append(ran, strings.TrimSpace(c.group+" "+c.token))
+		}
+	}
+	if got := read(t, dir, "ran"); got != strings.Join(ran, "\n") {
+		t.Errorf("ran\n%s", got)
+	}
+	probe := with("")
+	probe.Probe = true
+	if output, outcome := h.Call(t.Context(), probe); outcome != cutover.HookDone || strings.TrimSpace(output) != "groups" {
+		t.Errorf("probe: %s %q", outcome, output)
+	}
+}

@@ -358,7 +358,7 @@ func TestAFailoverSaysWhatBecomesOfACutover(t *testing.T) {
 	} {
 		play(t, func(ctx context.Context, s *scene) {
 			s.cluster, s.exists = "c2", c.exists
-			_, err := s.ledger.UpdateCutover(ctx, func(r *checkpoint.Cutover) error {
+			_, err := s.ledger.UpdateCutover(ctx, "", func(r *checkpoint.Cutover) error {
 				r.Attempt, r.Step, r.Tables, r.StepAt = 1, c.step, []string{"Orders"}, noon
 				if c.step != checkpoint.CutoverChecks {
 					r.FreezeBegunAt, r.FrozenAt = noon, noon
@@ -392,7 +392,7 @@ func TestAFailoverSaysWhatBecomesOfACutover(t *testing.T) {
 func TestAFailoverAsksWhetherTheApplicationHasSwitched(t *testing.T) {
 	play(t, func(ctx context.Context, s *scene) {
 		s.cluster, s.exists = "c2", false
-		_, err := s.ledger.UpdateCutover(ctx, func(r *checkpoint.Cutover) error {
+		_, err := s.ledger.UpdateCutover(ctx, "", func(r *checkpoint.Cutover) error {
 			r.Attempt, r.Step, r.StepAt, r.FreezeBegunAt, r.FrozenAt = 1, checkpoint.CutoverSwitching, noon, noon, noon
 			return nil
 		})

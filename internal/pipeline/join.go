@@ -33,18 +33,28 @@ func newJoining(w *worker, begin func(engine.Spec), joined *engine.NameSet) *joi
 	}
 }
 
-// unlessCutOver wraps a search so that no table joins during or after a cutover. During a cutover
-// the search finds no tables, because a new table might share a target with a table that is being
-// cut over. After the switch, the search fails with ErrCutOver.
+// unlessCutOver wraps a search so that no table joins a group that is being cut over, or that was.
 func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, func(string) bool) (engine.Discovery, error)) func(context.Context, func(string) bool) (engine.Discovery, error) {
 	return func(ctx context.Context, followed func(string) bool) (engine.Discovery, error) {
-		switch c, err := ledger.Cutover(ctx); {
-		case err != nil || c.Step.Active():
-			return engine.Discovery{}, err
-		case c.Step.Switched():
-			return engine.Discovery{}, c.Left()
+		found, failed := discover(ctx, followed)
+		if len(found.Tables) == 0 {
+			return found, failed
 		}
-		return discover(ctx, followed)
+		all, err := ledger.Cutovers(ctx)
+		if err != nil {
+			return engine.Discovery{}, errors.Join(err, failed)
+		}
+		var join []engine.Spec
+		for _, t := range found.Tables {
+			joins, refused := t.MayJoin(all)
+			if joins {
+				join = append(join, t)
+			} else if refused != "" {
+				found.Refused = append(found.Refused, engine.Refusal{Table: t.Mapping.Source, Reason: refused})
+			}
+		}
+		found.Tables = join
+		return found, failed
 	}
 }
 
@@ -76,9 +86,6 @@ func (j *joining) admit(life engine.Lifecycle) error {
 	found, failed := j.discover(life.Work, j.joined.Has)
 	if life.Draining() {
 		return context.Cause(life.Drain) // a drain has begun, so no table joins
-	}
-	if errors.Is(failed, checkpoint.ErrCutOver) {
-		return failed // no search was made, so there is no failure to report
 	}
 	j.Events.Discovered(failed)
 	for _, t := range found.Tables {

@@ -397,7 +397,7 @@ func TestAPlanAfterTheSwitchChangesNothing(t *testing.T) {
 			s := newScene(t, "")
 			ledger, err := checkpoint.Open(t.Context(), &s.store, "test", checkpoint.Options{Worker: "w", ID: "l"})
 			if err == nil {
-				_, err = ledger.UpdateCutover(t.Context(), func(c *checkpoint.Cutover) error {
+				_, err = ledger.UpdateCutover(t.Context(), "", func(c *checkpoint.Cutover) error {
 					c.Attempt, c.Step, c.SwitchedAt = 1, step, time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 					return nil
 				})

@@ -48,12 +48,15 @@ func (in *Input) cutOver(ctx context.Context) bool {
 	if err != nil {
 		return false // the next check reports the error
 	}
-	c, err := ledger.Cutover(limited)
-	if err != nil || c.Left() == nil {
+	all, err := ledger.Cutovers(limited)
+	left := preflight.LeftOf(in.Cfg, all)
+	c := left.All()
+	if err != nil || c == nil {
+		in.Cfg = left.Rest(in.Cfg)
 		return false
 	}
 	in.left, in.create, in.lacks, in.Failed = true, nil, nil, nil
-	in.Ask(ctx, preflight.ProbeTime, "ledger of "+in.Cfg.Name, func(context.Context) (string, error) { return "", in.CutOver(&c) })
+	in.Ask(ctx, preflight.ProbeTime, "ledger of "+in.Cfg.Name, func(context.Context) (string, error) { return "", in.CutOver(c) })
 	return true
 }
 

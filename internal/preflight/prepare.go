@@ -57,9 +57,14 @@ func (p *Prober) tables(ctx context.Context) {
 // apply: the source may be switched off, and replicator's metadata may be removed from the target.
 // A process that is not allowed to idle then fails, with only this error.
 func (p *Prober) cutOver(ctx context.Context) bool {
-	c, err := LeftSource(ctx, p.ledgerStore(), p.Cfg)
-	if err != nil || c == nil {
+	left, err := LeftTables(ctx, p.ledgerStore(), p.Cfg)
+	if err != nil {
 		return false // the next probe reports the error
+	}
+	c := left.All()
+	if c == nil {
+		p.Cfg = left.Rest(p.Cfg)
+		return false
 	}
 	p.Failed, p.Found = nil, Found{Cluster: p.Found.Cluster, Left: true}
 	if p.Idles && p.Found.Cluster == "" {
@@ -74,23 +79,59 @@ func (p *Prober) cutOver(ctx context.Context) bool {
 	return true
 }
 
-// LeftSource returns the cutover by which the application has left the source. It returns nil if
-// the application has not left, or if there is no ledger.
-func LeftSource(ctx context.Context, store checkpoint.Store, cfg *config.Config) (*checkpoint.Cutover, error) {
+// Left knows from which tables of a configuration the application has moved to the target.
+type Left struct {
+	entries map[string]*checkpoint.Cutover // by table or pattern, as the configuration names it
+	tables  int                            // number of tables and patterns
+}
+
+// LeftOf returns the tables and patterns of a configuration that the application has left, from the
+// records of all cutovers.
+func LeftOf(cfg *config.Config, all checkpoint.Cutovers) Left {
+	l := Left{map[string]*checkpoint.Cutover{}, len(cfg.Tables)}
+	for i := range cfg.Tables {
+		t := &cfg.Tables[i]
+		if c := all.Of(t.From, t.Pattern()); c.Left() != nil {
+			l.entries[t.From] = &c
+		}
+	}
+	return l
+}
+
+// All returns the last cutover if the application has left every table and pattern, else nil.
+func (l Left) All() (last *checkpoint.Cutover) {
+	if len(l.entries) < l.tables {
+		return nil
+	}
+	for _, c := range l.entries {
+		if last == nil || c.SwitchedAt.After(last.SwitchedAt) {
+			last = c
+		}
+	}
+	return last
+}
+
+// Rest returns the configuration without the tables and patterns that the application has left.
+func (l Left) Rest(cfg *config.Config) *config.Config {
+	if len(l.entries) == 0 {
+		return cfg
+	}
+	return cfg.Without(func(t config.Table) bool { return l.entries[t.From] != nil })
+}
+
+// LeftTables returns the tables that the application has left. It returns none if there is no ledger.
+func LeftTables(ctx context.Context, store checkpoint.Store, cfg *config.Config) (Left, error) {
 	ctx, cancel := context.WithTimeout(ctx, ProbeTime)
 	defer cancel()
 	ledger, err := checkpoint.Open(ctx, store, cfg.Name, checkpoint.Options{ReadOnly: true, Lease: cfg.State.Lease})
 	if errors.Is(err, checkpoint.ErrNoLedger) || status.Code(err) == codes.NotFound {
-		return nil, nil
+		return LeftOf(cfg, nil), nil
 	}
 	if err != nil {
-		return nil, err
+		return Left{}, err
 	}
-	c, err := ledger.Cutover(ctx)
-	if err != nil || c.Left() == nil {
-		return nil, err
-	}
-	return &c, nil
+	all, err := ledger.Cutovers(ctx)
+	return LeftOf(cfg, all), err
 }
 
 // CutOver returns the error of a run or a plan for tables that are cut over. It returns nil if c is

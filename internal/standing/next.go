@@ -19,6 +19,17 @@ func Command(command, table, flags string) string {
 	return "replicator " + strings.Replace(command, "--table TABLE", "--table "+table, 1) + flags
 }
 
+// Quote returns a name as one word of a command line.
+func Quote(name string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_-.", c)
+	}
+	if name != "" && strings.IndexFunc(name, func(c rune) bool { return !plain(c) }) < 0 {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}
+
 // WriteNext writes next steps as text, one line each. It returns the error of the writer.
 func WriteNext(w io.Writer, steps []NextStep) error {
 	if len(steps) == 0 {

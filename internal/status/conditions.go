@@ -24,40 +24,41 @@ type condition struct {
 	next  func(s subject) []standing.NextStep // the condition's next steps; nil for none
 }
 
-// subject is the object of a condition. The table is nil if the condition is about the whole
-// migration.
+// subject is the object of a condition: a table, the cutover of a group, or else the whole migration.
 type subject struct {
 	m *Document
 	t *Table
+	c *cutoverStatus
 }
 
 // ofMigration are the conditions of the whole migration. All conditions that apply are shown.
 var ofMigration = []condition{
 	{name: "the app profile routes elsewhere", holds: func(s subject) bool { return s.m.otherPlace != "" },
 		next: leads("failover --dry-run", func(s subject) string { return s.m.otherPlace })},
-	{name: "cutover attempted", holds: func(s subject) bool {
-		c := s.m.Cutover
-		return c.Attempt > 0 && c.Step != string(checkpoint.CutoverCancelled) && c.Step != string(checkpoint.CutoverRehearsed)
-	}, lines: cutoverLines},
 }
 
-// ofCutover are the conditions during a cutover in which an operator can act. The first condition
-// that applies is shown.
+// attempted is the condition of the cutover of a group that is running or has switched.
+var attempted = []condition{
+	{name: "cutover attempted", holds: func(s subject) bool { return s.c.Attempt > 0 && !s.c.record.Step.Over() }, lines: cutoverLines},
+}
+
+// ofCutover are the conditions during the cutover of a group in which an operator can act. The first
+// condition that applies is shown.
 var ofCutover = []condition{
-	{name: "late writers", holds: func(s subject) bool { return s.m.cutover.Step.Switched() && s.m.cutover.Unanswered() > 0 },
+	{name: "late writers", holds: func(s subject) bool { return s.c.record.Step.Switched() && s.c.record.Unanswered() > 0 },
 		next: leads("cutover status", says("there are writes to DynamoDB after the freeze; find the writer, and correct the target"))},
 	{name: "done", holds: func(s subject) bool {
-		return s.m.cutover.Step == checkpoint.CutoverDone && s.m.cutover.FinalizedAt.IsZero()
+		return s.c.record.Step == checkpoint.CutoverDone && s.c.record.FinalizedAt.IsZero()
 	},
 		next: leads("finalize --dry-run", says("the application no longer uses the source; replicator's metadata can be removed from the target"))},
-	{name: "frozen and undriven", holds: func(s subject) bool { return s.m.Cutover.FrozenSince != nil && s.m.Cutover.Driver == nil },
+	{name: "frozen and undriven", holds: func(s subject) bool { return s.c.FrozenSince != nil && s.c.Driver == nil },
 		next: leads("run", says("writes are frozen, and no process drives the cutover: start a worker that can call the hooks"))},
-	{name: "waits for approval", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverRequested && !s.m.cutover.Approved },
+	{name: "waits for approval", holds: func(s subject) bool { return s.c.record.Step == checkpoint.CutoverRequested && !s.c.record.Approved },
 		next: leads("cutover approve", says("the requested cutover waits for approval"))},
-	{name: "switching", holds: func(s subject) bool { return s.m.cutover.Step == checkpoint.CutoverSwitching },
+	{name: "switching", holds: func(s subject) bool { return s.c.record.Step == checkpoint.CutoverSwitching },
 		next: leads("cutover status", says("the application is being switched; the cutover can no longer be cancelled"))},
-	{name: "running", holds: func(s subject) bool { return s.m.cutover.Step.Active() },
-		next: leads("cutover status", func(s subject) string { return "a cutover is running: " + string(s.m.cutover.Step) })},
+	{name: "running", holds: func(s subject) bool { return s.c.record.Step.Active() },
+		next: leads("cutover status", func(s subject) string { return "a cutover is running: " + string(s.c.record.Step) })},
 }
 
 // ofWork checks that a worker exists if there is work. The first condition that applies is shown.
@@ -181,6 +182,9 @@ func leads(command string, why func(subject) string) func(subject) []standing.Ne
 		if s.t != nil {
 			table = s.t.Source
 		}
+		if s.c != nil {
+			command += s.c.flag
+		}
 		return []standing.NextStep{{Command: standing.Command(command, table, s.m.with), Why: why(s)}}
 	}
 }
@@ -194,7 +198,7 @@ func (s subject) named(step standing.NextStep) []standing.NextStep {
 func firstOfEach(list []condition) func(subject) []standing.NextStep {
 	return func(s subject) (steps []standing.NextStep) {
 		for i := range s.m.Tables {
-			steps = append(steps, first(list, subject{s.m, &s.m.Tables[i]})...)
+			steps = append(steps, first(list, subject{m: s.m, t: &s.m.Tables[i]})...)
 		}
 		return steps
 	}
@@ -222,13 +226,18 @@ func all(list []condition, s subject) (steps []standing.NextStep) {
 // its tables need no steps.
 func (m *Document) steps() []standing.NextStep {
 	s := subject{m: m}
-	steps := append(all(ofMigration, s), first(ofCutover, s)...)
-	if m.cutover.Step.Switched() {
+	steps := all(ofMigration, s)
+	for i := range m.Cutovers {
+		steps = append(steps, first(ofCutover, subject{m: m, c: &m.Cutovers[i]})...)
+	}
+	if m.Left() {
 		return joined(steps)
 	}
 	steps = append(append(steps, first(ofWork, s)...), all(ofWorkers, s)...)
 	for i := range m.Tables {
-		steps = append(steps, all(ofTable, subject{m, &m.Tables[i]})...)
+		if !m.Tables[i].stands.Left {
+			steps = append(steps, all(ofTable, subject{m: m, t: &m.Tables[i]})...)
+		}
 	}
 	return joined(steps)
 }
@@ -256,8 +265,11 @@ func (m *Document) notes() (notes []string) {
 		}
 	}
 	add(ofMigration, subject{m: m})
+	for i := range m.Cutovers {
+		add(attempted, subject{m: m, c: &m.Cutovers[i]})
+	}
 	for i := range m.Tables {
-		add(ofTable, subject{m, &m.Tables[i]})
+		add(ofTable, subject{m: m, t: &m.Tables[i]})
 	}
 	return notes
 }
@@ -276,7 +288,7 @@ func (m *Document) unmanned() bool {
 }
 
 func cutoverLines(s subject) []string {
-	c, text := s.m.Cutover, ""
+	c, text, of := s.c, "", ""
 	switch {
 	case c.FrozenSince != nil:
 		text = fmt.Sprintf("; writes are frozen since %s (%s)", c.FrozenSince.Format(time.RFC3339), backfill.FormatDuration(AsDuration(c.FrozenSeconds)))
@@ -289,7 +301,10 @@ func cutoverLines(s subject) []string {
 	if c.Trouble != nil {
 		text += "; " + *c.Trouble
 	}
-	return []string{fmt.Sprintf("Cutover: attempt %d, %s%s", c.Attempt, c.Step, text)}
+	if c.flag != "" {
+		of = " of " + c.Group
+	}
+	return []string{fmt.Sprintf("Cutover%s: attempt %d, %s%s", of, c.Attempt, c.Step, text)}
 }
 
 func pausedLine(s subject) string {

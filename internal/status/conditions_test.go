@@ -25,13 +25,13 @@ func TestConditions(t *testing.T) {
 	unmet := func(m *Document, _ *Table) { m.begun, m.Tables[0].Generation = true, nil }
 	step := func(step checkpoint.CutoverStep, more func(c *checkpoint.Cutover)) func(*Document, *Table) {
 		return func(m *Document, _ *Table) {
-			m.cutover.Step = step
-			if more != nil {
-				more(&m.cutover)
+			c := &m.Cutovers[0]
+			if c.record.Step = step; more != nil {
+				more(&c.record)
 			}
 		}
 	}
-	lists := map[string][]condition{"migration": ofMigration, "cutover": ofCutover, "work": ofWork, "unmet": ofUnmet, "reading": ofReading,
+	lists := map[string][]condition{"migration": ofMigration, "attempted": attempted, "cutover": ofCutover, "work": ofWork, "unmet": ofUnmet, "reading": ofReading,
 		"workers": ofWorkers, "new": ofNew, "table": ofTable}
 	asked := map[string]bool{}
 	for _, c := range []struct {
@@ -42,11 +42,11 @@ func TestConditions(t *testing.T) {
 		why    string // part of the reason
 	}{
 		{"migration/the app profile routes elsewhere", func(m *Document, _ *Table) { m.otherPlace = "to c2" }, "", "failover --dry-run", "to c2"},
-		{"migration/cutover attempted", func(m *Document, _ *Table) {
-			m.Cutover = cutoverStatus{Attempt: 2, Step: "drain", FrozenSeconds: 4, Trouble: text("a shard")}
+		{"attempted/cutover attempted", func(m *Document, _ *Table) {
+			m.Cutovers[0] = cutoverStatus{record: checkpoint.Cutover{Step: checkpoint.CutoverDrain}, Attempt: 2, Step: "drain", FrozenSeconds: 4, Trouble: text("a shard")}
 		}, "Cutover: attempt 2, drain; writes were frozen for 4.0s; a shard", "", ""},
 		{"cutover/frozen and undriven", func(m *Document, _ *Table) {
-			m.cutover.Step, m.Cutover = checkpoint.CutoverDrain, cutoverStatus{Attempt: 2, Step: "drain", FrozenSeconds: 4, FrozenSince: &m.At}
+			m.Cutovers[0] = cutoverStatus{record: checkpoint.Cutover{Step: checkpoint.CutoverDrain}, Attempt: 2, Step: "drain", FrozenSeconds: 4, FrozenSince: &m.At}
 		}, "", "run", "no process drives the cutover"},
 		{"cutover/done", step(checkpoint.CutoverDone, nil), "", "finalize --dry-run", "no longer uses the source"},
 		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes to DynamoDB after the freeze"},
@@ -106,6 +106,9 @@ func TestConditions(t *testing.T) {
 		}
 		said := func(m *Document) (line, next, why string) {
 			s := subject{m: m}
+			if len(m.Cutovers) > 0 {
+				s.c = &m.Cutovers[0]
+			}
 			if len(m.Tables) > 0 {
 				s.t = &m.Tables[0]
 			}
@@ -157,7 +160,7 @@ func TestStepsEndWithTheSwitch(t *testing.T) {
 		checkpoint.CutoverDone:     {"replicator finalize --dry-run -c f"},
 	} {
 		m := quiet()
-		m.cutover.Step, m.Tables[0].Parked = step, 1
+		m.Cutovers[0].record.Step, m.Tables[0].Parked, m.Tables[0].stands.Left = step, 1, step.Switched()
 		var got []string
 		for _, s := range m.steps() {
 			got = append(got, s.Command)
@@ -177,7 +180,7 @@ func TestAFreezeIsSeen(t *testing.T) {
 		"Cutover: attempt 2, drain; writes were frozen for 4.0s":                                                             {},
 	} {
 		c.Attempt, c.Step, c.FrozenSeconds = 2, "drain", 4
-		if got := cutoverLines(subject{m: &Document{Cutover: c}}); len(got) != 1 || got[0] != want {
+		if got := cutoverLines(subject{m: &Document{}, c: &c}); len(got) != 1 || got[0] != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -9,12 +10,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// cutoverStatus is the state of the cutover.
+// cutoverStatus is the state of the cutover of one group of tables.
 type cutoverStatus struct {
-	Ready bool `json:"ready"` // whether every gate is ready
+	Group  string   `json:"group"`  // name of the group
+	Tables []string `json:"tables"` // source tables of the group
+	Ready  bool     `json:"ready"`  // whether every gate is ready
 	// Names of the gates that are not ready, without duplicates.
 	OpenGates []string `json:"open_gates"`
 	// The gates of every table; empty after the application has switched.
@@ -31,6 +35,9 @@ type cutoverStatus struct {
 	Driver  *string `json:"driver"`
 	Trouble *string `json:"trouble"` // the condition that the step waits for, or its error
 	Strays  int     `json:"strays"`  // number of changes to the source after the freeze
+
+	record checkpoint.Cutover
+	flag   string // the flag that selects the group in commands; "" if there is only one group
 }
 
 // gateStatus is the state of one gate of a cutover, for one table.
@@ -48,68 +55,176 @@ func ReadyOf(cfg *config.Config) cutover.Ready {
 		FinalWithin: cfg.FreezeDeadline(cfg.Tables), Lease: cfg.State.Lease}
 }
 
-// cutOver adds the state of the cutover to the document.
+// cutOver adds the states of the cutovers to the document.
 func (m *Document) cutOver(l *Input) {
-	c := l.Cutover
-	m.Cutover = cutoverStatus{Step: "none", OpenGates: []string{}, Gates: []gateStatus{}, Attempt: c.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: c.FrozenFor(m.At).Seconds(),
-		Trouble: terminal.Known(c.Trouble), Strays: c.Strays}
-	if c.Attempt > 0 {
-		m.Cutover.Step = string(c.Step)
+	gates := m.gates(l)
+	m.Cutovers = []cutoverStatus{}
+	shown := map[string]bool{}
+	groups := l.Cfg.Groups(l.Tables)
+	for _, g := range groups {
+		var sources []string
+		for _, t := range g.Tables {
+			sources = append(sources, t.From)
+		}
+		c := l.Cutovers.OfGroup(g.Row, sources, g.Patterns)
+		if len(sources) == 0 && c.Attempt == 0 && len(groups) > 1 || c.Attempt > 0 && shown[c.Row] {
+			continue // a cutover from before the groups may cover several of them
+		}
+		shown[c.Row] = true
+		one := m.cutoverOf(c, l.driver(c.Row))
+		one.Group = cmp.Or(c.Group, g.Name)
+		if one.Tables = sources; c.Attempt > 0 && len(c.Tables) > 0 {
+			one.Tables = c.Tables
+		}
+		if len(groups) > 1 {
+			one.flag = " --group " + standing.Quote(one.Group)
+		}
+		one.judge(gates)
+		m.Cutovers = append(m.Cutovers, one)
 	}
-	if at, frozen := c.FrozenSince(); frozen {
-		m.Cutover.FrozenSince = &at
+	m.Cutover = m.cutoverOf(checkpoint.Cutover{}, "")
+	if len(m.Cutovers) > 0 {
+		m.Cutover = slices.MaxFunc(m.Cutovers, func(a, b cutoverStatus) int { return cmp.Compare(a.urgency(), b.urgency()) })
 	}
-	m.Cutover.Driver = terminal.Known(l.Driver)
+	m.Cutover.judge(gates)
+	m.Cutover.Ready = m.Cutover.Ready && len(l.Tables) > 0
+}
+
+// gates judges the gates of every table. After the switch of a table its stream is not read, so its
+// gates cannot be judged.
+func (m *Document) gates(l *Input) (all []checkpoint.CutoverGate) {
 	for i, t := range l.Tables {
 		in := l.Inputs[i]
 		facts := m.facts(t, in)
 		f := cutover.Figures{Found: in.Found, State: facts.Table, Shards: in.Shards, Merged: in.Merged, Parked: in.Parked, Targets: in.Targets,
 			Listings: in.Listings, Coordinator: facts.Coordinator, DeadLetter: in.Dead, Doubts: facts.Doubts}
-		for _, g := range f.Judge(t.From, ReadyOf(l.Cfg), m.At) {
-			// After the switch the source is not read, so gates cannot be judged.
-			if !c.Step.Switched() {
-				m.Cutover.Gates = append(m.Cutover.Gates, gateStatus{g.Name, g.Table, g.Ready, g.Figure})
-			}
-			if !g.Ready && !slices.Contains(m.Cutover.OpenGates, g.Name) {
-				m.Cutover.OpenGates = append(m.Cutover.OpenGates, g.Name)
+		all = append(all, f.Judge(t.From, ReadyOf(l.Cfg), m.At)...)
+	}
+	return all
+}
+
+// cutoverOf returns the state of the cutover of one group, without its gates.
+func (m *Document) cutoverOf(c checkpoint.Cutover, driver string) cutoverStatus {
+	s := cutoverStatus{record: c, Step: "none", Tables: []string{}, Attempt: c.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: c.FrozenFor(m.At).Seconds(),
+		Trouble: terminal.Known(c.Trouble), Strays: c.Strays, Driver: terminal.Known(driver)}
+	if c.Attempt > 0 {
+		s.Step = string(c.Step)
+	}
+	if at, frozen := c.FrozenSince(); frozen {
+		s.FrozenSince = &at
+	}
+	return s
+}
+
+// judge adds the gates of the group's tables.
+func (s *cutoverStatus) judge(gates []checkpoint.CutoverGate) {
+	s.OpenGates, s.Gates = []string{}, []gateStatus{}
+	for _, g := range gates {
+		if !slices.Contains(s.Tables, g.Table) {
+			continue
+		}
+		if !s.record.Step.Switched() {
+			s.Gates = append(s.Gates, gateStatus{g.Name, g.Table, g.Ready, g.Figure})
+		}
+		if !g.Ready && !slices.Contains(s.OpenGates, g.Name) {
+			s.OpenGates = append(s.OpenGates, g.Name)
+		}
+	}
+	s.Ready = len(s.Tables) > 0 && len(s.OpenGates) == 0 && s.record.Step.Over()
+}
+
+// urgency ranks the states of cutovers: the document shows the most urgent one first.
+func (s *cutoverStatus) urgency() int {
+	c := &s.record
+	switch _, frozen := c.FrozenSince(); {
+	case frozen || c.Step == checkpoint.CutoverCancelling || c.Step == checkpoint.CutoverSwitching:
+		return 5
+	case c.Step.Switched() && c.Unanswered() > 0:
+		return 4
+	case c.Step.Active() && !c.Step.Switched():
+		return 3
+	case c.Attempt == 0 || c.Step.Over():
+		return 2
+	case c.Step.Active():
+		return 1
+	}
+	return 0
+}
+
+// CutoverFacts returns the data about the cutover of each group that alerts need. Changes after a freeze
+// matter only after a switch. Then no process writes them to the target. If an attempt is cancelled,
+// changes are replicated as usual.
+func (m *Document) CutoverFacts() (all []admin.Cutover) {
+	for _, s := range m.Cutovers {
+		r := &s.record
+		c := admin.Cutover{Group: s.Group, Ready: s.Ready, Strays: s.Strays, Driven: s.Driver != nil}
+		if s.FrozenSince != nil {
+			c.Frozen = max(0, m.At.Sub(*s.FrozenSince))
+		}
+		if r.Step.Active() {
+			c.Limit = r.LongestFreeze()
+		}
+		if !r.UnfrozenAt.IsZero() || !r.SwitchedAt.IsZero() {
+			c.Lasted = r.FrozenFor(m.At)
+		}
+		if r.Step == checkpoint.CutoverCancelling {
+			c.Cancelling = max(0, m.At.Sub(r.StepAt))
+		}
+		if r.Step.Switched() {
+			c.Unanswered = r.Unanswered()
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// driver returns the process that drives the cutover of a group; "" if none does.
+func (l *Input) driver(row string) string {
+	for _, d := range l.Drivers {
+		if d.Row == row {
+			return d.Process
+		}
+	}
+	return ""
+}
+
+// lookForDrivers finds out whether the drivers of the cutovers are alive. A single read of a lease does
+// not show that. So it waits until the driver renews the lease, for at most half the duration of a
+// lease. A watch that already knows the lease answers at once.
+func (l *Input) lookForDrivers(ctx context.Context, watch *checkpoint.Watch) error {
+	for i := range l.Drivers {
+		if d := &l.Drivers[i]; d.Process != "" {
+			var err error
+			if d.Process, err = cutover.Drives(ctx, l.Ledger, d.Row, watch); err != nil {
+				return err
 			}
 		}
 	}
-	m.Cutover.Ready = len(l.Tables) > 0 && len(m.Cutover.OpenGates) == 0 && c.Step.Over()
+	return nil
 }
 
-// CutoverFacts returns the cutover data that alerts need. Changes after a freeze matter only after
-// a switch. Then no process writes them to the target. If an attempt is cancelled, changes are
-// replicated as usual.
-func (m *Document) CutoverFacts() admin.Cutover {
-	c := admin.Cutover{Ready: m.Cutover.Ready, Strays: m.Cutover.Strays, Driven: m.Cutover.Driver != nil}
-	if m.Cutover.FrozenSince != nil {
-		c.Frozen = max(0, m.At.Sub(*m.Cutover.FrozenSince))
+// allLeft reports whether the application has left every table.
+func (l *Input) allLeft() bool {
+	for i := range l.Tables {
+		if !l.left(i) {
+			return false
+		}
 	}
-	if m.cutover.Step.Active() {
-		c.Limit = m.cutover.LongestFreeze()
-	}
-	if !m.cutover.UnfrozenAt.IsZero() || !m.cutover.SwitchedAt.IsZero() {
-		c.Lasted = m.cutover.FrozenFor(m.At)
-	}
-	if m.cutover.Step == checkpoint.CutoverCancelling {
-		c.Cancelling = max(0, m.At.Sub(m.cutover.StepAt))
-	}
-	if m.cutover.Step.Switched() {
-		c.Unanswered = m.cutover.Unanswered()
-	}
-	return c
+	return len(l.Tables) > 0
 }
 
-// lookForDriver finds out whether the driver of the cutover is alive. A single read of its lease
-// does not show that. So it waits until the driver renews the lease, for at most half the duration
-// of a lease. A watch that already knows the lease answers at once.
-func (l *Input) lookForDriver(ctx context.Context, watch *checkpoint.Watch) (err error) {
-	if l.Driver != "" {
-		l.Driver, err = cutover.Drives(ctx, l.Ledger, watch)
-	}
-	return err
+// Stays reports whether the application still uses a source table.
+func (m *Document) Stays(source string) bool {
+	i := slices.IndexFunc(m.Tables, func(t Table) bool { return t.Source == source })
+	return i < 0 || !m.Tables[i].stands.Left
 }
 
-// Left reports whether the application has left the source.
-func (m *Document) Left() bool { return checkpoint.CutoverStep(m.Cutover.Step).Switched() }
+// Left reports whether the application has left every table.
+func (m *Document) Left() bool {
+	for i := range m.Tables {
+		if !m.Tables[i].stands.Left {
+			return false
+		}
+	}
+	return len(m.Tables) > 0 || checkpoint.CutoverStep(m.Cutover.Step).Switched()
+}

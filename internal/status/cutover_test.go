@@ -39,13 +39,17 @@ func TestWhatAlertsHearOfACutover(t *testing.T) {
 		if name == "none" {
 			c.record = checkpoint.Cutover{}
 		}
-		l := &Input{Cfg: &config.Config{}, Begun: true, Cutover: c.record, Driver: c.driver}
+		l := &Input{Cfg: oneTable, Begun: true, Cutovers: checkpoint.Cutovers{c.record}, Drivers: []Driver{{Process: c.driver}}}
+		c.want.Group = "Orders"
 		m := l.Judge(func(string) (string, bool) { return "", false }, "", now)
-		if got := m.CutoverFacts(); got != c.want {
+		if got := m.CutoverFacts(); len(got) != 1 || got[0] != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 }
+
+// oneTable is a configuration with one group of tables.
+var oneTable = &config.Config{Tables: []config.Table{{From: "Orders", To: "Orders"}}}
 
 // A worker that reads the ledger repeatedly counts a driver until the driver's lease has ended by
 // the worker's own clock, and again once it is renewed.
@@ -60,8 +64,8 @@ func TestASurveyMissesADriver(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			_, _ = theirs.UpdateCutover(p.Context(), func(c *checkpoint.Cutover) error { c.Attempt, c.Step = 1, checkpoint.CutoverDrain; return nil })
-			lease, _ := theirs.CoordinatorLease(p.Context(), checkpoint.CutoverLease)
+			_, _ = theirs.UpdateCutover(p.Context(), "", func(c *checkpoint.Cutover) error { c.Attempt, c.Step = 1, checkpoint.CutoverDrain; return nil })
+			lease, _ := theirs.CoordinatorLease(p.Context(), checkpoint.CutoverLease(""))
 			if held, err := theirs.TakeCoordinatorLease(p.Context(), lease); err == nil {
 				_ = held.Keep()
 			}
@@ -73,12 +77,13 @@ func TestASurveyMissesADriver(t *testing.T) {
 		}
 		var survey Survey
 		driven := func() bool {
-			l := &Input{Cfg: &config.Config{}, Begun: true, Ledger: ledger, mono: task.Mono(ctx)}
+			l, d := &Input{Cfg: oneTable, Begun: true, Ledger: ledger}, Driver{mono: task.Mono(ctx)}
 			var err error
-			if l.Cutover, err = ledger.Cutover(ctx); err == nil {
-				l.lease, err = ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
+			if l.Cutovers, err = ledger.Cutovers(ctx); err == nil {
+				d.lease, err = ledger.CoordinatorLease(ctx, checkpoint.CutoverLease(""))
 			}
-			l.Driver = l.lease.Owner()
+			d.Process = d.lease.Owner()
+			l.Drivers = []Driver{d}
 			m, _ := survey.Take(l, err, func(string) (string, bool) { return "", false }, "", task.Now(ctx))
 			return m.Cutover.Driver != nil
 		}

@@ -45,11 +45,12 @@ type Document struct {
 	Leases    int                 `json:"leases"`
 	Tables    []Table             `json:"tables"`
 	Shards    []Shard             `json:"shards,omitempty"`
-	Cutover   cutoverStatus       `json:"cutover"`
+	Cutover   cutoverStatus       `json:"cutover"`  // the most urgent of Cutovers
+	Cutovers  []cutoverStatus     `json:"cutovers"` // one for each group of tables
 	NextSteps []standing.NextStep `json:"next_steps"`
 
 	loadsAgain bool // loads after a gap start automatically
-	cutover    checkpoint.Cutover
+	cutovers   checkpoint.Cutovers
 	otherPlace string    // the cluster to which the app profile routes; "" if that is the ledger's cluster
 	readAt     time.Time // when the ledger was read; if zero, at the time At
 	lease      time.Duration
@@ -200,7 +201,7 @@ func (t *Table) leave() {
 // facts returns the data from which a table is judged.
 func (m *Document) facts(c config.Table, in TableInput) standing.Facts {
 	f := standing.Facts{Table: in.State, Named: c.Pattern() == "", Shards: in.Shards, Listings: in.Listings, Coordinator: in.Coordinator.Heartbeat, Merged: in.Merged,
-		DeadLetter: in.Dead, Parked: in.Parked, Cutover: m.cutover, Doubts: in.doubts(m.At), LoadsAgain: m.loadsAgain, Lease: m.lease, ReadAt: m.readAt, Now: m.At}
+		DeadLetter: in.Dead, Parked: in.Parked, Cutover: m.cutovers.Of(c.From, c.Pattern()), Doubts: in.doubts(m.At), LoadsAgain: m.loadsAgain, Lease: m.lease, ReadAt: m.readAt, Now: m.At}
 	f.Table.Source = c.From
 	if m.otherPlace != "" {
 		f.Doubts = append(f.Doubts, standing.Doubt{Reason: standing.OtherCluster, Cause: m.otherPlace, Since: m.At})
@@ -276,9 +277,18 @@ func (m *Document) Beats(worker string) bool {
 }
 
 // Working returns the workers that answer and are not idle, with their versions.
-func (m *Document) Working() (names []string) {
+func (m *Document) Working() []string {
+	return m.workersThat(func(w workerStatus) bool { return !w.Silent && !w.Idle })
+}
+
+// Outdated returns the workers that answer and do not know the cutovers of groups, with their versions.
+func (m *Document) Outdated() []string {
+	return m.workersThat(func(w workerStatus) bool { return !w.Silent && !w.beat.Records() })
+}
+
+func (m *Document) workersThat(match func(w workerStatus) bool) (names []string) {
 	for _, w := range m.Workers {
-		if w.Silent || w.Idle {
+		if !match(w) {
 			continue
 		}
 		name := w.ID

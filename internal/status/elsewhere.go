@@ -13,7 +13,7 @@ import (
 // lookWhere reads the cluster to which the app profile routes. If the cluster is unknown, it
 // records nothing.
 func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string, error)) {
-	if l.Ledger == nil || l.Cutover.Step.Switched() {
+	if l.Ledger == nil || l.allLeft() {
 		return // after the switch, no process uses the profile
 	}
 	ctx, cancel := task.WithTimeout(ctx, preflight.ProbeTime)

@@ -32,27 +32,34 @@ type Input struct {
 	Inputs []TableInput
 	Begun  bool // whether the ledger exists
 	Ledger *checkpoint.Ledger
-	// Cutover is the record of the cutover; zero if there was none.
-	Cutover checkpoint.Cutover
-	// Driver is the process that drives the cutover. It is "" if no process holds the driver's
-	// lease, or if the lease is no longer renewed.
-	Driver string
+	// Cutovers are the records of the cutovers of all groups.
+	Cutovers checkpoint.Cutovers
+	// Drivers are the processes that drive the cutovers of groups.
+	Drivers []Driver
 	// Processes are the processes that held no lease at their last report.
 	Processes []checkpoint.Process
 	// Elsewhere is the cluster to which the app profile routes, if it differs from the ledger's
 	// cluster. It is "" if the clusters are the same, or if the profile was not read.
 	Elsewhere string
 
-	lease  checkpoint.CoordinatorLease // lease of the driver, as read at the monotonic time mono
-	mono   time.Duration
 	readAt time.Time // when the ledger was read; if zero, the time of the judgement
+}
+
+// Driver is a process that drives the cutover of a group.
+type Driver struct {
+	Row string // the record of the group (checkpoint.Cutover.Row)
+	// Process is "" if no process holds the driver's lease, or if the lease is no longer renewed.
+	Process string
+
+	lease checkpoint.CoordinatorLease // as read at the monotonic time mono
+	mono  time.Duration
 }
 
 // Judge computes the status from the input. The argument `with` holds flags to append to commands
 // of next steps.
 func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	m := NewDocument(l.Cfg, env, now)
-	m.with, m.begun, m.cutover, m.otherPlace, m.readAt = with, l.Begun, l.Cutover, l.Elsewhere, l.readAt
+	m.with, m.begun, m.cutovers, m.otherPlace, m.readAt = with, l.Begun, l.Cutovers, l.Elsewhere, l.readAt
 	for i, c := range l.Tables {
 		m.add(c, l.Inputs[i])
 	}
@@ -78,7 +85,8 @@ const DifferentMapping = "its mapping differs from the one in the ledger"
 
 // left reports whether the application has left a table.
 func (l *Input) left(i int) bool {
-	return l.Cutover.Step.Switched() && l.Cutover.Moves(l.Tables[i].From)
+	c := l.Cutovers.Of(l.Tables[i].From, l.Tables[i].Pattern())
+	return c.Step.Switched()
 }
 
 // MappingDiffers reports whether the ledger has another mapping of the table than the
@@ -140,11 +148,15 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 	defer cancel()
 	var err error
 	if l.Inputs, err = readTables(ctx, ledger, sink.NewParking(t.Records(cfg.State.Table), cfg.Name), tables); err == nil {
-		l.Cutover, err = ledger.Cutover(ctx)
+		l.Cutovers, err = ledger.Cutovers(ctx)
 	}
-	if err == nil && l.Cutover.Step.Active() {
-		l.lease, err = ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
-		l.Driver, l.mono = l.lease.Owner(), task.Mono(ctx)
+	for i := range l.Cutovers {
+		if c := &l.Cutovers[i]; err == nil && c.Step.Active() {
+			d := Driver{Row: c.Row, mono: task.Mono(ctx)}
+			d.lease, err = ledger.CoordinatorLease(ctx, checkpoint.CutoverLease(c.Row))
+			d.Process = d.lease.Owner()
+			l.Drivers = append(l.Drivers, d)
+		}
 	}
 	if err == nil {
 		l.Processes, err = ledger.Processes(ctx)

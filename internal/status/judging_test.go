@@ -23,7 +23,7 @@ func judged(in TableInput) *Document {
 }
 
 func testConfig() *config.Config {
-	return &config.Config{Name: "test", Source: config.Source{Region: "eu-west-1"}, Target: config.Target{Project: "p", Instance: "i"},
+	return &config.Config{Name: "test", Tables: []config.Table{{From: "Orders", To: "orders"}}, Source: config.Source{Region: "eu-west-1"}, Target: config.Target{Project: "p", Instance: "i"},
 		State: config.State{Lease: 15 * time.Second}}
 }
 

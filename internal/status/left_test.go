@@ -32,9 +32,9 @@ func TestATableThatWasLeftHasNoTrouble(t *testing.T) {
 		in.Shards = []checkpoint.Shard{{Source: "Orders", ID: "s", Label: s.Label, State: checkpoint.Done, Generation: s.Generation, DoneAt: ago(time.Hour)},
 			{Source: "Orders", ID: "r", Label: s.Label, State: checkpoint.Reading, Generation: s.Generation, ReadAt: ago(30 * time.Hour)}}
 		l := &Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders", To: "orders"}}, Inputs: []TableInput{in}, Begun: true, Elsewhere: ""}
-		l.Cutover = checkpoint.Cutover{Attempt: 1, Step: c.step, SwitchedAt: ago(time.Hour)}
+		l.Cutovers = checkpoint.Cutovers{checkpoint.Cutover{Attempt: 1, Step: c.step, SwitchedAt: ago(time.Hour)}}
 		if c.finalized {
-			l.Cutover.FinalizedAt = ago(time.Minute)
+			l.Cutovers[0].FinalizedAt = ago(time.Minute)
 		}
 		l.lookWhere(context.Background(), func(context.Context) (string, error) { t.Error("the app profile is asked for"); return "", nil })
 		m := l.Judge(nothingSet, "", noon)

@@ -133,7 +133,7 @@ func TestWorkingWorkers(t *testing.T) {
 			{Worker: "old standby", Heartbeat: about("1", stateLease)}},
 		Inputs: []TableInput{{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{
 			shard("idle with a lease", about("2", time.Hour)), shard("reads", about("2", 0)), shard("silent", about("2", time.Hour)), shard("idle before", about("2", 0))}}}}
-	l.Cutover = checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDone}
+	l.Cutovers = checkpoint.Cutovers{checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDone}}
 	m := l.Judge(nothingSet, "", noon)
 	if got := strings.Join(m.Working(), ", "); got != "idle before (version 2), old standby (version 1), reads (version 2)" {
 		t.Errorf("%s", got)

@@ -24,7 +24,7 @@ func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now 
 	if err == nil {
 		s.ledger, s.at = l, now
 		l.readAt = now
-		s.lookForDriver()
+		s.lookForDrivers()
 	}
 	if s.ledger == nil {
 		return nil, nil
@@ -41,17 +41,20 @@ func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now 
 	return m, events
 }
 
-// lookForDriver forgets a driver that has not renewed its lease for the duration of a lease.
-func (s *Survey) lookForDriver() {
+// lookForDrivers forgets each driver that has not renewed its lease for the duration of a lease.
+func (s *Survey) lookForDrivers() {
 	l := s.ledger
-	if l.Driver == "" {
-		return
-	}
-	if s.watch == nil {
-		s.watch = l.Ledger.NewWatch()
-	}
-	if s.watch.CoordinatorLeaseFree(l.lease, l.mono) {
-		l.Driver = ""
+	for i := range l.Drivers {
+		d := &l.Drivers[i]
+		if d.Process == "" {
+			continue
+		}
+		if s.watch == nil {
+			s.watch = l.Ledger.NewWatch()
+		}
+		if s.watch.CoordinatorLeaseFree(d.lease, d.mono) {
+			d.Process = ""
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func (m *Document) Verdict() error {
 		if t.Suspended != "" {
 			found = append(found, &diag.Error{Code: diag.TableSetAside, What: "table " + t.Source + " is suspended", Cause: t.Suspended})
 		}
-		if t.Parked > 0 {
+		if t.Parked > 0 && !t.stands.Left {
 			found = append(found, &diag.Error{Code: diag.ItemsParked, What: terminal.Plural(t.Parked, "item") + " of table " + t.Source + " could not be stored",
 				Cause: "they are parked with their reasons; all other changes are applied", Fix: "replicator parked list --table " + t.Source})
 		}
@@ -37,7 +37,7 @@ func (m *Document) Verdict() error {
 
 func (m *Document) AnyParked() bool {
 	for _, t := range m.Tables {
-		if t.Parked > 0 {
+		if t.Parked > 0 && !t.stands.Left {
 			return true
 		}
 	}

@@ -32,7 +32,7 @@ func TestWaitForAState(t *testing.T) {
 	paused := at(func(in *TableInput) { in.State.Pause.Since = ago(time.Hour) })
 	left := func() (*Document, error) {
 		l := &Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders", To: "orders"}}, Inputs: []TableInput{{Found: true, State: loadedTable()}}, Begun: true,
-			Cutover: checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDone, SwitchedAt: ago(time.Hour)}}
+			Cutovers: checkpoint.Cutovers{{Attempt: 1, Step: checkpoint.CutoverDone, SwitchedAt: ago(time.Hour)}}}
 		return l.Judge(nothingSet, "", noon), nil
 	}
 	for name, c := range map[string]struct {

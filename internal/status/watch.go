@@ -49,7 +49,7 @@ func (r *Reader) Read(ctx context.Context) (*Document, error) {
 	if r.watch == nil && l.Ledger != nil {
 		r.watch = l.Ledger.NewWatch()
 	}
-	if err := l.lookForDriver(ctx, r.watch); err != nil {
+	if err := l.lookForDrivers(ctx, r.watch); err != nil {
 		return nil, preflight.ReadingFailed(ctx, "cannot read the ledger in table "+r.Config.State.Table, err)
 	}
 	l.lookWhere(ctx, r.Migration.To.Cluster)

@@ -74,7 +74,7 @@ func TestATargetThatIsLostWhileNobodyRuns(t *testing.T) {
 			c.change(&l.Inputs[0])
 		}
 		if c.want == phaseDone {
-			l.Cutover = checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDone, SwitchedAt: ago(time.Hour), FinalizedAt: ago(time.Minute)}
+			l.Cutovers = checkpoint.Cutovers{checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDone, SwitchedAt: ago(time.Hour), FinalizedAt: ago(time.Minute)}}
 		}
 		l.LookAtTargets(ctx, func(string) checkpoint.Store { return c.now(kept) }, noon.Add(time.Second))
 		if m := l.Judge(nothingSet, "", noon); m.Phase != c.want || len(m.Tables[0].Troubles) != c.trouble {

@@ -33,11 +33,14 @@ var Schema []byte
 type Document struct {
 	// Ready reports whether every gate is ready or overridden. SafeToWrite reports whether the
 	// application may write to the target, because replicator no longer writes there.
-	Ready       bool      `json:"ready"`
-	SafeToWrite bool      `json:"safe_to_write"`
-	Schema      string    `json:"schema"`
-	Name        string    `json:"name"`
-	At          time.Time `json:"at"`
+	Ready       bool   `json:"ready"`
+	SafeToWrite bool   `json:"safe_to_write"`
+	Schema      string `json:"schema"`
+	Name        string `json:"name"`
+	// Group is the group of tables that are cut over together.
+	Group  string    `json:"group"`
+	Tables []string  `json:"tables"`
+	At     time.Time `json:"at"`
 	// Step is none before the first attempt.
 	Step     string     `json:"step"`
 	StepAt   *time.Time `json:"step_at"`
@@ -87,8 +90,8 @@ type Document struct {
 	FinalizedAt *time.Time                    `json:"finalized_at"`
 	NextSteps   []standing.NextStep           `json:"next_steps"`
 
-	titles map[string]string
-	tables int
+	titles  map[string]string
+	flagged bool // there are several groups, so texts and commands name this one
 }
 
 // Deadline is the maximum duration of a step, and what happens when that time has passed.
@@ -109,6 +112,7 @@ type WayBack struct {
 // input holds the data from which a document is made.
 type input struct {
 	cfg     *config.Config
+	group   group
 	record  checkpoint.Cutover
 	gates   []checkpoint.CutoverGate
 	tables  []config.Table
@@ -122,13 +126,13 @@ type input struct {
 func judge(in input, now time.Time) *Document {
 	c := in.record
 	d := &Document{
-		Schema: schemaName, Name: in.cfg.Name, At: now.UTC(), Step: "none", StepAt: terminal.Known(c.StepAt), Attempt: c.Attempt, Rehearse: c.Rehearse, Approved: c.Approved,
+		Schema: schemaName, Name: in.cfg.Name, Group: cmp.Or(c.Group, in.group.Name), Tables: append([]string{}, sourcesOf(in.tables)...), At: now.UTC(), Step: "none", StepAt: terminal.Known(c.StepAt), Attempt: c.Attempt, Rehearse: c.Rehearse, Approved: c.Approved,
 		Driver: terminal.Known(in.driver), Idle: in.idle, Trouble: terminal.Known(c.Trouble), WouldFreeze: c.WouldFreeze().Seconds(), MomentAt: terminal.Known(c.MomentAt), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
 		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
 		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
 		GivenUp: append([]checkpoint.CutoverTry{}, c.GivenUp...), Tries: cmp.Or(c.Tries, 1), Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt),
 		WatchedTo: terminal.Known(c.WatchedTo), Unwatched: append([]checkpoint.CutoverUnwatched{}, c.Unwatched...), NextSteps: []standing.NextStep{},
-		titles: titles(in.cfg), tables: len(in.tables),
+		titles: titles(in.cfg), flagged: !in.group.alone,
 	}
 	for i := range d.Gates {
 		if strings.HasPrefix(d.Gates[i].Cure, "replicator ") { // other cures are not commands
@@ -137,6 +141,9 @@ func judge(in input, now time.Time) *Document {
 	}
 	if c.Attempt > 0 {
 		d.Step = string(c.Step)
+		if len(c.Tables) > 0 {
+			d.Tables = append([]string{}, c.Tables...)
+		}
 	}
 	if c.Step == checkpoint.CutoverWatching {
 		until := c.SwitchedAt.Add(c.WatchFor).UTC()
@@ -173,6 +180,14 @@ func (d *Document) keyOf(hash string) string {
 	default:
 		return ": " + diag.Printable(string(key))
 	}
+}
+
+// named names the tables of the cutover in messages.
+func (d *Document) named() string {
+	if d.flagged {
+		return "group " + d.Group + " of " + d.Name
+	}
+	return d.Name
 }
 
 // settled returns the minimum length of a freeze.
@@ -222,6 +237,9 @@ func titles(cfg *config.Config) map[string]string {
 // render writes the document as text. If `whole` is true, it includes the timeline.
 func (d *Document) render(w io.Writer, whole bool) error {
 	var b strings.Builder
+	if d.flagged {
+		fmt.Fprintf(&b, "group %s: %s\n", d.Group, strings.Join(d.Tables, ", "))
+	}
 	for _, name := range cutover.GateNames {
 		d.writeGate(&b, name)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/evidence"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
@@ -22,12 +23,16 @@ func (o *Operator) Evidence(ctx context.Context, dir string) error {
 	defer o.Close()
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
 	in := evidence.Input{Name: o.Cfg.Name, Version: o.Version, At: o.Now(ctx)}
-	var err error
-	if in.Record, err = o.Ledger.Cutover(ctx); err != nil {
-		return explain(ctx, what, err)
+	groups, err := o.toSteer("write the evidence of", func(c *checkpoint.Cutover) bool { return c.Attempt > 0 })
+	if err != nil {
+		return err
 	}
-	if in.Record.Attempt == 0 {
-		return &diag.Error{Code: diag.CutoverRefused, What: "no evidence was written", Cause: "the cutover is " + terminal.NotStarted, Fix: "see replicator cutover check" + o.With}
+	if len(groups) > 1 {
+		return unchosen(groups, "a folder has the evidence of one group")
+	}
+	g := groups[0]
+	if in.Record = g.record; in.Record.Attempt == 0 {
+		return &diag.Error{Code: diag.CutoverRefused, What: "no evidence was written", Cause: "the cutover is " + terminal.NotStarted, Fix: "see replicator cutover check" + o.with(g)}
 	}
 	known, err := status.Read(ctx, o.Cfg, o.ends().Target, "")
 	if err != nil {
@@ -39,6 +44,9 @@ func (o *Operator) Evidence(ctx context.Context, dir string) error {
 		}
 	}
 	for i, t := range known.Tables {
+		if !in.Record.Moves(t.From) {
+			continue
+		}
 		found := known.Inputs[i]
 		one := evidence.TableInput{State: found.State, Shards: found.Shards}
 		for _, target := range t.Targets() {

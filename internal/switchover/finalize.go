@@ -30,6 +30,7 @@ type Finalizing struct {
 type Finalized struct {
 	Schema    string    `json:"schema"`
 	Name      string    `json:"name"`
+	Group     string    `json:"group"` // the group of tables
 	DryRun    bool      `json:"dry_run"`
 	Removed   []Removal `json:"removed"`
 	SwitchOff []string  `json:"switch_off"`
@@ -49,25 +50,33 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 		return err
 	}
 	defer o.Close()
-	c, err := o.Ledger.Cutover(ctx)
+	groups, err := o.toSteer("finalize", func(c *checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverDone && c.FinalizedAt.IsZero() })
 	if err != nil {
-		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+		return err
+	}
+	if len(groups) > 1 {
+		return unchosen(groups, "finalize is for one group")
+	}
+	g := groups[0]
+	c, err := o.asOfNow(ctx, g)
+	if err != nil {
+		return err
 	}
 	if f.StraysSeen > 0 {
 		see := func(c *checkpoint.Cutover) error { return c.See(f.StraysSeen, o.Now(ctx)) }
 		if f.DryRun {
 			err = see(&c)
 		} else {
-			c, err = o.Ledger.UpdateCutover(ctx, o.signed(see))
+			c, err = o.Ledger.UpdateCutover(ctx, c.Row, o.signed(see))
 		}
 		if err != nil {
-			return explain(ctx, "cannot finalize "+o.Cfg.Name, err)
+			return explain(ctx, "cannot finalize "+o.of(g), err)
 		}
 	}
-	if err := o.finalizable(ctx, c); err != nil {
+	if err := o.finalizable(ctx, g, c); err != nil {
 		return err
 	}
-	d := &Finalized{Schema: finalizeSchema, Name: o.Cfg.Name, DryRun: f.DryRun, Removed: []Removal{}, SwitchOff: o.switchOff(c)}
+	d := &Finalized{Schema: finalizeSchema, Name: o.Cfg.Name, Group: g.Name, DryRun: f.DryRun, Removed: []Removal{}, SwitchOff: o.switchOff(c)}
 	for _, table := range c.Targets {
 		families, err := o.ends().Target.ListFamilies(ctx, table)
 		if err != nil {
@@ -83,7 +92,7 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 		}
 	}
 	if !f.DryRun {
-		if err := o.remove(ctx, d, f.Yes); err != nil {
+		if err := o.remove(ctx, d, c.Row, f.Yes); err != nil {
 			return err
 		}
 	}
@@ -94,9 +103,9 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 }
 
 // finalizable returns an error while a process could still write to the targets.
-func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error {
+func (o *Operator) finalizable(ctx context.Context, g group, c checkpoint.Cutover) error {
 	refuse := func(cause, fix string) error {
-		return &diag.Error{Code: diag.FinalizeRefused, What: "the target of " + o.Cfg.Name + " cannot be finalized", Cause: cause, Fix: fix + o.With}
+		return &diag.Error{Code: diag.FinalizeRefused, What: "the target of " + o.of(g) + " cannot be finalized", Cause: cause, Fix: fix + o.with(g)}
 	}
 	switch {
 	case c.Step == checkpoint.CutoverWatching:
@@ -111,7 +120,12 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 	if err != nil {
 		return err
 	}
-	if working := in.Judge(o.Env, "", o.Now(ctx)).Working(); len(working) > 0 {
+	m := in.Judge(o.Env, "", o.Now(ctx))
+	working := m.Working()
+	if !m.Left() { // workers go on with other groups; those of a version without groups do not know this cutover
+		working = m.Outdated()
+	}
+	if len(working) > 0 {
 		return refuse("not idle: "+strings.Join(working, ", ")+". A running worker idles within a minute; a version without idle never does",
 			"wait a minute, and stop workers that are still named; then: replicator finalize")
 	}
@@ -119,7 +133,7 @@ func (o *Operator) finalizable(ctx context.Context, c checkpoint.Cutover) error 
 }
 
 // remove removes the metadata that d lists.
-func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
+func (o *Operator) remove(ctx context.Context, d *Finalized, row string, yes bool) error {
 	if !yes {
 		if o.Confirm == nil {
 			return diag.BadUsage("finalize needs confirmation, but there is no terminal", "add --yes, or see what would be removed with --dry-run")
@@ -142,7 +156,7 @@ func (o *Operator) remove(ctx context.Context, d *Finalized, yes bool) error {
 			return preflight.ExplainTarget("cannot remove "+r.Kind+" "+r.Name+" of table "+r.Table+"; earlier removals are complete, and finalize can be repeated", err)
 		}
 	}
-	_, err := o.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Finalized(o.Now(ctx)) })
+	_, err := o.Ledger.UpdateCutover(ctx, row, func(c *checkpoint.Cutover) error { return c.Finalized(o.Now(ctx)) })
 	return explain(ctx, "cannot record in the ledger that "+o.Cfg.Name+" is finalized", err)
 }
 

@@ -277,7 +277,7 @@ func TestShow(t *testing.T) {
 			t.Errorf("%s", &s.stdout)
 		}
 		s.stands(checkpoint.CutoverDrain)
-		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease)
+		lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease(""))
 		s.Must(err)
 		held, err := s.Ledger.TakeCoordinatorLease(s.Ctx, lease)
 		s.Must(err)

@@ -69,11 +69,12 @@ func hours(text string) (from, to int, err error) {
 	return begin.Hour()*60 + begin.Minute(), end.Hour()*60 + end.Minute(), nil
 }
 
-// planOf returns the plan of a cutover of all tables. All source tables of a target must be cut
-// over together, so the plan includes all tables.
-func planOf(cfg *config.Config, tables []config.Table, r Request, now time.Time) checkpoint.CutoverPlan {
+// planOf returns the plan of a cutover of a group of tables. All source tables of a target are in one
+// group, because they must be cut over together.
+func planOf(cfg *config.Config, g config.Group, r Request, now time.Time) checkpoint.CutoverPlan {
+	tables := g.Tables
 	p := checkpoint.CutoverPlan{
-		Hash: hashOf(cfg, tables), Rehearse: r.Rehearse, KeepFallback: r.KeepFallback == "yes", WatchFor: cfg.Cutover.WatchFor,
+		Group: g.Name, Patterns: g.Patterns, Hash: hashOf(cfg, tables), Rehearse: r.Rehearse, KeepFallback: r.KeepFallback == "yes", WatchFor: cfg.Cutover.WatchFor,
 		WhenReady: r.WhenReady, Approved: r.Yes || r.Rehearse,
 	}
 	for _, gate := range r.Overrides {
@@ -131,7 +132,7 @@ func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Tab
 		return nil
 	}
 	return &diag.Error{Code: diag.CutoverRefused, What: fmt.Sprintf("the ledger has %s that this configuration does not have: %s", terminal.Plural(len(left), "table"), strings.Join(left, ", ")),
-		Cause: "all tables of a migration are cut over together, because they may share targets", Fix: "use the configuration of the workers"}
+		Cause: "such a table may share a target with a table that is cut over", Fix: "use the configuration of the workers"}
 }
 
 // wayBack returns, for every table, whether its items could be restored from its rows.

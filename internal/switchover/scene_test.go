@@ -25,6 +25,7 @@ type scene struct {
 	*kit.Migration
 	stdout, stderr bytes.Buffer
 	calls          []string
+	calledFor      []string // with the group
 	hook           func(call cutover.Call) (string, cutover.Outcome)
 	answer         error // of the question, nil: yes
 	asked          []string
@@ -56,7 +57,12 @@ func (s *scene) ends() desk.Ends {
 
 func playScene(t *testing.T, script func(s *scene)) {
 	t.Helper()
-	kit.Play(t, kit.Parse(t, "cutover: { watch_for: 5m, ready_when: { lag_held_for: 0s } }\n"), func(m *kit.Migration) {
+	playConfig(t, "cutover: { groups: { all: [Orders, Parts] }, watch_for: 5m, ready_when: { lag_held_for: 0s } }\n", script)
+}
+
+func playConfig(t *testing.T, more string, script func(s *scene)) {
+	t.Helper()
+	kit.Play(t, kit.Parse(t, more), func(m *kit.Migration) {
 		s := &scene{Migration: m}
 		s.hook = func(cutover.Call) (string, cutover.Outcome) { return "", cutover.HookDone }
 		for _, table := range []string{"Orders", "Parts"} {
@@ -72,6 +78,7 @@ func playScene(t *testing.T, script func(s *scene)) {
 func (s *scene) Call(ctx context.Context, call cutover.Call) (string, cutover.Outcome) {
 	if !call.Probe {
 		s.calls = append(s.calls, call.Hook)
+		s.calledFor = append(s.calledFor, call.Group+" "+call.Hook)
 	}
 	_ = task.Sleep(ctx, time.Second)
 	return s.hook(call)
@@ -125,7 +132,7 @@ func (s *scene) steer(step Step) (*Document, string) {
 // workers drive in the background, as a worker of the kit's migration does not.
 func (s *scene) workers() {
 	d := Driver(Ends{Cfg: s.Config, Ledger: s.Open("driver"), Source: s.Source, Target: s.Target}, s)
-	s.World.Go("drive", func(ctx context.Context) { _ = d.Run(ctx, nil) })
+	s.World.Go("drive", func(ctx context.Context) { _ = d.RunAll(ctx, func(checkpoint.Cutovers) bool { return false }) })
 	s.compared()
 }
 

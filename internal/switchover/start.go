@@ -1,6 +1,7 @@
 package switchover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,45 +45,76 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 	if err := unknown(ctx, o.Ledger, o.configs()); err != nil {
 		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
 	}
-	now := o.Now(ctx)
-	plan := planOf(o.Cfg, o.configs(), r, now)
-	plan.Lossy, plan.Version, plan.By = lossy(wayBack(o.Tables)), o.Version, o.Ledger.Worker()
-	before, err := o.Ledger.Cutover(ctx)
-	if err == nil {
-		err = (&before).Start(plan, now) // an impossible request is refused before any question
-	}
-	if err != nil {
-		return explain(ctx, "cannot start the cutover of "+o.Cfg.Name, err)
-	}
-	d, err := o.document(ctx, &plan)
+	groups, err := o.toStart()
 	if err != nil {
 		return err
 	}
-	if !o.AsJSON() {
-		if err := o.Console.Show(o.Stderr, func(w io.Writer) error { return d.render(w, false) }); err != nil {
+	plans := make([]checkpoint.CutoverPlan, len(groups))
+	var targets []string
+	for i := range groups {
+		if plans[i], err = o.propose(ctx, &groups[i], r); err != nil {
 			return err
 		}
+		targets = append(targets, plans[i].Targets...)
 	}
-	if open := d.verdict(o.With); open != nil && !r.WhenReady {
-		return open
-	}
-	if !plan.Approved && !r.WhenReady {
+	if !plans[0].Approved && !r.WhenReady {
 		if o.Confirm == nil {
 			return diag.BadUsage("switching the application needs confirmation, but there is no terminal", "add --yes, or add --when-ready and approve later")
 		}
-		if err := o.Confirm(ctx, "Stop the application's writes, and switch it to "+strings.Join(plan.Targets, ", ")+"?"); err != nil {
+		if err := o.Confirm(ctx, "Stop the application's writes, and switch it to "+strings.Join(targets, ", ")+"?"); err != nil {
 			return err
 		}
-		plan.Approved = true
 	}
-	start := func(c *checkpoint.Cutover) error { return c.Start(plan, o.Now(ctx)) }
-	if _, err := o.Ledger.UpdateCutover(ctx, o.signed(start)); err != nil {
-		return explain(ctx, "cannot start the cutover of "+o.Cfg.Name, err)
+	for i, g := range groups {
+		plans[i].Approved = plans[i].Approved || !r.WhenReady
+		start := func(c *checkpoint.Cutover) error { return c.Start(plans[i], o.Now(ctx)) }
+		if _, err := o.Ledger.UpdateCutover(ctx, g.Row, o.signed(start)); err != nil {
+			return explain(ctx, "cannot start the cutover of "+o.of(g), err)
+		}
 	}
 	if !r.Wait {
-		return o.shown(ctx)
+		return o.shown(ctx, groups)
 	}
-	return o.follow(ctx, hooks, true)
+	return o.follow(ctx, groups, hooks, true)
+}
+
+// propose returns the plan of the cutover of a group, and shows its gates. An impossible request is
+// refused before any question.
+func (o *Operator) propose(ctx context.Context, g *group, r Request) (plan checkpoint.CutoverPlan, err error) {
+	now := o.Now(ctx)
+	plan = planOf(o.Cfg, g.Group, r, now)
+	plan.Lossy, plan.Version, plan.By = lossy(wayBack(o.tablesOf(*g))), o.Version, o.Ledger.Worker()
+	plan.After = o.Cutovers().Last()
+	what := "cannot start the cutover of " + o.of(*g)
+	if c := g.record; c.Row != g.Row && !c.Step.Over() { // of a configuration with other groups
+		err = (&c).Start(plan, now)
+	}
+	g.record = checkpoint.Cutover{Row: g.Row}
+	before, failed := o.asOfNow(ctx, *g)
+	if err = errors.Join(err, failed); err == nil {
+		err = (&before).Start(plan, now)
+	}
+	for _, other := range o.Cutovers() {
+		if err == nil && other.Row != g.Row && other.Step.Active() && other.Clashes(plan) {
+			err = &checkpoint.CutoverError{Step: "start", Reason: "a cutover of some of its tables is running, of " + other.Group, Cure: "wait for its end: replicator cutover status" + o.With}
+		}
+	}
+	if err != nil {
+		return plan, explain(ctx, what, err)
+	}
+	d, err := o.document(ctx, *g, &plan)
+	if err != nil {
+		return plan, err
+	}
+	if !o.AsJSON() {
+		if err := o.Console.Show(o.Stderr, func(w io.Writer) error { return d.render(w, false) }); err != nil {
+			return plan, err
+		}
+	}
+	if open := d.verdict(o.with(*g)); open != nil && !r.WhenReady {
+		return plan, open
+	}
+	return plan, nil
 }
 
 // hooks returns the hooks that this process would call; nil for a rehearsal without hooks.
@@ -105,12 +137,17 @@ func (o *Operator) hooks(rehearse bool) (cutover.Hooks, error) {
 	return hooks, nil
 }
 
-func (o *Operator) shown(ctx context.Context) error {
-	d, err := o.document(ctx, nil)
-	if err != nil {
-		return err
+func (o *Operator) shown(ctx context.Context, groups []group) error {
+	for _, g := range groups {
+		d, err := o.document(ctx, g, nil)
+		if err == nil {
+			err = o.write(d, false)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return o.write(d, false)
+	return nil
 }
 
 // Step is an operator's action on a running attempt.
@@ -129,36 +166,47 @@ func (o *Operator) Steer(ctx context.Context, s Step) error {
 	}
 	defer o.Close()
 	now := o.Now(ctx)
-	_, err := o.Ledger.UpdateCutover(ctx, o.signed(func(c *checkpoint.Cutover) error {
-		switch s.Name {
-		case "approve":
-			return c.Approve(now)
-		case "postpone":
-			return c.Postpone(s.For, now)
-		case "resolve":
-			return c.Resolve(s.Answer, now)
-		}
-		if s.Reason == "" {
-			s.Reason = "by an operator"
-		}
-		return c.Cancel(s.Reason, now)
-	}))
+	groups, err := o.toSteer(s.Name, func(c *checkpoint.Cutover) bool { // a copy is asked
+		probe := *c
+		return probe.Step.Active() && s.on(&probe, now) == nil
+	})
 	if err != nil {
-		return explain(ctx, "cannot "+s.Name+" the cutover of "+o.Cfg.Name, err)
+		return err
+	}
+	for _, g := range groups {
+		_, err := o.Ledger.UpdateCutover(ctx, g.record.Row, o.signed(func(c *checkpoint.Cutover) error { return s.on(c, now) }))
+		if err != nil {
+			return explain(ctx, "cannot "+s.Name+" the cutover of "+o.of(g), err)
+		}
 	}
 	if !s.Wait {
-		return o.shown(ctx)
+		return o.shown(ctx, groups)
 	}
 	hooks, err := o.hooks(true)
 	if err != nil {
 		return err
 	}
-	return o.follow(ctx, hooks, s.Name != "cancel")
+	return o.follow(ctx, groups, hooks, s.Name != "cancel")
+}
+
+// on carries out the action on the record of a cutover.
+func (s Step) on(c *checkpoint.Cutover, now time.Time) error {
+	switch s.Name {
+	case "approve":
+		return c.Approve(now)
+	case "postpone":
+		return c.Postpone(s.For, now)
+	case "resolve":
+		return c.Resolve(s.Answer, now)
+	}
+	return c.Cancel(cmp.Or(s.Reason, "by an operator"), now)
 }
 
 // following is the state of a command that shows the progress of a cutover.
 type following struct {
 	*Operator
+	group   group
+	row     string // of the cutover's record
 	hooks   cutover.Hooks
 	watch   *checkpoint.Watch // watch of the driver's lease
 	began   time.Duration
@@ -169,10 +217,35 @@ type following struct {
 	settled time.Duration // when the interrupt came; 0 if there was none
 }
 
-// follow writes the progress of the cutover until there is nothing left to wait for. If no worker
-// drives the cutover, this process drives it. If `must` is true, a cancelled cutover is an error.
-func (o *Operator) follow(ctx context.Context, hooks cutover.Hooks, must bool) error {
-	f := &following{Operator: o, hooks: hooks, watch: o.Ledger.NewWatch(), began: task.Mono(ctx)}
+// follow writes the progress of the cutovers of groups, side by side, until there is nothing left to wait
+// for. If no worker drives a cutover, this process drives it. If `must` is true, a cancelled cutover
+// is an error.
+func (o *Operator) follow(ctx context.Context, groups []group, hooks cutover.Hooks, must bool) error {
+	all := task.NewGroup(context.WithoutCancel(ctx), 0)
+	failed := make([]error, len(groups))
+	for i, g := range groups {
+		row := g.Row
+		if g.record.Attempt > 0 {
+			row = g.record.Row
+		}
+		groups[i].record.Row = row
+		all.Go("follow group "+g.Name, func(context.Context) error {
+			failed[i] = o.followOne(ctx, g, row, hooks)
+			return nil // the others are still followed
+		})
+	}
+	_ = all.Wait()
+	for i, g := range groups {
+		if failed[i] == nil {
+			failed[i] = o.conclude(context.WithoutCancel(ctx), ctx, g, must)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// followOne follows the cutover of one group.
+func (o *Operator) followOne(ctx context.Context, of group, row string, hooks cutover.Hooks) error {
+	f := &following{Operator: o, group: of, row: row, hooks: hooks, watch: o.Ledger.NewWatch(), began: task.Mono(ctx)}
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g := task.NewGroup(inner, 0)
@@ -181,28 +254,28 @@ func (o *Operator) follow(ctx context.Context, hooks cutover.Hooks, must bool) e
 		return f.loop(ctx, inner, g)
 	})
 	if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return explain(ctx, "cannot follow the cutover of "+o.Cfg.Name, err)
+		return explain(ctx, "cannot follow the cutover of "+o.of(of), err)
 	}
-	return o.conclude(context.WithoutCancel(ctx), ctx, must)
+	return nil
 }
 
 // conclude writes the state of the cutover, and returns the outcome.
-func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
+func (o *Operator) conclude(ctx, outer context.Context, g group, must bool) error {
 	limited, cancel := task.WithTimeout(ctx, takeOverAfter)
 	defer cancel()
-	c, err := o.Ledger.Cutover(limited)
+	c, err := o.asOfNow(limited, g)
 	if err != nil {
-		return explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
+		return err
 	}
-	if err := o.shown(limited); err != nil {
+	if err := o.shown(limited, []group{g}); err != nil {
 		return err
 	}
 	switch {
 	case c.Step == checkpoint.CutoverCancelled && c.NoMoment && must:
-		return &diag.Error{Code: diag.NoMoment, What: "the cutover of " + o.Cfg.Name + " found no moment for a short freeze", Cause: c.Reason,
+		return &diag.Error{Code: diag.NoMoment, What: "the cutover of " + o.of(g) + " found no moment for a short freeze", Cause: c.Reason,
 			Fix: "start again with a longer --timeout, or raise cutover.freeze_at_most"}
 	case c.Step == checkpoint.CutoverCancelled && must:
-		return &diag.Error{Code: diag.CutoverCancelled, What: "the cutover of " + o.Cfg.Name + " was cancelled", Cause: c.Reason,
+		return &diag.Error{Code: diag.CutoverCancelled, What: "the cutover of " + o.of(g) + " was cancelled", Cause: c.Reason,
 			Fix: "fix the cause, then start again; replicator cutover status shows what happened" + o.With}
 	case outer.Err() != nil:
 		return terminal.Ended(outer)
@@ -214,7 +287,7 @@ func (o *Operator) conclude(ctx, outer context.Context, must bool) error {
 // the loop.
 func (f *following) loop(outer, inner context.Context, g *task.Group) error {
 	for inner.Err() == nil {
-		c, err := f.Ledger.Cutover(inner)
+		c, err := f.Ledger.Cutover(inner, f.row)
 		if err == nil {
 			f.tell(inner, c)
 			over := c.Step.Over() || c.Step == checkpoint.CutoverDone
@@ -256,7 +329,7 @@ func (f *following) letGo(ctx context.Context) {
 func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
 	for ; f.lines < len(c.Timeline); f.lines++ {
 		e := c.Timeline[f.lines]
-		_, _ = fmt.Fprintf(f.Stderr, "%s  %-10s  %s\n", e.At.Format(time.TimeOnly), e.Step, e.Text)
+		f.line(e.At.Format(time.TimeOnly), e.Step, e.Text)
 	}
 	if c.Step.Over() || c.Trouble == "" && c.FreezeBegunAt.IsZero() || task.Mono(ctx)-f.told < tellEvery {
 		return
@@ -266,7 +339,16 @@ func (f *following) tell(ctx context.Context, c checkpoint.Cutover) {
 	if !c.FreezeBegunAt.IsZero() && c.UnfrozenAt.IsZero() && !c.Step.Switched() {
 		text = strings.TrimSuffix("writes frozen for "+timespan.Format(c.FrozenFor(f.Now(ctx)).Round(time.Second))+"; "+text, "; ")
 	}
-	_, _ = fmt.Fprintf(f.Stderr, "%s  %-10s  %s\n", f.Now(ctx).Format(time.TimeOnly), c.Step, text)
+	f.line(f.Now(ctx).Format(time.TimeOnly), c.Step, text)
+}
+
+// line writes a line about the cutover. It names the group if there are several.
+func (f *following) line(at string, step any, text string) {
+	of := ""
+	if !f.group.alone {
+		of = f.group.Name + "  "
+	}
+	_, _ = fmt.Fprintf(f.Stderr, "%s  %s%-10s  %s\n", at, of, step, text)
 }
 
 // takeOver starts a driver in this process if no worker drives. The probe of all hooks must pass
@@ -275,7 +357,7 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	if f.drives || c.Step == checkpoint.CutoverRequested && !c.Approved {
 		return nil
 	}
-	lease, err := f.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease)
+	lease, err := f.Ledger.CoordinatorLease(ctx, checkpoint.CutoverLease(f.row))
 	if err != nil || !f.watch.CoordinatorLeaseFree(lease, task.Mono(ctx)) || task.Mono(ctx)-f.began < takeOverAfter {
 		return nil // the next pass tries again
 	}
@@ -284,14 +366,18 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	if c.Step == checkpoint.CutoverCancelling {
 		ask = f.Reach
 	}
-	if err := ask(ctx); err != nil {
-		return explain(ctx, "cannot drive the cutover of "+f.Cfg.Name, err)
+	f.reaching.Lock() // the followers of other groups use the same clients
+	err = ask(ctx)
+	f.reaching.Unlock()
+	if err != nil {
+		return explain(ctx, "cannot drive the cutover of "+f.of(f.group), err)
 	}
 	d := Driver(f.ends(), f.hooks)
+	d.Row = f.row
 	d.Failed = func(step string, err error) { _, _ = fmt.Fprintf(f.Stderr, "cannot %s: %v\n", step, err) }
 	if f.hooks != nil {
-		if err := d.Probe(ctx, c.Tables); err != nil {
-			_, cancelled := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+		if err := d.Probe(ctx, c); err != nil {
+			_, cancelled := f.Ledger.UpdateCutover(ctx, f.row, func(c *checkpoint.Cutover) error {
 				return c.Cancel("neither a worker nor this command can call the hooks", f.Now(ctx))
 			})
 			return errors.Join(explain(ctx, "", err), cancelled)
@@ -318,7 +404,7 @@ func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool 
 		f.settled = max(now, 1)
 	}
 	if c.Step.Cancellable() || c.NextTry {
-		_, err := f.Ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.Now(ctx)) })
+		_, err := f.Ledger.UpdateCutover(ctx, f.row, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.Now(ctx)) })
 		if err == nil {
 			_, _ = fmt.Fprintln(f.Stderr, "interrupted: the cutover is cancelled, and the application resumes")
 		}

@@ -57,19 +57,19 @@ func TestRequestsThatSayNothing(t *testing.T) {
 // A plan has all tables and each target once, and begins by itself only if somebody said yes.
 func TestPlan(t *testing.T) {
 	cfg := parsed(t, "cutover: { request_expires: 1h }\n")
-	p := planOf(cfg, cfg.Tables, Request{KeepFallback: "no", WhenReady: true, Between: "02:00-04:00", Overrides: []string{"lag"}, Reason: "quiet"}, noon)
+	p := planOf(cfg, config.Group{Tables: cfg.Tables}, Request{KeepFallback: "no", WhenReady: true, Between: "02:00-04:00", Overrides: []string{"lag"}, Reason: "quiet"}, noon)
 	if !slices.Equal(p.Tables, []string{"Orders", "Items"}) || !slices.Equal(p.Targets, []string{"all", "Items"}) || p.Approved || p.KeepFallback ||
 		!p.Expires.Equal(noon.Add(time.Hour)) || p.From != 120 || p.To != 240 || p.Overrides[0] != (checkpoint.CutoverOverride{Gate: "lag", Reason: "quiet"}) {
 		t.Errorf("%+v", p)
 	}
-	if p := planOf(cfg, cfg.Tables, Request{KeepFallback: "yes", Yes: true, Expires: time.Minute}, noon); !p.Approved || !p.KeepFallback || !p.Expires.Equal(noon.Add(time.Minute)) {
+	if p := planOf(cfg, config.Group{Tables: cfg.Tables}, Request{KeepFallback: "yes", Yes: true, Expires: time.Minute}, noon); !p.Approved || !p.KeepFallback || !p.Expires.Equal(noon.Add(time.Minute)) {
 		t.Errorf("%+v", p)
 	}
 	shared := append(slices.Clone(cfg.Tables), config.Table{From: "Parts", To: "all"})
-	if p := planOf(cfg, shared, Request{Rehearse: true}, noon); !slices.Equal(p.Targets, []string{"all", "Items"}) || len(p.Tables) != 3 || !p.Approved || !p.Rehearse {
+	if p := planOf(cfg, config.Group{Tables: shared}, Request{Rehearse: true}, noon); !slices.Equal(p.Targets, []string{"all", "Items"}) || len(p.Tables) != 3 || !p.Approved || !p.Rehearse {
 		t.Errorf("two tables of one target, rehearsed: %+v", p)
 	}
-	if p := planOf(cfg, cfg.Tables[:1], Request{}, noon); p.Hash == planOf(cfg, cfg.Tables, Request{}, noon).Hash {
+	if p := planOf(cfg, config.Group{Tables: cfg.Tables[:1]}, Request{}, noon); p.Hash == planOf(cfg, config.Group{Tables: cfg.Tables}, Request{}, noon).Hash {
 		t.Error("other tables have the same hash")
 	}
 }
@@ -104,7 +104,7 @@ func TestWhenLateWritesAreRejectedFirst(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if p := planOf(cfg, cfg.Tables, Request{KeepFallback: "no"}, noon); p.FenceFirst != c.want {
+		if p := planOf(cfg, config.Group{Tables: cfg.Tables}, Request{KeepFallback: "no"}, noon); p.FenceFirst != c.want {
 			t.Errorf("%s: fence before the switch: %t", name, p.FenceFirst)
 		}
 	}
@@ -166,7 +166,7 @@ func TestH97_FinalizeRefusesBeforeTheEnd(t *testing.T) {
 	for _, step := range []checkpoint.CutoverStep{"", checkpoint.CutoverRequested, checkpoint.CutoverChecks, checkpoint.CutoverFreeze, checkpoint.CutoverDrain, checkpoint.CutoverVerify,
 		checkpoint.CutoverFence, checkpoint.CutoverSwitching, checkpoint.CutoverWatching, checkpoint.CutoverCancelling, checkpoint.CutoverCancelled, checkpoint.CutoverRehearsed} {
 		var refused *diag.Error
-		err := o.finalizable(t.Context(), checkpoint.Cutover{Attempt: 1, Step: step, SwitchedAt: noon})
+		err := o.finalizable(t.Context(), group{alone: true}, checkpoint.Cutover{Attempt: 1, Step: step, SwitchedAt: noon})
 		if !errors.As(err, &refused) || refused.Code != diag.FinalizeRefused {
 			t.Errorf("%s: %v", step, err)
 		}

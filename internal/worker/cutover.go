@@ -3,12 +3,15 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 )
 
@@ -56,5 +59,11 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry fun
 			w.Log.Warn("cannot "+step, admin.KeyError, err.Error())
 		}
 	}
-	return d.Run(ctx, func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverDone })
+	return d.RunAll(ctx, func(all checkpoint.Cutovers) bool { return over(w.Config, all) })
+}
+
+// over reports whether no cutover is left to drive, because every table is cut over.
+func over(cfg *config.Config, all checkpoint.Cutovers) bool {
+	watching := slices.ContainsFunc(all, func(c checkpoint.Cutover) bool { return c.Step.Active() })
+	return !watching && preflight.LeftOf(cfg, all).All() != nil
 }

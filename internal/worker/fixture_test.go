@@ -132,7 +132,7 @@ func ago(d time.Duration) time.Time { return noon.Add(-d) }
 func nothingSet(string) (string, bool) { return "", false }
 
 func testConfig() *config.Config {
-	return &config.Config{Name: "test", Source: config.Source{Region: "eu-west-1"}, Target: config.Target{Project: "p", Instance: "i"},
+	return &config.Config{Name: "test", Tables: []config.Table{{From: "Orders", To: "orders"}}, Source: config.Source{Region: "eu-west-1"}, Target: config.Target{Project: "p", Instance: "i"},
 		State: config.State{Lease: 15 * time.Second}}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -37,13 +39,13 @@ var errResumed = errors.New("the tables are no longer cut over")
 // untilLeft runs follow until the application has left the source. Then it stops follow and returns
 // checkpoint.ErrCutOver. It does not report that the ledger cannot be read, because follow reports
 // that.
-func untilLeft(ctx context.Context, ledger *checkpoint.Ledger, follow func(ctx context.Context) error) error {
+func untilLeft(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, follow func(ctx context.Context) error) error {
 	followed, stop := context.WithCancelCause(ctx)
 	defer stop(context.Canceled)
 	g := task.NewGroup(ctx, 0)
 	g.Go("ask whether the tables are cut over", func(context.Context) error {
 		for task.Sleep(followed, leftEvery) == nil {
-			if c, err := ledger.Cutover(followed); err == nil && c.Left() != nil {
+			if c, err := allLeft(followed, cfg, ledger); err == nil && c != nil {
 				stop(c.Left())
 			}
 		}
@@ -89,8 +91,18 @@ func (w *Worker) idle(ctx context.Context, o *observer) error {
 func (w *Worker) stillLeft(ctx context.Context) (bool, error) {
 	ctx, cancel := task.WithTimeout(ctx, idleAnswer)
 	defer cancel()
-	c, err := w.ledger.Cutover(ctx)
-	return c.Left() != nil, err
+	c, err := allLeft(ctx, w.Config, w.ledger)
+	return c != nil, err
+}
+
+// allLeft returns the last cutover if the application has left every table of the configuration, else
+// nil.
+func allLeft(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger) (*checkpoint.Cutover, error) {
+	all, err := ledger.Cutovers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return preflight.LeftOf(cfg, all).All(), nil
 }
 
 // role returns the role that this process records in the ledger while it holds no lease.

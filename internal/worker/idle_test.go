@@ -28,7 +28,7 @@ import (
 // cutTo writes the step of a cutover into the ledger.
 func cutTo(t *testing.T, ctx context.Context, l *checkpoint.Ledger, step checkpoint.CutoverStep) {
 	t.Helper()
-	if _, err := l.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { c.Attempt, c.Step, c.SwitchedAt = 1, step, noon; return nil }); err != nil {
+	if _, err := l.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error { c.Attempt, c.Step, c.SwitchedAt = 1, step, noon; return nil }); err != nil {
 		t.Error(err)
 	}
 }
@@ -145,7 +145,7 @@ func TestAnIdleProcessObeysTheLedger(t *testing.T) {
 			r.after(time.Hour, func() {
 				cutTo(t, r.ctx, r.look, step)
 				if step == checkpoint.CutoverDone {
-					_, err := r.look.UpdateCutover(r.ctx, func(c *checkpoint.Cutover) error { return c.Finalized(noon) })
+					_, err := r.look.UpdateCutover(r.ctx, "", func(c *checkpoint.Cutover) error { return c.Finalized(noon) })
 					if err != nil {
 						t.Error(err)
 					}
@@ -193,6 +193,9 @@ func TestAnIdleProcessOutlivesTheLedger(t *testing.T) {
 	}
 }
 
+// oneTable is a configuration with one group of tables.
+var oneTable = &config.Config{Tables: []config.Table{{From: "Orders", To: "Orders"}}}
+
 // idleLate is when an idle process that cannot read the ledger is surely no longer ready.
 const idleLate = 3 * time.Minute
 
@@ -215,7 +218,7 @@ func TestWhatFollowsTablesIsStoppedOnceTheyAreLeft(t *testing.T) {
 			})
 			ctx, cancel := task.WithTimeout(r.ctx, 3*time.Hour)
 			defer cancel()
-			err := untilLeft(ctx, r.ledger, func(ctx context.Context) error {
+			err := untilLeft(ctx, oneTable, r.ledger, func(ctx context.Context) error {
 				for task.Sleep(ctx, time.Minute) == nil {
 				}
 				return context.Cause(ctx)
@@ -228,7 +231,7 @@ func TestWhatFollowsTablesIsStoppedOnceTheyAreLeft(t *testing.T) {
 	}
 	playRest(t, 15*time.Second, func(r *rest) { // it ends as follow ends
 		want := errors.New("the end")
-		if err := untilLeft(r.ctx, r.ledger, func(context.Context) error { return want }); !errors.Is(err, want) || r.reads > 0 {
+		if err := untilLeft(r.ctx, oneTable, r.ledger, func(context.Context) error { return want }); !errors.Is(err, want) || r.reads > 0 {
 			t.Errorf("%v, %d reads", err, r.reads)
 		}
 	})
@@ -242,7 +245,7 @@ func TestAProcessThatSleptIdles(t *testing.T) {
 		var stopped time.Duration
 		p.Go("work", func() {
 			ctx := p.Context()
-			err := untilLeft(ctx, r.ledger, func(ctx context.Context) error {
+			err := untilLeft(ctx, oneTable, r.ledger, func(ctx context.Context) error {
 				for task.Sleep(ctx, time.Second) == nil {
 				}
 				return context.Cause(ctx)
@@ -387,7 +390,7 @@ func TestAProcessBegins(t *testing.T) {
 	if err := (&Worker{Options: w.Options}).connect(t.Context(), false); !errors.As(err, &refusal) || refusal.Code != diag.NoRegion {
 		t.Errorf("%v", err)
 	}
-	if c, err := preflight.LeftSource(t.Context(), &checkpointtest.Memory{}, w.Config); c != nil || err != nil {
-		t.Errorf("without a ledger: %v, %v", c, err)
+	if left, err := preflight.LeftTables(t.Context(), &checkpointtest.Memory{}, w.Config); left.All() != nil || err != nil {
+		t.Errorf("without a ledger: %v, %v", left, err)
 	}
 }

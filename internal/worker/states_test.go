@@ -38,7 +38,7 @@ var stands = []struct {
 	}, "in_sync copied done"},
 	{standing.Done, "finalized, in trouble at the end", func(in *status.Input, of *status.TableInput) {
 		at(checkpoint.CutoverDone)(in, of)
-		in.Cutover.FinalizedAt = noon
+		in.Cutovers[0].FinalizedAt = noon
 		of.State.NeedsLoad, of.State.Suspended.Reason, of.State.Pause.Since = true, "its stream was disabled", ago(time.Hour)
 		of.Coordinator.Heartbeat.Trouble = checkpoint.Trouble{Step: "list shards", Cause: "denied", Since: ago(time.Minute)}
 		of.Shards[0].Trouble = checkpoint.Trouble{Step: "read a shard", Cause: "denied", Since: ago(time.Minute)}
@@ -111,10 +111,10 @@ func unread(of *status.TableInput) {
 // at puts a cutover of the table at a step.
 func at(step checkpoint.CutoverStep) func(in *status.Input, of *status.TableInput) {
 	return func(in *status.Input, _ *status.TableInput) {
-		in.Cutover = checkpoint.Cutover{Attempt: 1, Step: step, FreezeBegunAt: ago(time.Hour)}
-		in.Cutover.Tables = []string{"Orders"}
+		in.Cutovers = checkpoint.Cutovers{checkpoint.Cutover{Attempt: 1, Step: step, FreezeBegunAt: ago(time.Hour)}}
+		in.Cutovers[0].Tables = []string{"Orders"}
 		if step.Switched() {
-			in.Cutover.SwitchedAt = ago(time.Minute)
+			in.Cutovers[0].SwitchedAt = ago(time.Minute)
 		}
 	}
 }

@@ -53,8 +53,8 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 				beaten = now
 				w.beat(ctx)
 			}
-			if err == nil && m.AnyParked() && !m.Left() {
-				beside(func() { w.resolve(ctx, parking) })
+			if err == nil && m.AnyParked() {
+				beside(func() { w.resolve(ctx, parking, m.Stays) })
 			}
 		}
 		if task.Sleep(ctx, next-task.Mono(ctx)) != nil {
@@ -78,7 +78,7 @@ func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 	}
 	o.metrics.Phase(m.Phase)
 	o.metrics.State(string(m.State))
-	o.metrics.Cutover(m.CutoverFacts())
+	o.metrics.Cutovers(m.CutoverFacts())
 	for i := range m.Tables {
 		t := &m.Tables[i]
 		for _, c := range status.Columns {

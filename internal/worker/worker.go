@@ -180,8 +180,8 @@ func (w *Worker) isLeft(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	c, err := preflight.LeftSource(ctx, preflight.LedgerStore(target, w.Config), w.Config)
-	return err == nil && c != nil
+	left, err := preflight.LeftTables(ctx, preflight.LedgerStore(target, w.Config), w.Config)
+	return err == nil && left.All() != nil
 }
 
 // mode returns whether this process writes changes, publishes them, or both.
@@ -329,7 +329,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 // work replicates the tables, and idles when they are cut over.
 func (w *Worker) work(ctx context.Context, ledger *checkpoint.Ledger, parking *sink.Parking, o *observer) error {
 	if !w.found.Left {
-		err := untilLeft(ctx, ledger, func(ctx context.Context) error { return w.follow(ctx, ledger, parking, o) })
+		err := untilLeft(ctx, w.Config, ledger, func(ctx context.Context) error { return w.follow(ctx, ledger, parking, o) })
 		if w.Once || !errors.Is(err, checkpoint.ErrCutOver) {
 			return err
 		}
@@ -377,7 +377,7 @@ func (w *Worker) outcome(ctx context.Context, parking *sink.Parking) error {
 	if !w.Once {
 		return nil
 	}
-	w.resolve(ctx, parking)
+	w.resolve(ctx, parking, func(string) bool { return true })
 	s, err := w.status(ctx)
 	if err != nil {
 		return err
@@ -406,8 +406,11 @@ func (w *Worker) now(ctx context.Context) time.Time {
 
 // resolve removes the records of parked items that have healed. A failure is logged. The records
 // then stay until the next attempt.
-func (w *Worker) resolve(ctx context.Context, parking *sink.Parking) {
+func (w *Worker) resolve(ctx context.Context, parking *sink.Parking, stays func(source string) bool) {
 	for source, m := range w.mappings() {
+		if !stays(source) {
+			continue // the application has moved to the target
+		}
 		n, _, err := parking.Resolve(ctx, m, w.target.Data)
 		if err != nil && ctx.Err() == nil {
 			w.Log.Warn("failed to resolve parked items", admin.KeyTable, source, admin.KeyError, err.Error())

@@ -128,14 +128,14 @@ func (m *Migration) Table(source string) checkpoint.TableState {
 // Cutover reads the record of the cutover.
 func (m *Migration) Cutover() checkpoint.Cutover {
 	m.Helper()
-	c, err := m.Ledger.Cutover(m.Ctx)
+	c, err := m.Ledger.Cutover(m.Ctx, "")
 	m.Must(err)
 	return c
 }
 
 // Update changes the record of the cutover.
 func (m *Migration) Update(change func(c *checkpoint.Cutover) error) error {
-	_, err := m.Ledger.UpdateCutover(m.Ctx, change)
+	_, err := m.Ledger.UpdateCutover(m.Ctx, "", change)
 	return err
 }
 

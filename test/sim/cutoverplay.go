@@ -110,12 +110,12 @@ func (d *cutoverRun) operate(ctx context.Context) {
 // decide does the next thing.
 func (d *cutoverRun) decide(ctx context.Context, ledger *checkpoint.Ledger, p float64) error {
 	now := d.World.Now()
-	c, err := ledger.Cutover(ctx)
+	c, err := ledger.Cutover(ctx, "")
 	if err != nil {
 		return err
 	}
 	update := func(change func(c *checkpoint.Cutover) error) error {
-		_, err := ledger.UpdateCutover(ctx, change)
+		_, err := ledger.UpdateCutover(ctx, "", change)
 		return err
 	}
 	for _, t := range d.tables {
@@ -166,7 +166,7 @@ func (d *cutoverRun) begin(ctx context.Context, ledger *checkpoint.Ledger, p flo
 		return nil
 	}
 	d.began = d.State().Generation
-	_, err = ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error { return c.Start(plan, now) })
+	_, err = ledger.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error { return c.Start(plan, now) })
 	return err
 }
 

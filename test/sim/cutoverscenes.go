@@ -109,7 +109,7 @@ func (d *cutoverRun) suspendBeforeTheSwitch(was, is checkpoint.Cutover) bool {
 		d.drivers.pause(w, 20*time.Second+d.World.UpTo(20*time.Second))
 	}
 	d.onTheSide("operator who answers", func(ctx context.Context, ledger *checkpoint.Ledger) error {
-		_, err := ledger.UpdateCutover(ctx, func(c *checkpoint.Cutover) error {
+		_, err := ledger.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error {
 			if c.Attempt != is.Attempt || c.Step != is.Step || c.Answer != "" {
 				return nil
 			}
