@@ -15,8 +15,8 @@ import (
 type Applier struct {
 	*Retrier
 	writer *sink.Writer
-	// sample, if not nil, is called with each batch before the write empties the batch. The
-	// function that it returns is called when the rows are durable.
+	// sample, if not nil, is called with each batch before the write empties the batch. It returns
+	// a function that is called when the rows are durable.
 	sample func(*transform.Batch) (durable func())
 }
 

@@ -19,7 +19,7 @@ const NoticeTime = listEvery + clusterTime
 
 // ClusterWatch checks that the app profile keeps routing to the same cluster of the target.
 type ClusterWatch struct {
-	*Retrier // a Retrier that belongs to no table
+	*Retrier // a Retrier of no single table
 	Ledger   *checkpoint.Ledger
 	// Ask returns the cluster of the target; "" if that is unknown.
 	Ask func(ctx context.Context) (string, error)
@@ -32,8 +32,8 @@ type ClusterWatch struct {
 // It ends the process if the cluster has changed (H46).
 //
 // It is a separate task and not a step of the coordinators. Coordinators must keep listing shards
-// even while the control plane does not answer. The control plane and the service that accepts
-// writes can fail independently.
+// even while Bigtable's control plane does not answer. The control plane can fail while Bigtable
+// still accepts writes.
 func (w *ClusterWatch) Run(life Lifecycle) error {
 	for !life.Draining() {
 		err := w.Retry(life, "read the cluster of the target", w.check)

@@ -41,10 +41,12 @@ func (c *Common) End(err error) error {
 type View struct {
 	State  checkpoint.TableState
 	Shards []checkpoint.Shard
-	// With Options.Once: the time of the last complete listing, if needed; see listed.
+	// Listed is the time of the last complete listing. It is read only with Options.Once, and only
+	// if it is needed.
 	Listed time.Time
-	Merged []checkpoint.Applied // in mode topic: the changes that are known to be applied
-	// Whether the tracker had seen the end of the table's stream before the records were read.
+	Merged []checkpoint.Applied // in mode topic: how far each applier is known to have applied messages
+	// Over reports whether the tracker had seen the end of the table's stream before these records
+	// were read.
 	Over bool
 }
 
@@ -59,7 +61,8 @@ func (c *Common) Record(ctx context.Context) (checkpoint.TableState, error) {
 		return checkpoint.TableState{}, err
 	}
 	if state.MappingHash != c.MappingHash {
-		// If the ledger was lost since the last check, both the record and the mapping are missing.
+		// If the ledger was lost since the last check, the record is missing, and so is its
+		// mapping.
 		return checkpoint.TableState{}, cmp.Or(c.Ledger.Check(ctx), checkpoint.ErrMappingChanged)
 	}
 	if err := state.Admits(c.Mode, false); err != nil {
@@ -87,8 +90,9 @@ func (c *Common) Look(ctx context.Context) (View, error) {
 	return View{State: state, Shards: shards, Merged: merged}, err
 }
 
-// Raise declares a gap, raises the generation and reports it. It fails with checkpoint.ErrRaised if
-// another gap was declared meanwhile, without change. Then the caller must read the record again.
+// Raise declares a gap, raises the generation and reports it. If another gap was declared
+// meanwhile, it changes nothing and fails with checkpoint.ErrRaised. Then the caller must read the
+// record again.
 func (c *Common) Raise(life Lifecycle, from uint32, gap checkpoint.DeclaredGap, change func(*checkpoint.TableState)) error {
 	var overtaken error
 	err := c.Retry(life.Finishing(), "raise the generation", func(ctx context.Context) error {
@@ -108,8 +112,8 @@ func (c *Common) Raise(life Lifecycle, from uint32, gap checkpoint.DeclaredGap, 
 	return cmp.Or(err, overtaken)
 }
 
-// ReportLag reports the lag of the shards that this worker tracks. If it reads no shard, ReportLag
-// reports that.
+// ReportLag reports the largest lag of the shards that this worker tracks, or that it reads no
+// shard.
 func (c *Common) ReportLag(ctx context.Context, b *ShardTracker) {
 	served := c.Ledger.ServiceTime(ctx)
 	now := served

@@ -9,8 +9,8 @@ import (
 )
 
 // Completion ends a run with Once when all tables are drained at the same time. A table that is
-// drained early is still replicated until the other tables are drained too. Otherwise later changes
-// of that table would be missing when the run reports that all changes are applied.
+// drained early is replicated until the other tables are drained too. Otherwise its later changes
+// would be missing when the run reports that all changes are applied.
 type Completion struct {
 	mu     sync.Mutex
 	Tables map[string]*draining
@@ -20,7 +20,7 @@ type Completion struct {
 // draining is the known state of one table.
 type draining struct {
 	Done  bool        // result of the last check
-	still func() bool // reports whether Done is still true; nil if it cannot change
+	still func() bool // checks again whether the table is done; nil if that cannot change
 	wake  *task.Wakeup
 }
 

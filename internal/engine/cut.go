@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// CutOf returns a time. Changes of the shard's lineage from before that time are dropped.
+// CutOf returns the time before which changes of the shard's lineage are dropped.
 func CutOf(shard checkpoint.Shard, state checkpoint.TableState) time.Time {
 	if shard.Cut.After(state.Cut) {
 		return shard.Cut
@@ -15,9 +15,9 @@ func CutOf(shard checkpoint.Shard, state checkpoint.TableState) time.Time {
 	return state.Cut
 }
 
-// Keep drops the first changes of a shard's lineage: those from before the cut. Once a change is
-// kept, all later changes are kept. So a later change is kept even if its time is before the cut,
-// because times of changes may run backwards (H84).
+// Keep drops the changes from before the cut, which are the first changes of a shard's lineage.
+// Once a change is kept, all later changes are kept too. Times of changes may run backwards (H84),
+// so a later change may have a time before the cut.
 func Keep(at *checkpoint.Progress, cut time.Time, changes []cdc.Change) []cdc.Change {
 	if !at.Dropping {
 		return changes

@@ -39,6 +39,6 @@ func IsAny(err error, targets ...error) bool {
 // table is halted. Work continues when the cutover is cancelled or the table is resumed.
 var ErrHalted = errors.New("a cutover halted the table, or an operator paused it")
 
-// ErrTimeless makes a step wait for an answer that has a time. Times that decide about coverage
-// must come from the service's clock (H64).
+// ErrTimeless makes a step wait until an answer has a time. Times that decide about coverage must
+// come from the service's clock (H64).
 var ErrTimeless = &cdc.Error{Op: "DescribeTable", Reason: cdc.Unavailable, Err: errors.New("the answer has no Date header; check whether a proxy removes it")}

@@ -17,17 +17,18 @@ type Events struct {
 	// CoordinatorLeft: this worker stopped being coordinator of the table. Err is the reason; nil
 	// after a clean stop.
 	CoordinatorLeft func(table string, err error)
-	// Waits: in its first pass this worker found leases of other workers: the coordinator lease of
-	// the table, or leases of shards. It acquires each lease that is not renewed within wait. So a
-	// worker that replaces a killed worker must wait for that time.
+	// Waits: in its first pass, this worker found leases of other workers. The leases are the
+	// coordinator lease of the table, or leases of shards. This worker acquires each lease that is
+	// not renewed within `wait`. So a worker that replaces a killed worker must wait for that time.
 	Waits func(table string, of Leases, leases int, wait time.Duration)
 	// ShardTaken and ShardLeft: this worker began, or stopped, to read a shard. Err is the reason
 	// for the stop; nil if the shard is done or was released.
 	ShardTaken func(table, shard string, epoch uint64)
 	ShardLeft  func(table, shard string, err error)
 	ShardDone  func(table, shard string)
-	// Ledger reports the table's record and its number of shards by state, sent in every pass. The
-	// map is nil while the table is halted or paused: no coordinator then lists the table's stream.
+	// Ledger is called in every pass with the table's record and its number of shards by state. The
+	// map is nil while the table is halted or paused, because no coordinator then lists the table's
+	// stream.
 	Ledger func(state checkpoint.TableState, shards map[checkpoint.State]int)
 	// PageRead: a read of a shard succeeded. The page may be empty.
 	PageRead func(table string, changes Tally)
@@ -65,17 +66,17 @@ type Events struct {
 	Raised func(table string, generation uint32, reason string)
 	// Compared: the given number of rows was compared with their items.
 	Compared func(table string, rows int64)
-	// Retry: a step failed, and is retried after wait.
+	// Retry: a step failed, and is retried after `wait`.
 	Retry func(table, step string, wait time.Duration, err error)
-	// Refused: messages with changes that the ledger does not know were published to the
-	// dead-letter topic. The reason is that of the first message; it has no item data.
+	// Refused: messages were published to the dead-letter topic, because the ledger does not know
+	// their changes. The reason is that of the first message; it has no item data.
 	Refused func(table, reason string, messages int)
 	// CopyStarted, Copied and CopyDone: the beginning, the progress and the end of a table's first
 	// copy. Estimate is DynamoDB's own count of items, which may be hours old.
 	CopyStarted func(table string, estimate, done int64)
 	Copied      func(table string, items int64)
 	CopyDone    func(table string, items int64)
-	// Exporting: DynamoDB accepted the request to export the table. Failed is the reason for which
+	// Exporting: DynamoDB accepted the request to export the table. The argument `failed` is why
 	// the export failed; "" while it is in progress.
 	Exporting func(table, arn, failed string)
 	// CopyLeft: this worker no longer copies the table. The copy is done, another coordinator

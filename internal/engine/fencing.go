@@ -26,7 +26,7 @@ type Fencing struct {
 
 	mu    sync.Mutex
 	marks map[string]sink.Mark // marks by target table, as the assigner last read them
-	// When the families were last checked under this coordinator lease; 0 if never.
+	// looked is when the families were last checked under this coordinator lease; 0 if never.
 	looked time.Duration
 }
 
@@ -91,8 +91,7 @@ func (f *Fencing) Keep(ctx context.Context) error {
 	return nil
 }
 
-// seen returns the time at which the families were last checked under this lease; 0 if they were
-// not checked yet.
+// seen returns when the families were last checked under this lease; 0 if never.
 func (f *Fencing) seen() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,10 +187,10 @@ type Right struct {
 	Proved bool
 }
 
-// Write makes one attempt to make a batch durable, or two attempts if the fence was raised since
-// the right was last proved. Before the second attempt, the writer must prove its right again. A
-// writer that has lost the right, such as one that slept for days, must drop the batch. If it just
-// took new stamps, the fence would not stop it (H35).
+// Write makes one attempt to make a batch durable. If the fence was raised since the right was last
+// proved, it makes a second attempt, after the right is proved again. A writer that has lost the
+// right, such as one that slept for days, must drop the batch. With new stamps but no new proof,
+// the fence would not stop it (H35).
 func (r *Right) Write(ctx context.Context, writer *sink.Writer, batch *transform.Batch) error {
 	for again := false; ; again = true {
 		stamps, err := r.Current(ctx)

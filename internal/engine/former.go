@@ -14,23 +14,23 @@ import (
 )
 
 // Formers holds the earlier mappings of a table, as long as rows or columns that they wrote may
-// exist (H102). It rebuilds the mappings from the ledger. It leaves out families that the target
-// tables no longer have.
+// exist (H102). It rebuilds these mappings from the ledger, without families that the target tables
+// no longer have.
 type Formers struct {
 	Source  string
 	Ledger  *checkpoint.Ledger
-	Mapping *transform.Mapping // the present mapping
-	// Lists the families of target tables; nil if this process cannot list them.
+	Mapping *transform.Mapping // the current mapping
+	// Families lists the families of target tables. It is nil if this process cannot list them.
 	Families sink.Families
 	Restore  func(text string) (*transform.Mapping, error)
 
 	mu sync.Mutex
-	// Mappings by their texts; nil for a mapping that cannot be rebuilt.
+	// made holds mappings by their texts; nil for a mapping that cannot be rebuilt.
 	made   map[string]*transform.Mapping
 	listed map[string][]string // families by target table
-	whole  bool                // true if the families of every table could be listed
+	whole  bool                // the families of every table could be listed
 	looked time.Duration       // when the families were last listed; 0 if never
-	over   uint32              // a generation in which no former mapping is left
+	over   uint32              // the last generation in which no former mapping is left
 }
 
 // MappingOf returns a mapping in the form in which the ledger stores it.
@@ -58,7 +58,7 @@ func (f *Formers) isOver(generation uint32) bool {
 }
 
 // Of returns the former mappings in a record of the table, the oldest first. If a mapping cannot be
-// rebuilt, its rows cannot be found. Of then notes that in the ledger.
+// rebuilt, its rows cannot be found. Of records that in the ledger.
 func (f *Formers) Of(ctx context.Context, state checkpoint.TableState) ([]sink.Former, error) {
 	var all []sink.Former
 	for _, kept := range state.Former {
@@ -106,8 +106,8 @@ func (f *Formers) note(ctx context.Context, change func(*checkpoint.TableState))
 	return err
 }
 
-// list returns the families of all target tables, including those of the present mapping. A table
-// that does not exist has no families. The result is nil if the families are unknown.
+// list returns the families of all target tables, including those of the current mapping. A table
+// that does not exist has no families. If the families are unknown, the result is nil.
 func (f *Formers) list(ctx context.Context, all []sink.Former, anew bool) (map[string][]string, error) {
 	if f.Families == nil {
 		return nil, nil
@@ -148,8 +148,8 @@ func (f *Formers) list(ctx context.Context, all []sink.Former, anew bool) (map[s
 	return listed, nil
 }
 
-// Inherit adds deletions to a batch: those of cells that former mappings left in the batch's rows.
-// Cells that cannot be deleted are noted in the ledger before the batch is written.
+// Inherit adds deletions of cells that former mappings left in the batch's rows. If cells cannot be
+// deleted, it records that in the ledger before the batch is written.
 func (f *Formers) Inherit(ctx context.Context, all []sink.Former, generation uint32, b *transform.Batch) error {
 	if len(all) == 0 || f.isOver(generation) {
 		return nil

@@ -23,7 +23,8 @@ const LookedAfter = 2 * cdc.Retention
 func Suspend(ctx context.Context, ledger *checkpoint.Ledger, events Events, source, reason string) error {
 	now := ledger.ServiceTime(ctx)
 	if now.IsZero() {
-		// The service has not answered yet; people only see this time, and no decision uses it.
+		// The service has not shown its time yet. This time only informs people, and no decision
+		// uses it.
 		now = task.Now(ctx).UTC()
 	}
 	told := true

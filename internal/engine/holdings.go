@@ -21,8 +21,9 @@ func NewHoldings(life Lifecycle, left func()) *Holdings {
 	return &Holdings{Life: life.Within(tasks.Context()), Tasks: tasks, Names: NameSet{Names: map[string]bool{}}, left: left}
 }
 
-// Begin calls take to acquire a lease, and runs the function that take returns in a new task. It
-// does nothing if a task with the same name is still running. It fails if take fails.
+// Begin calls `take` to acquire a lease. Then it runs the function that `take` returns in a new
+// task. If a task with the same name is still running, Begin does nothing. If `take` fails, Begin
+// fails.
 func (h *Holdings) Begin(name string, take func(ctx context.Context) (hold func(life Lifecycle) error, err error)) error {
 	if !h.Names.Add(name) {
 		return nil

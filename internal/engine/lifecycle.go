@@ -20,14 +20,14 @@ type Lifecycle struct {
 	Note func(checkpoint.Trouble)
 }
 
-// Until returns a lifecycle in which drain and work end with ctx.
+// Until returns a lifecycle whose drain and work end with ctx.
 func Until(ctx context.Context) Lifecycle { return Lifecycle{Drain: ctx, Work: ctx} }
 
 // Draining reports whether no new work should begin.
 func (l Lifecycle) Draining() bool { return l.Drain.Err() != nil }
 
-// Within returns a copy of the lifecycle in which work ends with the given context: that of a
-// lease, or of a group of tasks.
+// Within returns a copy of the lifecycle whose work ends with the given context, such as the
+// context of a lease or of a group of tasks.
 func (l Lifecycle) Within(work context.Context) Lifecycle {
 	l.Work = work
 	return l

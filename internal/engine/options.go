@@ -18,14 +18,15 @@ import (
 // concurrently.
 type Options struct {
 	Ledger *checkpoint.Ledger
-	// Register records what this process may write; if nil, NewWorker makes one.
+	// Register records what this process may write. If it is nil, NewWorker makes one.
 	Register *fence.Register
 	Writer   *sink.Writer
-	// Floors supplies the floor of the writer. The pipeline keeps it up to date.
+	// Floors supplies the lowest valid generations to the writer. The pipeline keeps them up to
+	// date.
 	Floors   *Floors
 	Database Database
-	// Folders opens the files that loads copy instead of scanning; if nil, this worker only scans
-	// tables.
+	// Folders opens the files that a load copies instead of a scan. If it is nil, loads of this
+	// worker only scan tables.
 	Folders source.Folders
 	// Exporter requests exports; if nil, this worker requests no exports.
 	Exporter Exporter
@@ -37,9 +38,9 @@ type Options struct {
 	Target sink.MarkReader
 	// Rows reads target tables for verifies; if nil, this worker runs no verifies.
 	Rows verify.Target
-	// Busy returns the reason if loads must wait: a cluster of the target uses more than the given
-	// share of its CPU. It returns "" if loads need not wait, or if the CPU load is unknown. If
-	// Busy is nil, the CPU load is not checked.
+	// Busy returns why loads must wait: a cluster of the target uses more than the given share of
+	// its CPU. It returns "" if loads may continue, or if the CPU load is unknown. If Busy is nil,
+	// the CPU load is not checked.
 	Busy func(ctx context.Context, above float64) (why string)
 	// Families creates and drops the families of the fence. If it is nil, this process may not do
 	// so.
@@ -61,13 +62,13 @@ type Options struct {
 	AcceptMode   bool
 	Topic        relay.Topic
 	PublishLoads bool
-	// Kept is how long the appliers' subscription keeps unacknowledged messages; default
+	// Kept is how long the appliers' subscription keeps unacknowledged messages. The default is
 	// checkpoint.LongestKept. A message that is not applied within that time is a gap.
 	Kept time.Duration
 	// Discover searches for tables that may join a running worker. If it is nil, no tables join. It
-	// is called at the start and then at intervals of DiscoverEvery. Its argument reports whether a
-	// table is already replicated. If Discover finds some tables and fails for others, the tables
-	// that it found join, and Discover is called again soon.
+	// is called at the start, and then every DiscoverEvery. The function `followed` reports whether
+	// a table is already replicated. If Discover finds some tables and fails for others, the found
+	// tables join, and Discover is called again soon.
 	Discover      func(ctx context.Context, followed func(source string) bool) (Discovery, error)
 	DiscoverEvery time.Duration
 	Events        Events

@@ -7,9 +7,8 @@ import (
 )
 
 // Wait returns the time before the next read of a shard, after the given number of consecutive
-// empty pages. Another change often follows soon after a change. So the shard is first read at
-// intervals of Soon. After cdc.EmptyRun empty pages, the time doubles with each further page, up to
-// Poll.
+// empty pages. Soon after a change, another one often follows. So the wait is Soon at first. After
+// cdc.EmptyRun empty pages, it doubles with each further page, up to Poll.
 func (t Timing) Wait(empty int) time.Duration {
 	rest := min(t.Soon, t.Poll)
 	for range max(0, empty-cdc.EmptyRun) {
@@ -25,9 +24,9 @@ func (t Timing) Wait(empty int) time.Duration {
 const ledgerRows = 2000
 
 // LookAfter returns the time between two passes of an assigner. In one pass over all tables, a
-// worker reads the given number of rows. More workers make fewer passes each, so that all workers
-// together read at most ledgerRows per second. But each worker makes at least one pass per lease
-// duration, even above that rate.
+// worker reads the given number of rows. If there are many workers, each makes fewer passes, so
+// that all together read at most ledgerRows per second. But each worker makes at least one pass per
+// lease duration, even above that rate.
 func (t Timing) LookAfter(rows, workers int, lease time.Duration) time.Duration {
 	all := time.Duration(rows) * time.Duration(workers) * time.Second / ledgerRows
 	return max(t.Pass, min(all, lease))

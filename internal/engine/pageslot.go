@@ -30,11 +30,11 @@ const (
 	PageBytes = 1 << 10
 )
 
-// PageSlot holds the page of one shard. A shard with an empty last page takes no slot: its next
-// page is small, and thousands of such shards are read every second. Any other shard may get a full
-// page, so it must wait for a slot before it reads. A shard with a slot never waits for a second
-// slot. After a failed read it releases the slot immediately. After a failed write it releases the
-// slot if other shards wait.
+// PageSlot holds the page of one shard. If the last page of a shard was empty, the shard takes no
+// slot: its next page is small, and thousands of such shards are read every second. Any other shard
+// may get a full page, so it must wait for a slot before it reads. A shard with a slot never waits
+// for a second slot. After a failed read, it releases the slot at once. After a failed write, it
+// releases the slot if other shards wait.
 type PageSlot struct {
 	slots  *task.Limit // nil: unlimited
 	calls  *Reads
@@ -68,8 +68,8 @@ func (h *PageSlot) Drop(behind bool) {
 	h.Held, h.behind = false, behind
 }
 
-// wanted reports whether a page should release its slot, if its writes have failed since the given
-// moment. Without this rule, pages for a missing target table would occupy all slots, and block the
+// wanted reports whether a page should release its slot, after its writes have failed for the given
+// time. Without this rule, pages for a missing target table would occupy all slots, and block the
 // shards of other tables.
 func (h *PageSlot) wanted(inVain time.Duration) bool {
 	return h.slots != nil && inVain >= Patience && h.slots.Awaited()

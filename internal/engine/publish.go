@@ -20,13 +20,13 @@ type Publisher struct {
 	loads bool // also publish the items that loads read
 }
 
-// Publish makes the messages of a page durable in the topic, and retries without a time limit. It
-// gives up only if it makes no progress while other shards wait for the page's slot. Changes are
-// numbered from the count in the shard's progress, so another reader of the page gives them the
-// same numbers. Changes from before the cut are dropped; dropped is their number. The result
-// written holds the changes that the reader must also write to the target. In mode topic these are
-// only the changes that do not fit into a message. In a mode without publication, Publish does
-// nothing.
+// Publish makes the messages of a page durable in the topic, and retries without a time limit. If
+// other shards wait for the page's slot and it makes no progress, it returns an error. Changes are
+// numbered from the count in the shard's progress. So if another worker reads the page again, its
+// changes get the same numbers. Changes from before the cut are dropped, and `dropped` is their
+// number. The result `written` holds the changes that the caller must also write to the target. In
+// mode topic, these are only changes that do not fit into a message. In a mode without publication,
+// Publish does nothing.
 func (p Publisher) Publish(life Lifecycle, shard checkpoint.Shard, at checkpoint.Progress, changes []cdc.Change, dropped int, slot *PageSlot) (written []cdc.Change, err error) {
 	if !p.Mode.Publishes() || len(changes) == 0 {
 		return changes[dropped:], nil

@@ -50,8 +50,8 @@ func (r *Reads) Cancel(cause error) {
 	}
 }
 
-// stoppableSource is a client of a stream. A clean stop cancels its calls. It passes the times in
-// answers to the ledger.
+// stoppableSource is a client of a stream. A clean stop cancels its calls. It also passes the times
+// in answers to the ledger.
 type stoppableSource struct {
 	cdc.Source
 	reads    *Reads
@@ -97,8 +97,8 @@ func StoppableDiscover(discover func(context.Context, func(string) bool) (Discov
 	}
 }
 
-// stoppableDatabase is a client of the source. A clean stop cancels its calls. It hides the
-// canaries of a cutover.
+// stoppableDatabase is a client of DynamoDB. A clean stop cancels its calls. It hides a cutover's
+// canaries from its callers.
 type stoppableDatabase struct {
 	Database
 	reads    *Reads

@@ -2,8 +2,8 @@ package engine
 
 import "sync/atomic"
 
-// RecheckNumber holds the number of the verify that began the rechecks of a table's changes; 0 if
-// changes are not rechecked. It is taken from the last read record of the table.
+// RecheckNumber holds the number of the verify for which changes are rechecked; 0 if changes are
+// not rechecked. It comes from the last read record of the table.
 type RecheckNumber struct{ number atomic.Uint32 }
 
 // Set stores the number.

@@ -10,7 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// StreamError is the error for a table without a stream that can keep its rows equal to its items.
+// StreamError is the error for a table without a suitable stream. Without it, the rows cannot be
+// kept equal to the items.
 type StreamError struct {
 	Table string
 	// View is the stream's view type; "" if the table has no enabled stream.
@@ -21,7 +22,7 @@ func (e *StreamError) Error() string {
 	if e.View == "" {
 		return fmt.Sprintf("table %s has no enabled stream", e.Table)
 	}
-	return fmt.Sprintf("the stream of table %s has view type %s, which does not give every row and its removal", e.Table, e.View)
+	return fmt.Sprintf("the stream of table %s has view type %s, which does not show every new row and every removal", e.Table, e.View)
 }
 
 // CheckStream reports whether the table's stream is enabled and carries the images that the mapping
@@ -38,8 +39,8 @@ func CheckStream(d backfill.Description, keyOnly bool) error {
 	return &StreamError{Table: d.Name, View: d.ViewType}
 }
 
-// KeyError is the error for a table that was recreated with another primary key than that of the
-// mapping. With the former key, different items of the new table could get the same row.
+// KeyError is the error for a table that was recreated with another primary key than the mapping
+// has. With the mapping's key, different items of the new table could get the same row.
 type KeyError struct{ Table string }
 
 func (e *KeyError) Error() string {
@@ -54,9 +55,9 @@ func CheckKey(d backfill.Description, m *transform.Mapping) error {
 	return &KeyError{d.Name}
 }
 
-// SourceError is the error for a table of the right name that is in another account or region than
-// the table that the ledger follows. Without this check, its stream would count as a new stream of
-// the followed table, and its items would overwrite the rows.
+// SourceError is the error for a table with the right name in another account or region than the
+// table that the ledger follows. Without this check, its stream would count as a new stream of the
+// followed table. Its items would then overwrite the rows.
 type SourceError struct {
 	Table string
 	// Followed and Found are the ARNs of both streams.
@@ -77,8 +78,8 @@ func CheckSource(d backfill.Description, followed string) error {
 	return &SourceError{Table: d.Name, Followed: followed, Found: d.StreamARN}
 }
 
-// RenewedError is the error for a table that was recreated, or has a new stream, in the right
-// account and region. No worker has recorded that yet.
+// RenewedError is the error for a table in the right account and region that was recreated or has a
+// new stream. No worker has recorded that yet.
 type RenewedError struct {
 	Table           string
 	Followed, Found string // ARNs of streams, or ids of tables
@@ -88,10 +89,11 @@ func (e *RenewedError) Error() string {
 	return fmt.Sprintf("table %s was recreated, or its stream was enabled again: found %s, but replicator follows %s", e.Table, e.Found, e.Followed)
 }
 
-// CheckFollowed fails with a *SourceError as CheckSource does, and with a *RenewedError if the
-// described table has another stream or id than the followed one. A worker continues with such a
-// table in a new generation. Until then, a command that compares or loads must be refused: it would
-// take the new table's items for those of the former table. Unknown values are not checked.
+// CheckFollowed fails with a *SourceError as CheckSource does. It fails with a *RenewedError if the
+// described table has another stream or id than the followed table. A worker continues with such a
+// table in a new generation. Until then, a command that compares or loads must be refused, because
+// it would take the new table's items for items of the former table. Unknown values are not
+// checked.
 func CheckFollowed(d backfill.Description, s checkpoint.TableState) error {
 	differ := func(was, is string) bool { return was != "" && is != "" && was != is }
 	switch load := s.Load; {
@@ -131,5 +133,5 @@ type StrangerError struct {
 }
 
 func (e *StrangerError) Error() string {
-	return fmt.Sprintf("table %s is copied there too, and its rows could be removed as orphans: %s", e.Table, e.Other)
+	return fmt.Sprintf("target table %s is also written by another migration, so the sweep could remove that migration's rows: %s", e.Table, e.Other)
 }

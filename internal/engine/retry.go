@@ -30,7 +30,7 @@ type Retrier struct {
 }
 
 // Retry retries a step until it succeeds, its life ends, or it fails with an error that no retry
-// can fix. No other code retries with backoff: the packages below make one attempt and return typed
+// can fix. No other code retries with backoff: other packages make one attempt and return typed
 // errors, and the AWS SDK is set to one attempt. So attempts do not multiply. After a drain has
 // begun, a failure is final, except for steps that run under life.Finishing. A wait between
 // attempts ends as soon as a drain begins or work ends.
@@ -88,8 +88,8 @@ func Repeatable(err error) bool {
 	var read *cdc.Error
 	if errors.As(err, &read) {
 		// Changes that are trimmed or missing do not come back. All other errors may be temporary.
-		// An operator can fix denied credentials. A newer version may read a malformed record, and
-		// skipping the record would lose it.
+		// An operator can fix denied credentials. A newer version may be able to read a malformed
+		// record, and skipping the record would lose it.
 		return read.Reason != cdc.Trimmed && read.Reason != cdc.NotFound
 	}
 	var write *sink.Error

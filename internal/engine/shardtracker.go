@@ -39,15 +39,16 @@ type ShardTracker struct {
 	mu     sync.Mutex
 	shards map[string]*reading
 	others map[string]*seen // shards that other workers read; used for --once
-	// This worker, as coordinator, found that the table cannot be replicated.
+	// suspended reports that this worker, as coordinator, found that the table cannot be
+	// replicated.
 	suspended bool
 	near      bool // a cutover is about to freeze writes, or has frozen them
-	// This worker found that the table was dropped and that all its shards are known.
+	// over reports that this worker found the table dropped and all its shards known.
 	over bool
 }
 
-// seen holds the ledger's data on a shard that another worker reads, since that worker last applied
-// a change or had backlog.
+// seen is the ledger's data on a shard that another worker reads. It begins when that worker last
+// applied a change or had a backlog.
 type seen struct {
 	epoch    uint64
 	position cdc.SequenceNumber
@@ -83,8 +84,8 @@ func (b *ShardTracker) IsSuspended() bool {
 	return b.suspended
 }
 
-// SetOver records whether no more shards of the table will appear. That is so if the table was
-// dropped some time ago, and all shards that were listed since then have rows in the ledger.
+// SetOver records whether all shards of the table are known. That is so if the table was dropped
+// some time ago, and all shards that were listed since then have rows in the ledger.
 func (b *ShardTracker) SetOver(over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +107,7 @@ type reading struct {
 	emptySince time.Duration // when the first of these empty pages arrived
 	emptyAt    time.Duration // when the last of these empty pages arrived
 	settling   uint64        // number of changes that wait for their second application
-	ended      bool          // the shard's last page was read, and only its settling is left
+	ended      bool          // the shard's last page was read, and only settling remains
 }
 
 func newShardTracker() ShardTracker {
@@ -114,8 +115,8 @@ func newShardTracker() ShardTracker {
 }
 
 // Take records a shard that is about to be read. Until its first page is durable, which may take
-// hours, its lag is computed from its ledger row. The lag of a shard that was never read is that of
-// the position where it starts. For a root without a parent, the lag is unknown.
+// hours, its lag is computed from its ledger row. If the shard was never read, its lag is that of
+// its start position. For a root, that lag is unknown.
 func (b *ShardTracker) Take(s checkpoint.Shard) {
 	upTo := s.EventTime
 	switch {
@@ -144,9 +145,9 @@ func (b *ShardTracker) Reach(shard string, at time.Time) {
 	}
 }
 
-// headroom returns the time until the stream drops unread changes of any shard, at the service's
-// time now. The result is at most the retention minus the lag. This bound is needed because the
-// time of a shard's position may be unknown.
+// headroom returns the time until the stream drops unread changes of any shard. The argument `now`
+// is the service's time. The time of a shard's position may be unknown, so the result is at most
+// the retention minus the lag.
 func (b *ShardTracker) headroom(now time.Time, lag time.Duration) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -242,11 +243,11 @@ func (b *ShardTracker) Idle(shard string, t Timing, now time.Duration) bool {
 	return r != nil && !r.left && r.settling == 0 && r.emptyPages >= t.IdlePages && r.emptyAt-r.emptySince >= t.Idle && now-r.emptyAt <= t.Idle+t.Poll+pageTime
 }
 
-// IdleElsewhere reports the same as Idle, for a shard that another worker reads. It relies on the
-// ledger. By that worker's own clock, the worker must have read only empty pages for the required
-// time, and its last read must be recent. Earlier data in the row does not count: it may be from
-// before a gap, after which the shard was reopened. Renew is the maximum time between two reports
-// of the worker.
+// IdleElsewhere does the same as Idle for a shard that another worker reads. It uses the ledger. By
+// that worker's own clock, the worker must have read only empty pages for the required time, and
+// its last read must be recent. Earlier data in the row does not count: it may be from before a
+// gap, after which the shard was reopened. The argument `renew` is the maximum time between two
+// reports of that worker.
 func (b *ShardTracker) IdleElsewhere(s checkpoint.Shard, t Timing, renew, now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -267,7 +268,7 @@ func (b *ShardTracker) IdleElsewhere(s checkpoint.Shard, t Timing, renew, now ti
 
 // lag returns the largest lag of the shards that this worker reads; false if it reads none. While
 // changes of a shard wait, its lag is the age of the last applied change. Otherwise it is the time
-// since the last empty page, which is an estimate, because an empty page proves nothing.
+// since the last empty page. That is only an estimate, because an empty page proves nothing.
 func (b *ShardTracker) lag(now time.Time, mono time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

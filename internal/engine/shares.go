@@ -15,7 +15,8 @@ type Shares struct {
 	mu     sync.Mutex
 	Tables map[string]map[string]int // number of shards by worker, by table
 	rows   map[string]int            // number of shard rows in the ledger, by table
-	// Since when this process has held too few shards, on the monotonic clock; 0 if it does not.
+	// uneven is since when this process has held too few shards, on the monotonic clock; 0 if it
+	// holds enough.
 	uneven time.Duration
 	taken  time.Duration // when this process last took over a shard
 }
@@ -27,7 +28,7 @@ func (s *Shares) See(table string, held map[string]int) {
 	if s.Tables == nil {
 		s.Tables = map[string]map[string]int{}
 	}
-	// The caller may change held later, and tasks of other tables read this map.
+	// The map is copied, because the caller may change it later, and tasks of other tables read it.
 	s.Tables[table] = maps.Clone(held)
 }
 
@@ -50,8 +51,8 @@ func (s *Shares) workers(table, me string) int {
 	return n
 }
 
-// Looks records the number of shard rows that a pass over the table reads. It returns two numbers:
-// the rows that the passes over all tables read, and the workers that make passes.
+// Looks records how many shard rows a pass over the table reads. The result `all` is how many rows
+// the passes over all tables read. The result `workers` is how many workers make such passes.
 func (s *Shares) Looks(table, me string, rows int) (all, workers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,10 +79,11 @@ func (s *Shares) Followed() int {
 	return len(s.Tables)
 }
 
-// Busiest returns the worker from which me should now take over one of the table's shards, or "" if
-// there is none. The numbers of shards must have been uneven for the duration of a lease. Before
-// that, children of an ended shard or the shards of a dead worker may even them out. In each pass,
-// at most one shard is taken over, so that all workers see the result before the next takeover.
+// Busiest returns the worker from which worker `me` should now take over one of the table's shards;
+// "" if there is none. The numbers of shards must have been uneven for the duration of a lease.
+// Within that time, children of an ended shard, or the shards of a dead worker, may make them even
+// again. In each pass, at most one shard is taken over, so that all workers see the result before
+// the next takeover.
 func (s *Shares) Busiest(table, me string, now, lease, pass time.Duration) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +104,8 @@ func (s *Shares) Busiest(table, me string, now, lease, pass time.Duration) strin
 	return ""
 }
 
-// Tried records that a shard of the table is being taken over. The next pass shows whether that
-// succeeded.
+// Tried records that this process is taking over a shard of the table. The next pass shows whether
+// that succeeded.
 func (s *Shares) Tried(now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Database holds the requests to DynamoDB that the pipeline needs, except those to the stream.
+// Database holds the requests to DynamoDB that the pipeline needs, except requests to the stream.
 // *backfill.Tables implements it.
 type Database interface {
 	backfill.ScanSource
@@ -61,12 +61,12 @@ type Spec struct {
 	// verify.
 	Settle time.Duration
 	// Late is the maximum time between a change in the source and the application's own write to
-	// the target; 0 if there is no such write. With Late, images are applied twice.
+	// the target; 0 if there is no such write. If it is not 0, images are applied twice.
 	Late time.Duration
 	// LagBound is the maximum lag of a shard that counts as caught up; default 5 s. A gate of a
 	// cutover requires that shards have been caught up for some time.
 	LagBound time.Duration
-	// Sample is the share of recently applied items that are compared with their rows, every
+	// Sample is the share of recently applied items that are compared with their rows every
 	// SampleEvery; 0 for none.
 	Sample      float64
 	SampleEvery time.Duration
@@ -138,7 +138,7 @@ func keyNames(m *transform.Mapping) (names []string) {
 }
 
 // Loading reports whether a load runs, or will start without an operator. A load starts only if
-// there is a stream, from which the later changes come.
+// there is a stream for the later changes.
 func (t Spec) Loading(state checkpoint.TableState) bool {
 	if state.StreamEnded {
 		return false

@@ -4,23 +4,27 @@ import (
 	"time"
 )
 
-// Timing holds the periods of the loops. A field that is zero has its default.
+// Timing holds the periods of the loops. A field of zero stands for its default.
 type Timing struct {
 	Poll   time.Duration // wait after an empty page of an idle shard; default 1 s
 	Soon   time.Duration // wait after the first empty pages; later waits grow up to Poll; default Poll
 	Active time.Duration // wait between two reads of a shard while a cutover needs them soon; default 250 ms
-	// Time between two passes over the ledger; default a third of the lease, at most 2 s.
+	// Pass is the time between two passes over the ledger; default a third of the lease, at most 2
+	// s.
 	Pass time.Duration
-	// Time between two complete listings, witness updates and descriptions; default 1 min.
+	// List is the time between two complete listings, witness updates and descriptions; default 1
+	// min.
 	List   time.Duration
 	Listed time.Duration // how late a child shard may be listed; default 2 min
 	Commit time.Duration // minimum time between two checkpoints of a shard; default 1 s
 	Grace  time.Duration // how long a clean stop may take to finish pages that were read; default 20 s
-	// With Once: how long an open shard must return only empty pages; default 10 s.
+	// Idle, with Once, is how long an open shard must return only empty pages; default 10 s.
 	Idle time.Duration
-	// With Once: number of consecutive empty pages that an open shard must return; default 10.
+	// IdlePages, with Once, is how many consecutive empty pages an open shard must return; default
+	// 10.
 	IdlePages int
-	// Time between two checks whether a cutover asks processes to stop writing; default 250 ms.
+	// Heed is the time between two checks whether a cutover asks processes to stop writing; default
+	// 250 ms.
 	Heed  time.Duration
 	Yield time.Duration // how long a worker keeps a lease while the source does not answer; default four times the lease
 }

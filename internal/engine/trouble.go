@@ -28,8 +28,8 @@ const (
 	limitTopic  = "Pub/Sub throttles"
 )
 
-// limitOf reports whether a step failed because a service lacked capacity. It returns the limit of
-// that service.
+// limitOf reports whether a step failed because a service lacked capacity. If so, it returns the
+// limit of that service.
 func limitOf(err error) (string, bool) {
 	var read *cdc.Error
 	var topic *relay.Error
@@ -133,8 +133,8 @@ func (d *diary) write(ctx context.Context, err error) {
 	d.tell(checkpoint.Trouble{Step: d.step, Cause: causeOf(err), Since: d.since, Throttled: throttled})
 }
 
-// close ends the record of a step's failures. It must be called even if the step failed, because a
-// step that is no longer retried must not show as a failure of the lease.
+// close ends the record of a step's failures. It must be called even if the step failed. Otherwise
+// a step that is no longer retried would still show as a failure of the lease.
 func (d *diary) close() {
 	if d.tell != nil && !d.since.IsZero() {
 		d.tell(checkpoint.Trouble{})
@@ -149,7 +149,7 @@ type RateMeter struct {
 	pending int // changes that were added at the same moment as At
 }
 
-// rateWindow is the time constant of the mean.
+// rateWindow is the time constant of that mean.
 const rateWindow = 30 * time.Second
 
 // Add records n changes that were applied between the last call and now. It returns the rate,
@@ -176,16 +176,16 @@ type waits struct {
 	reasons map[string]*waited
 }
 
-// waitTick is the resolution of waits: a tick counts as waited or not. Begin and end of a wait are
-// rounded to ticks, and the rounding errors cancel out on average.
+// waitTick is the resolution of `waits`: work waited in a tick, or it did not. The beginning and
+// the end of a wait are rounded to ticks, and the rounding errors cancel out on average.
 const (
 	waitTick       = 100 * time.Millisecond
 	ticksPerMinute = int64(time.Minute / waitTick)
 )
 
-// waited records the ticks in which work waited for one limit, in a ring of minutes since the Unix
-// epoch. The ring is longer than an hour, because a wait may be recorded at its beginning, for the
-// future.
+// waited records the ticks in which work waited for one limit. It is a ring of minutes since the
+// Unix epoch. A wait may be recorded at its beginning, for the future, so the ring is longer than
+// an hour.
 type waited struct {
 	first   time.Time
 	last    time.Time
@@ -211,8 +211,8 @@ func (r *waited) in(minute int64) *waitedMinute {
 	return &r.minutes[(minute%slots+slots)%slots]
 }
 
-// add records a wait of duration spent that begins at from. It may be called at the beginning or at
-// the end of the wait.
+// add records a wait of duration `spent` that begins at `from`. It may be called at the beginning
+// or at the end of the wait.
 func (w *waits) add(reason string, from time.Time, spent time.Duration, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -279,14 +279,14 @@ func (w *waits) Report(now time.Time) []checkpoint.Throttled {
 	return out
 }
 
-// Throttled records that the table's work begins to wait for a limit now, for the time wait.
+// Throttled records that the table's work begins to wait for a limit now, for the given time.
 func (r *Retrier) Throttled(ctx context.Context, reason string, wait time.Duration) {
 	now := task.Now(ctx)
 	r.Waits.add(reason, now, wait, now)
 	r.Events.Throttled(r.Source, reason, wait)
 }
 
-// Waited records that the table's work has waited for a limit for the time wait, until now.
+// Waited records that the table's work has waited for a limit for the given time, until now.
 func (r *Retrier) Waited(ctx context.Context, reason string, wait time.Duration) {
 	now := task.Now(ctx)
 	r.Waits.add(reason, now.Add(-wait), wait, now)

@@ -17,7 +17,7 @@ type Witnesses struct {
 	mapping *transform.Mapping
 	store   func(targetTable string) checkpoint.Store
 	shared  bool                     // other migrations may write the target tables
-	own     func(source string) bool // whether this process was started for a source table
+	own     func(source string) bool // reports whether this process was started for a source table
 }
 
 // Stranger fails with a *StrangerError if another migration writes one of the target tables, and
@@ -95,7 +95,7 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	}
 	verdict, witness, err := w.Ledger.Beat(ctx, w.Source, at)
 	if err != nil && w.fencing.seen() == 0 && w.fencing.vanished(ctx, w.table(at)) {
-		// If this table had a witness before, the table was recreated after this process started.
+		// The table had a witness earlier, so it was recreated after this process started.
 		verdict, err = checkpoint.TargetLost, nil
 	}
 	if err != nil || verdict == checkpoint.Fine {
@@ -117,8 +117,8 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	if err != nil {
 		return err
 	}
-	// This step has its own retries. A retry of the whole check would find the same difference
-	// again, and begin another generation.
+	// This step is retried alone. A retry of the whole check would find the same difference again,
+	// and begin another generation.
 	err = w.Retry(life, "prepare the target", func(ctx context.Context) error { return w.fencing.renewed(ctx, w.table(at), witness.Ledger) })
 	if err == nil {
 		err = w.fence(ctx, &at)
@@ -129,8 +129,8 @@ func (w *Witnesses) BeatAt(life Lifecycle, at checkpoint.Place) error {
 	return w.Ledger.Claim(ctx, w.Source, at)
 }
 
-// fence stores the name of the fence's family in the witness row. An application that makes guarded
-// writes itself reads the name there.
+// fence stores the name of the fence's family in the witness row. An application that makes its own
+// guarded writes reads the name there.
 func (w *Witnesses) fence(ctx context.Context, at *checkpoint.Place) error {
 	if w.mapping.VersionAttribute() == "" {
 		return nil

@@ -18,7 +18,7 @@ type Worker struct {
 	*Options
 	halt       context.CancelCauseFunc
 	Shares     *Shares
-	Completion *Completion // nil if tables are replicated without end
+	Completion *Completion // nil if the run does not end by itself
 	Calls      *Reads
 	Slots      *task.Limit // slots for pages
 }
@@ -52,15 +52,16 @@ type Table struct {
 	Worker  *Worker
 	Spec    Spec
 	Mapping *transform.Mapping
-	// A clean stop cancels its calls; it hides the canaries of a cutover.
+	// Database is a client whose calls a clean stop cancels. It hides a cutover's canaries.
 	Database Database
-	// A clean stop cancels the calls; hides the canaries.
+	// Open returns a stream's client, whose calls a clean stop cancels. It hides a cutover's
+	// canaries.
 	Open      func(streamARN string) cdc.Source
 	Fencing   *Fencing
 	Witnesses *Witnesses
 	Publisher Publisher
 	Tracker   ShardTracker // the shards that this process reads
-	// The leases that this process released because the source did not answer.
+	// Outages records the leases that this process released because the source did not answer.
 	Outages Outages
 	Recheck RecheckNumber
 	Wake    wakeups
@@ -98,7 +99,7 @@ func (p *Worker) startedFor(source string) bool {
 	return slices.ContainsFunc(p.Tables, func(s Spec) bool { return s.Mapping.Source == source })
 }
 
-// Applier returns an applier. If sample is not nil, the applier passes each batch to sample before
+// Applier returns an applier. If `sample` is not nil, the applier passes each batch to it before
 // the write.
 func (s *Table) Applier(sample func(*transform.Batch) (durable func())) Applier {
 	return Applier{Retrier: s.Retrier, writer: s.Worker.Writer, sample: sample}

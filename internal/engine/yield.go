@@ -14,10 +14,10 @@ import (
 )
 
 // A worker that cannot reach the source (credentials, network) can still renew its leases, because
-// leases are stored in the target. If it renewed its leases forever, no other worker could read its
+// leases are stored in the target. If it renewed them forever, no other worker could read its
 // shards or coordinate its tables. So it releases a lease that has made no progress for
-// Timing.Yield. It does not acquire this lease again for a while, so that another worker can
-// acquire it. If no other worker does, it acquires the lease again.
+// Timing.Yield. For a while, it leaves that lease to other workers. If none acquires the lease, it
+// acquires the lease again.
 
 // ErrYield is the reason for the release of a lease that the worker could still renew.
 var ErrYield = errors.New("released for another worker, because DynamoDB does not answer this one")
@@ -27,8 +27,8 @@ var ErrYield = errors.New("released for another worker, because DynamoDB does no
 func (t Timing) YieldBackoff() time.Duration { return 3 * t.Pass }
 
 // Outages records since when the source has not answered this worker. An outage continues even if
-// the worker releases a lease and acquires it again. The key of an outage is the shard, or "" for
-// the coordinator lease.
+// the worker releases a lease and acquires it again. Outages are stored by shard, or by "" for the
+// coordinator lease.
 type Outages struct {
 	mu    sync.Mutex
 	tries map[string]attempts
@@ -44,8 +44,8 @@ type attempts struct {
 // continues the earlier outage.
 const sameOutage = 10 * time.Minute
 
-// Noting returns a function that passes failures to tell. It adds the time at which the outage
-// began, even if that was under an earlier lease.
+// Noting returns a function that passes failures to `tell`. The function adds the time at which the
+// outage began, even if that was under an earlier lease.
 func (v *Outages) Noting(ctx context.Context, id string, tell func(checkpoint.Trouble)) func(checkpoint.Trouble) {
 	return func(t checkpoint.Trouble) {
 		if t != (checkpoint.Trouble{}) {
@@ -70,12 +70,12 @@ func (v *Outages) Since(id string, t checkpoint.Trouble, now time.Duration) chec
 	return t
 }
 
-// GiveUp records that a lease was released at now, because of the last failure that was reported
-// under the lease.
+// GiveUp records that a lease was released at time `now`. The cause is the last failure that was
+// reported under the lease.
 func (v *Outages) GiveUp(id string, now time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	// Another worker may keep the lease permanently.
+	// Entries are removed, because another worker may keep the lease permanently.
 	maps.DeleteFunc(v.tries, func(_ string, a attempts) bool { return a.left && now-a.given > sameOutage })
 	if before, ok := v.tries[id]; ok {
 		before.given, before.left = now, true
@@ -96,8 +96,9 @@ type silence struct {
 	since time.Duration // on the monotonic clock
 }
 
-// lasts records a failure at now, and returns how long the source has not answered. Throttled calls
-// in between do not end this time, because some calls are also throttled while most calls fail.
+// lasts records a failure at time `now`, and returns how long the source has not answered.
+// Throttled calls in between do not count as answers, because some calls may be throttled while
+// most calls fail.
 func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	switch {
 	case cdc.Is(failure, cdc.Throttled) && s.began:
@@ -109,8 +110,8 @@ func (s *silence) lasts(failure error, now time.Duration) time.Duration {
 	return now - s.since
 }
 
-// yield returns ErrYield with the last failure, if the step has failed for longer than its life
-// allows. Otherwise it returns nil.
+// yield returns ErrYield with the last failure, if the step has failed for longer than its
+// lifecycle allows. Otherwise it returns nil.
 func (s *silence) yield(life Lifecycle, failure error) error {
 	if life.Yield == 0 {
 		return nil

@@ -179,7 +179,7 @@ func (k *coordinator) unfollowable(ctx context.Context, err error) (string, bool
 	case errors.As(err, &stream) && stream.View == "":
 		return "the table has no enabled stream", true
 	case errors.As(err, &stream):
-		return "the stream's view type " + stream.View + " does not give every row and its removal", true
+		return "the stream's view type " + stream.View + " does not show every new row and every removal", true
 	case errors.As(err, &rows):
 		return "its target table " + rows.Target + " has rows; to allow overwriting them, use replicator run --adopt-rows once", true
 	case errors.As(err, &stranger):

@@ -6,9 +6,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// leases is the maximum age of a process's reports that count, in durations of a lease. A process
-// renews its leases three times per duration, and others take over after one duration. So after
-// three durations without a takeover, no process is expected to take over.
+// leases is how old a process's reports may be in order to count, in lease durations. A process
+// renews its leases three times per duration. After one duration, others take over. So after three
+// durations without a takeover, no process is expected to take over.
 const leases = 3
 
 // Fresh returns the maximum age of a process's reports that count.
@@ -30,8 +30,8 @@ func Answers(b checkpoint.Heartbeat, now time.Time, lease time.Duration) bool {
 func beatAt(b checkpoint.Heartbeat) time.Time { return serviceTime(b.WrittenAt, b) }
 
 // TroubleSince returns the time since which a process has had the trouble in its heartbeat, on the
-// clock of now. The heartbeat contains the duration of the trouble, which does not depend on the
-// error of a clock. A heartbeat with a future time comes from a clock that is ahead. It counts as
+// service's clock. The heartbeat contains the duration of the trouble, which does not depend on the
+// error of a clock. A heartbeat with a future time comes from a clock that is ahead, and counts as
 // written now.
 func TroubleSince(b checkpoint.Heartbeat, now time.Time) time.Time {
 	if b.Trouble.Since.IsZero() {

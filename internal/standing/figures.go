@@ -9,20 +9,20 @@ import (
 
 // Figures are the measurements that determine a table's state. Unknown figures are nil or zero.
 type Figures struct {
-	// Lag is the largest lag of a shard. If Estimated, it is the time since the last empty read of
-	// that shard.
+	// Lag is the largest lag of a shard. If Estimated is true, it is the time since the last empty
+	// read of that shard.
 	Lag       *time.Duration
 	Estimated bool
 	// Headroom is the least headroom of a shard: the time until the stream drops its oldest unread
-	// change. If AtMost, the true value may be lower, because the headroom of some shards is
-	// unknown.
+	// change. If AtMost is true, the real headroom may be lower, because the headroom of some
+	// shards is unknown.
 	Headroom *time.Duration
 	AtMost   bool
-	// OldestRead is the earliest of the last reads of all shards that can be read. Old reports
-	// whether it is more than three durations of a lease ago.
+	// OldestRead is the earliest of the last reads of all readable shards. Old reports whether it
+	// is more than three lease durations ago.
 	OldestRead time.Time
 	Old        bool
-	// No complete listing of the stream for more than three durations of a lease.
+	// Unlisted reports that the stream had no complete listing for more than three lease durations.
 	Unlisted  bool
 	Childless time.Time // time since which listings have not shown the children of an ended shard
 	// Behind is the number of published messages that are not known to be applied. TopicLag is the
@@ -37,8 +37,8 @@ type Figures struct {
 	future  bool // the last read of a shard has a future time, because clocks differ
 }
 
-// outlived reports whether some changes have waited longer than the stream keeps changes. Changes
-// may be lost; only further reads show whether they are.
+// outlived reports whether some changes have waited longer than the stream keeps changes. Such
+// changes may be lost. Only further reads show whether they are.
 func (f *Figures) outlived() bool { return f.Headroom != nil && *f.Headroom <= 0 }
 
 // headroomAt returns the headroom of a shard with changes that are applied up to the given time.
@@ -79,18 +79,18 @@ func (l *lineage) measure(s *Standing) {
 	}
 	f.Old = !f.OldestRead.IsZero() && !isFresh(f.OldestRead, l.Now, l.Lease)
 	if l.Table.Paused() {
-		f.Old = false // the table is paused, so no worker should read it
+		f.Old = false // no worker should read a paused table
 	}
 	if WaitsForListing(l.Table) {
-		// There could be no reads before begunAt.
+		// The shards could not be read before begunAt.
 		f.OldestRead, f.Old = begunAt(l.Table, l.Now), false
 		f.Unlisted = !f.OldestRead.IsZero() && !isFresh(f.OldestRead, l.Now, l.Lease)
 	}
 	if covered.IsZero() {
 		return
 	}
-	// The lag of a shard in an unknown state is unknown. Such a shard must not hide that another
-	// shard will soon lose changes.
+	// The lag of a shard in an unknown state is unknown. But its headroom must count, in case it is
+	// the shard that will soon lose changes.
 	headroom := headroomAt(reached, l.Now)
 	f.Headroom, f.AtMost = &headroom, f.unknown
 	if !f.unknown {
@@ -137,7 +137,7 @@ func WaitsForListing(s checkpoint.TableState) bool {
 // begunAt returns the time since which a table without a listing could have been read. The number
 // of a generation is at least the number of minutes from 1970 to its beginning
 // (checkpoint.NextGeneration). So the generation began before the end of that minute. The record's
-// own time cannot be used, because a coordinator renews it with every heartbeat, even if it cannot
+// own time is not usable, because a coordinator renews it with every heartbeat, even if it cannot
 // list shards.
 func begunAt(s checkpoint.TableState, now time.Time) time.Time {
 	if s.Generation == 0 {
@@ -180,10 +180,10 @@ func Headroom(shards []*checkpoint.Shard, now time.Time) (least time.Duration, k
 }
 
 // AppliedTo returns the source time up to which all changes of a table are applied, according to
-// its shards. It is zero if that time is unknown: a shard was not read yet, a gap waits for its
-// load, or no worker replicates the table. When a shard has ended, its children's changes are not
-// applied before the children are listed. So the time must not exceed the end of a shard with
-// unlisted children. Listings are the listings of the table's stream.
+// its shards. The time is zero if it is unknown: a shard was not read yet, a gap waits for its
+// load, or no worker replicates the table. When a shard has ended, the changes of its children are
+// not applied before DynamoDB lists the children. So the time is at most the end of any shard with
+// unlisted children. The argument `listings` has the listings of the table's stream.
 func AppliedTo(table checkpoint.TableState, shards []checkpoint.Shard, listings checkpoint.Listings) time.Time {
 	open := Open(table, shards)
 	if len(open) == 0 {

@@ -5,7 +5,7 @@ type Goal string
 
 const (
 	GoalInSync Goal = "in_sync" // reached in state in_sync or done
-	// Existing items are copied; reached in state sweeping or a later state.
+	// Existing items are copied. The goal is reached in state sweeping or a later state.
 	GoalCopied Goal = "copied"
 	GoalDone   Goal = "done"
 )
@@ -24,8 +24,8 @@ func (g Goal) reachedBy(s State) bool {
 	return s == InSync || s == Done
 }
 
-// Reached reports whether a migration of these tables has reached the goal. It decides by the state
-// of the migration that Overall returns.
+// Reached reports whether a migration of these tables has reached the goal. The state that Overall
+// chooses decides.
 func (g Goal) Reached(tables []Standing) bool {
 	i := Overall(tables)
 	return i >= 0 && g.reachedBy(tables[i].State())

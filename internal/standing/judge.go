@@ -217,8 +217,7 @@ func (j *judgement) sweeping() {
 	}
 }
 
-// pausedOr returns the reason why a load is paused. If the load is not paused, it returns the other
-// reason.
+// pausedOr returns why a load is paused. If the load is not paused, it returns `other`.
 func pausedOr(l checkpoint.Load, other Reason) Reason {
 	switch l.Paused {
 	case "":
@@ -234,8 +233,7 @@ func pausedOr(l checkpoint.Load, other Reason) Reason {
 	return targetBusy
 }
 
-// stranger returns the name of another migration, if it is the reason for a load's pause; ""
-// otherwise.
+// stranger returns the name of another migration, if that is why a load is paused; otherwise "".
 func stranger(l checkpoint.Load) string {
 	if !l.PausedForStranger() {
 		return ""

@@ -14,7 +14,8 @@ type Shard struct {
 	Unfollowed bool              // the shard ended, and its children are not listed
 	Blocked    *checkpoint.Shard // the parent that must be read to its end first, or nil
 	Silent     bool              // the shard's owner does not answer
-	// The shard has an owner, but its last read is more than three durations of a lease ago.
+	// Old reports that the shard has an owner, but its last read is more than three lease durations
+	// ago.
 	Old       bool
 	Lag       *time.Duration // nil if unknown
 	Estimated bool           // the lag is the time since the last empty read
@@ -35,7 +36,7 @@ type lineage struct {
 }
 
 // listingGrace is how long the children of an ended shard may be missing from listings before that
-// is reported. The service's listings may be minutes late.
+// is reported. DynamoDB's listings may be minutes late.
 const listingGrace = 5 * time.Minute
 
 func lineageOf(f *Facts) *lineage {
@@ -49,11 +50,11 @@ func lineageOf(f *Facts) *lineage {
 	return l
 }
 
-// childless returns the shards that ended some time ago and have unknown children. It returns none
-// for a suspended table. But it includes the shards of a dropped table that the configuration still
-// names, for as long as the table's stream can be read. No other check reports unlisted children of such a table. The last shards of
-// a dropped table have no children. A listing from some time after the end of these shards, or
-// after the drop, proves that.
+// childless returns the shards that ended some time ago and have unknown children. For a suspended
+// table it returns none, with one exception: a dropped table that the configuration still names, as
+// long as its stream can be read. No other check reports unlisted children of such a table. The
+// last shards of a dropped table have no children. A listing from some time after the end of these
+// shards, or after the drop, proves that.
 func (f *Facts) childless() []checkpoint.Shard {
 	aside := f.Table.Suspended
 	kept := f.Named && aside.Reason == Gone
@@ -62,8 +63,8 @@ func (f *Facts) childless() []checkpoint.Shard {
 	}
 	return slices.DeleteFunc(checkpoint.Unfollowed(f.Table, f.Shards, f.Listings.At), func(s checkpoint.Shard) bool {
 		if kept {
-			// Wait for twice the grace time. Otherwise every dropped table would be reported for a
-			// moment, until the next listing, which comes within a minute.
+			// The condition waits for twice the grace time. Otherwise every dropped table would be
+			// reported until the next listing, which comes within a minute.
 			return f.Now.Sub(s.EndTime()) <= 2*listingGrace || f.Listings.At.Sub(s.EndTime()) >= listingGrace || f.Listings.At.Sub(aside.Since) >= 2*listingGrace
 		}
 		return f.Now.Sub(s.EndTime()) <= listingGrace
@@ -71,7 +72,7 @@ func (f *Facts) childless() []checkpoint.Shard {
 }
 
 // longGone reports whether all changes of a dropped table were read in time. Its stream must have
-// ended too, and must have been read to its end in time.
+// ended, and must have been read to its end before the stream dropped changes.
 func (l *lineage) longGone() bool {
 	since := l.Table.Suspended.Since
 	unread := func(s checkpoint.Shard) bool {
@@ -91,8 +92,8 @@ func (l *lineage) over(s *checkpoint.Shard) bool {
 	return s.Label != l.Table.Label || (s.Finished() || s.Ended()) && !l.unfollowed[s.ID]
 }
 
-// blocked returns the parent that must be read to its end before the shard, or nil. Even a trimmed
-// parent must be read to its end first.
+// blocked returns the parent that must be read to its end before the shard; nil if there is none. A
+// trimmed parent must also be read to its end.
 func (l *lineage) blocked(s *checkpoint.Shard) *checkpoint.Shard {
 	if p := l.parent(s); p != nil && !(p.Ended() || p.State == checkpoint.Gap && p.Loss != checkpoint.Trimmed) {
 		return p
@@ -123,20 +124,21 @@ func (l *lineage) judge(s *checkpoint.Shard) Shard {
 	return out
 }
 
-// coverage is the knowledge about the time up to which a shard is applied.
+// coverage says how the time up to which a shard is applied is known.
 type coverage int
 
 const (
 	// Unknown: the shard was never read, and its ancestors do not show the time.
 	coveredUnknown   coverage = iota
 	coveredHere               // applied up to a known time
-	coveredElsewhere          // the shard's parent is not read to its end and counts instead
+	coveredElsewhere          // the shard's parent is not read to its end, so the parent's time counts
 )
 
-// covers returns the time up to which all changes of an unfinished shard are applied, if known. If
-// empty, it is the time of an empty page, which proves nothing. For an ended shard with unlisted
-// children, it is the time with which the children's first read will be compared. The children
-// began when the shard was closed. That may be long before the shard was read to its end.
+// covers returns the time up to which all changes of an unfinished shard are applied, if it is
+// known. If `empty` is true, it is the time of an empty page, which proves nothing. For an ended
+// shard with unlisted children, it is the time with which the children's first read will be
+// compared. The children began when the shard was closed, which may be long before the shard was
+// read to its end.
 func (l *lineage) covers(s *checkpoint.Shard) (at time.Time, empty bool, state coverage) {
 	parent := l.parent(s)
 	switch {
@@ -155,7 +157,7 @@ func (l *lineage) covers(s *checkpoint.Shard) (at time.Time, empty bool, state c
 	case parent != nil && !parent.Finished() && !parent.Ended():
 		return time.Time{}, false, coveredElsewhere
 	case parent != nil && l.blocked(s) != nil:
-		// The rest of the trimmed parent must be read first.
+		// The remaining changes of the trimmed parent must be read first.
 		return time.Time{}, false, coveredUnknown
 	case parent != nil && !parent.EndTime().IsZero():
 		return l.passedOn(parent), true, coveredHere
@@ -164,8 +166,8 @@ func (l *lineage) covers(s *checkpoint.Shard) (at time.Time, empty bool, state c
 }
 
 // reaches returns the time of a shard's position. This time determines whether the shard was
-// trimmed, and how much headroom it has. For a shard that its present worker has not read yet, and
-// for the children of an ended shard, it returns covered instead.
+// trimmed, and how much headroom it has. It returns `covered` instead if the shard's current worker
+// has not read the shard yet, or if the shard has ended and its children are unlisted.
 func (l *lineage) reaches(s *checkpoint.Shard, covered time.Time) time.Time {
 	if at := s.PositionTime(); !l.unfollowed[s.ID] && !s.ReadAt.IsZero() && !at.IsZero() {
 		return at
@@ -175,8 +177,8 @@ func (l *lineage) reaches(s *checkpoint.Shard, covered time.Time) time.Time {
 
 // passedOn returns the time up to which all changes before those of a finished shard's children are
 // applied. The children began when the shard was closed. If the shard was read to its end long
-// after that, the result is the time of the close. If the two times are about the same, the result
-// is the end of the read. The time from Covers would be earlier than necessary.
+// after that, the result is the time of the close. If both times are about the same, the result is
+// the end of the read, because the time from covers would be earlier than necessary.
 func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 	if at := s.Covers(l.Listings.Open[s.ID], l.Table.Owed()); !at.IsZero() && s.EndTime().Sub(at) > checkpoint.Slack+listingGrace {
 		return at
@@ -184,10 +186,10 @@ func (l *lineage) passedOn(s *checkpoint.Shard) time.Time {
 	return s.EndTime()
 }
 
-// askedAt returns the time at which a readable shard was last read. If it was not read yet, it is
-// the time since which it could be read. For a shard that must wait, it is zero. For an ended shard
-// with unlisted children, it is the time of its end. Future is true if the last read has a future
-// time on a worker's clock, and its real time is unknown.
+// askedAt returns when a readable shard was last read. If it was not read yet, the result is the
+// time since which it could be read. For a shard that must wait, the result is zero. For an ended
+// shard with unlisted children, it is the time of its end. The result `future` is true if the last
+// read has a future time on a worker's clock, so that its real time is unknown.
 func (l *lineage) askedAt(s *checkpoint.Shard) (at time.Time, future bool) {
 	parent := l.parent(s)
 	switch {
@@ -200,16 +202,16 @@ func (l *lineage) askedAt(s *checkpoint.Shard) (at time.Time, future bool) {
 	case parent != nil && !parent.EndTime().IsZero():
 		return parent.EndTime(), false
 	case s.Trouble != (checkpoint.Trouble{}):
-		// A renewed lease proves nothing: renewals succeed even if reads fail.
+		// A renewed lease proves nothing, because renewals succeed even if reads fail.
 		return TroubleSince(s.Heartbeat, l.Now), false
 	}
 	return beatAt(s.Heartbeat), false // when the row was created, or the shard was acquired
 }
 
 // lastRead returns the latest time at which the shard was read. The row has this time by the
-// worker's clock and by the service's clock. The worker's time can be corrected only if the shard's
-// present owner made the read, because only the error of the owner's clock is recorded. Otherwise
-// only the service's time is used.
+// worker's clock and by the service's clock. The error of a clock is known only for the shard's
+// current owner. So the worker's time is used only if the current owner made the read; otherwise
+// the service's time is used.
 func (l *lineage) lastRead(s *checkpoint.Shard) (at time.Time, future bool) {
 	ahead := func(t time.Time) bool { return t.Sub(l.Now) > Fresh(l.Lease) }
 	shown, beat := later(s.EventTime, s.AppliedTo), beatAt(s.Heartbeat)

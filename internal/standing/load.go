@@ -22,18 +22,19 @@ type Load struct {
 	UnderWay bool
 	// Over reports whether all items are loaded, and swept if a sweep is needed.
 	Over bool
-	// Waits is the reason why a needed load does not start automatically. It is "" if the load
-	// starts automatically, or if no load is needed.
+	// Waits is why a needed load does not start automatically. It is "" if the load starts
+	// automatically, or if no load is needed.
 	Waits string
-	// Leads is the command that starts a needed load, in the form that Command takes. It is "" if a
-	// load is in progress or starts automatically.
+	// Leads is the command that starts a needed load, without the word replicator (see Command). It
+	// is "" if a load is in progress or starts automatically.
 	Leads string
 	// FirstIntoOwn reports whether the next load is the first load into a target that only this
 	// migration writes. Such a load needs no sweep.
 	FirstIntoOwn bool
 }
 
-// LoadOf judges the load of a table. Again must be true if loads after a gap start automatically.
+// LoadOf judges the load of a table. The argument `again` reports whether loads after a gap start
+// automatically.
 func LoadOf(s checkpoint.TableState, again bool) Load {
 	l := Load{State: loadStateOf(s), Needed: s.NeedsLoad, FirstIntoOwn: s.MadeByUs && s.Base == 0 && !s.NeedsLoad}
 	l.UnderWay = l.State != LoadNotStarted && l.State != LoadDone
@@ -52,9 +53,9 @@ func LoadOf(s checkpoint.TableState, again bool) Load {
 	return l
 }
 
-// afterSweep returns the command to run if a sweep is complete but left rows of unknown origin.
+// afterSweep returns the command to run after a complete sweep that left rows of unknown origin.
 // Another load of this generation would find the same rows. A verify lists these rows, and a repair
-// removes those of this migration. The load of a new generation proves that no such row is left.
+// removes the rows of this migration. The load of a new generation proves that no such row is left.
 func afterSweep(s checkpoint.TableState) string {
 	r := s.Verify.Result
 	switch {

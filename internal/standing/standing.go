@@ -77,10 +77,11 @@ type Facts struct {
 	Table  checkpoint.TableState // zero if no worker has registered the table
 	Named  bool                  // the configuration names the table; false if a pattern matched it
 	Shards []checkpoint.Shard
-	// Listings may be zero unless a shard's children are unknown or unread.
+	// Listings are needed only if a shard's children are unknown or unread; otherwise they may be
+	// zero.
 	Listings    checkpoint.Listings
 	Coordinator checkpoint.Heartbeat // last heartbeat of the table's coordinator; zero if there is none
-	Merged      []checkpoint.Applied // in mode topic: the changes that are known to be applied
+	Merged      []checkpoint.Applied // in mode topic: how far each applier is known to have applied messages
 	DeadLetter  checkpoint.DeadLetter
 	Parked      int // number of parked items
 	Cutover     checkpoint.Cutover
@@ -91,8 +92,8 @@ type Facts struct {
 	Now         time.Time
 }
 
-// Doubt is a reason why a target's state is unknown, or why the target is not the table that was
-// written before.
+// Doubt is a reason why a target's state is unknown, or why the target is not the table that
+// replicator wrote earlier.
 type Doubt struct {
 	Reason Reason
 	Cause  string
@@ -111,12 +112,14 @@ type Standing struct {
 	Shards     []Shard            // in the order of Facts.Shards
 	Figures
 
-	// The application has left the source, so the table is not read, loaded or repaired.
+	// Left reports that the application has left the source, so the table is not read, loaded or
+	// repaired.
 	Left     bool
 	Dropped  bool // the source table no longer exists
 	Drained  bool // the table was dropped, and its stream is read to the end
 	LongGone bool // the table was dropped, and all its changes were read in time
-	// A table that matched a pattern and was in sync until it was dropped; no goal waits for it.
+	// Passed reports a dropped table that matched a pattern and was in sync until it was dropped.
+	// No goal waits for it.
 	Passed bool
 }
 
@@ -129,7 +132,7 @@ func (s *Standing) holds(states ...State) bool {
 }
 
 // Unloaded returns the first condition that means that the table is not completely loaded and
-// swept, or not replicated since. It returns false if there is none. It does not consider whether
+// swept, or was not replicated since then. It returns false if there is none. It ignores whether
 // changes are read in time.
 func (s *Standing) Unloaded() (Condition, bool) { return s.first(Condition.unloaded) }
 
@@ -185,10 +188,10 @@ func Of(f Facts) Standing {
 	return s
 }
 
-// Overall returns the index of the table with the state that is shown for the whole migration; -1
-// without tables. A table between freeze and switch takes precedence. After that come other tables,
-// in the order of their states; then tables that are watched for late writers, and last tables that
-// are done. Passed tables count only if there are no other tables.
+// Overall returns the index of the table whose state is shown for the whole migration; -1 without
+// tables. A table between freeze and switch takes precedence. Other tables follow, in the order of
+// their states. Tables that are watched for late writers come next, and tables that are done come
+// last. Passed tables count only if there are no other tables.
 func Overall(tables []Standing) int {
 	best, rank := -1, 0
 	for i := range tables {

@@ -75,7 +75,7 @@ func (c Condition) Text() string {
 }
 
 // NextStep returns the command to run for a condition of the named table; false if the condition
-// passes without a command. Flags are appended to the command, as in Command.
+// passes without a command. The argument `flags` is appended to the command, as in Command.
 func (c Condition) NextStep(table, flags string) (NextStep, bool) {
 	command := cmp.Or(c.command, wordingOf(c.State, c.Reason).command)
 	if command == "" {
@@ -84,9 +84,9 @@ func (c Condition) NextStep(table, flags string) (NextStep, bool) {
 	return NextStep{Command(command, table, flags), c.Text()}, true
 }
 
-// wording describes a condition: a sentence, and the command to run. The command is without the
-// word replicator, and has TABLE for the table's name. It is "" if the condition passes without a
-// command.
+// wording describes a condition by a sentence and the command to run. The command lacks the word
+// replicator, and has TABLE in place of the table's name. It is "" if the condition passes without
+// a command.
 type wording struct{ text, command string }
 
 // wordingOf returns the wording of a state with a reason.

@@ -151,7 +151,7 @@ func TestWhatIsNotInSync(t *testing.T) {
 		{"not read for most of a day", cdc.Retention - time.Minute, "", 0, PhaseCopy, false},
 		{"not read for a day", cdc.Retention, "", 0, PhaseCopy, false},
 		{"not read for days", 60 * time.Hour, "", 0, PhaseCopy, false},
-		{"its stream cannot be followed", time.Second, "the stream's view type KEYS_ONLY does not give every row and its removal", time.Minute, PhaseCopy, false},
+		{"its stream cannot be followed", time.Second, "the stream's view type KEYS_ONLY does not show every new row and every removal", time.Minute, PhaseCopy, false},
 		{"dropped, and read", time.Second, engine.GoneReason, time.Hour, PhaseCopy, false},
 		{"dropped long ago, and read after that", 46 * time.Hour, engine.GoneReason, 48 * time.Hour, PhaseCopy, true},
 		{"dropped long ago, and not read after that", 49 * time.Hour, engine.GoneReason, 48 * time.Hour, PhaseCopy, false},
