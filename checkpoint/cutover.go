@@ -131,6 +131,10 @@ type Cutover struct {
 	NextTry    bool         `json:"next_try,omitempty"`
 	RaiseAgain bool         `json:"raise_again,omitempty"`
 	Uncovered  bool         `json:"uncovered,omitempty"`
+	// Measured is how long writes were frozen, from the answer of the hook that freezes until the switch
+	// hook was called, or would have been in a rehearsal. It is the time of the last attempt that came so
+	// far; 0 if none did.
+	Measured time.Duration `json:"measured,omitempty"`
 	// Calls counts the calls of hooks that were begun. CallsBefore is that count at the beginning
 	// of step freeze.
 	Calls       int `json:"calls,omitempty"`
@@ -315,6 +319,9 @@ func (c *Cutover) Advance(now time.Time) error {
 		c.FreezeBegunAt, c.CallsBefore, c.Deadline = now.UTC(), c.Calls, now.Add(c.deadline()).UTC()
 	case CutoverRehearsed:
 		c.EndedAt = now.UTC()
+		c.Measured = c.WouldFreeze()
+	case CutoverSwitching:
+		c.Measured = max(now.Sub(c.FrozenAt), 0)
 	}
 	return nil
 }

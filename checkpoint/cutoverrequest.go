@@ -81,7 +81,7 @@ func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 		return &CutoverError{"start", "there are no tables", "name tables in the configuration"}
 	}
 	h, attempt, canaries := c.header, max(c.Attempt, plan.After), c.Canaries
-	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC(), Canaries: canaries}
+	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC(), Canaries: canaries, Measured: c.Measured}
 	text := "requested"
 	if plan.By != "" {
 		text += " by " + plan.By

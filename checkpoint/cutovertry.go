@@ -131,7 +131,7 @@ func (c *Cutover) Again(now time.Time) error {
 		return c.refuse("try again", "see replicator cutover check")
 	}
 	next := Cutover{
-		header: c.header, CutoverPlan: c.CutoverPlan, Attempt: c.Attempt + 1, BegunAt: c.BegunAt, Canaries: c.Canaries, WaitsUntil: c.WaitsUntil,
+		header: c.header, CutoverPlan: c.CutoverPlan, Attempt: c.Attempt + 1, BegunAt: c.BegunAt, Canaries: c.Canaries, Measured: c.Measured, WaitsUntil: c.WaitsUntil,
 		Raised: c.Raised, Hooks: c.Hooks, Timeline: c.Timeline, GivenUp: c.GivenUp, Uncovered: c.Uncovered,
 	}
 	if c.RaiseAgain || len(c.Fences) > 0 {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,18 +25,21 @@ type Group struct {
 func (c *Config) Groups(tables []Table) (groups []Group) {
 	names := c.groupNames()
 	at := map[string]int{}
-	for i := range c.Tables {
-		name := names[c.Tables[i].index]
+	group := func(t *Table) *Group {
+		name := cmp.Or(names[t.index], t.From)
 		if _, known := at[name]; !known {
 			at[name] = len(groups)
 			groups = append(groups, Group{Name: name, Row: name})
 		}
-		if g := &groups[at[name]]; c.Tables[i].IsPattern() {
+		return &groups[at[name]]
+	}
+	for i := range c.Tables {
+		if g := group(&c.Tables[i]); c.Tables[i].IsPattern() {
 			g.Patterns = append(g.Patterns, c.Tables[i].From)
 		}
 	}
 	for _, t := range tables {
-		g := &groups[at[names[t.index]]]
+		g := group(&t)
 		g.Tables = append(g.Tables, t)
 	}
 	if len(groups) == 1 {

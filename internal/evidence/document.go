@@ -35,6 +35,7 @@ const schema = "replicator.evidence/v1"
 type Document struct {
 	Schema  string    `json:"schema"`
 	Name    string    `json:"name"`
+	Group   string    `json:"group,omitempty"` // the group of tables that were cut over together
 	At      time.Time `json:"at"`
 	Attempt uint32    `json:"attempt"`
 	Step    string    `json:"step"`
@@ -66,6 +67,8 @@ type Document struct {
 	// For each target, the first fence number that no process used for writes.
 	Fences   []Fence                   `json:"fences"`
 	Timeline []checkpoint.CutoverEvent `json:"timeline"`
+	// Steps are the steps of all tries, each with its length.
+	Steps []Step `json:"steps"`
 	// Hook calls, each with token, times, outcome and the end of its output.
 	Hooks []checkpoint.CutoverHook `json:"hooks"`
 	// Tries that were abandoned, each with its reason. The application wrote on after each.
@@ -89,6 +92,15 @@ type Table struct {
 	// Verified is the last full comparison before the switch.
 	Verified *Verified `json:"verified"`
 	Shards   []Shard   `json:"shards"`
+}
+
+// Step is a step of the cutover, with its length.
+type Step struct {
+	Step    string     `json:"step"`
+	BegunAt time.Time  `json:"begun_at"`
+	EndedAt *time.Time `json:"ended_at"` // null for a step that has not ended
+	Seconds *float64   `json:"seconds"`  // null for a step that has not ended
+	Text    string     `json:"text"`     // why it began
 }
 
 // Gap is a loss of changes, and its repair.
@@ -141,7 +153,7 @@ type Fence struct {
 func NewDocument(in Input) *Document {
 	c := in.Record
 	d := &Document{
-		Schema: schema, Name: in.Name, At: in.At.UTC(), Attempt: c.Attempt, Step: string(c.Step), Rehearse: c.Rehearse, Reason: c.Reason,
+		Schema: schema, Name: in.Name, Group: c.Group, At: in.At.UTC(), Attempt: c.Attempt, Step: string(c.Step), Rehearse: c.Rehearse, Reason: c.Reason,
 		ConfigurationHash: c.Hash, Version: c.Version, WrittenBy: in.Version, Versions: sorted(in.Versions), StartedBy: c.CutoverPlan.By,
 		KeepFallback: c.KeepFallback, Lossy: list(c.Lossy),
 		BegunAt: at(c.BegunAt), FreezeBegunAt: at(c.FreezeBegunAt), FrozenAt: at(c.FrozenAt), FencedAt: at(c.FencedAt), SwitchedAt: at(c.SwitchedAt),
@@ -149,6 +161,7 @@ func NewDocument(in Input) *Document {
 		Gates: list(c.Gates), Overrides: list(c.Overrides), Fences: []Fence{}, Timeline: list(c.Timeline), Hooks: list(c.Hooks),
 		GivenUp: list(c.GivenUp), Strays: c.Strays, Stragglers: list(c.Stragglers),
 	}
+	d.Steps = steps(c)
 	for _, target := range c.Targets {
 		if n := c.Fences[target]; n > 0 {
 			d.Fences = append(d.Fences, Fence{target, n})
@@ -160,6 +173,28 @@ func NewDocument(in Input) *Document {
 	slices.SortFunc(d.Tables, func(a, b Table) int { return cmp.Compare(a.Source, b.Source) })
 	d.Tables = list(d.Tables)
 	return d
+}
+
+// steps returns the steps from the timeline. A step lasts until the next one begins.
+func steps(c checkpoint.Cutover) []Step {
+	out := []Step{}
+	end := func(t time.Time) {
+		if n := len(out); n > 0 {
+			seconds := max(t.Sub(out[n-1].BegunAt), 0).Seconds()
+			out[n-1].EndedAt, out[n-1].Seconds = at(t), &seconds
+		}
+	}
+	for _, e := range c.Timeline {
+		if n := len(out); n > 0 && out[n-1].Step == e.Step {
+			continue
+		}
+		end(e.At)
+		out = append(out, Step{Step: e.Step, BegunAt: e.At.UTC(), Text: e.Text})
+	}
+	if !c.Step.Active() && !c.EndedAt.IsZero() {
+		end(c.EndedAt)
+	}
+	return out
 }
 
 func newTable(in TableInput, c checkpoint.Cutover) Table {

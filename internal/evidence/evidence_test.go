@@ -216,3 +216,25 @@ func TestEvidenceOfACancelledRehearsal(t *testing.T) {
 		t.Errorf("the folder that is there is not named: %v", err)
 	}
 }
+
+// Each step has a line with its length, also those of tries that were abandoned. The present step has no
+// end, and the last one of an attempt that is over ends with it.
+func TestStepsHaveTheirLengths(t *testing.T) {
+	event := func(d time.Duration, step string) checkpoint.CutoverEvent {
+		return checkpoint.CutoverEvent{At: after(d), Step: step, Text: "to " + step}
+	}
+	c := checkpoint.Cutover{Step: checkpoint.CutoverCancelling, Timeline: []checkpoint.CutoverEvent{
+		event(0, "checks"), event(time.Second, "checks"), event(3*time.Second, "drain"), event(7500*time.Millisecond, "cancelling"), event(8*time.Second, "checks"), event(9*time.Second, "cancelling")}}
+	text := func() string {
+		csv := string((&Document{Steps: steps(c)}).steps())
+		return strings.ReplaceAll(strings.ReplaceAll(csv, "2026-11-25T12:00:", ""), "step,begun_at,ended_at,seconds,why\n", "")
+	}
+	want := "checks,00.000Z,03.000Z,3.0,to checks\ndrain,03.000Z,07.500Z,4.5,to drain\ncancelling,07.500Z,08.000Z,0.5,to cancelling\nchecks,08.000Z,09.000Z,1.0,to checks\ncancelling,09.000Z,"
+	if got := text(); got != want+",,to cancelling\n" {
+		t.Errorf("got\n%s", got)
+	}
+	c.Step, c.EndedAt = checkpoint.CutoverCancelled, after(10*time.Second)
+	if got := text(); got != want+"10.000Z,1.0,to cancelling\n" {
+		t.Errorf("at the end\n%s", got)
+	}
+}

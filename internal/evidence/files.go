@@ -42,7 +42,7 @@ func Files(d *Document, more ...File) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []File{{jsonFile, append(text, '\n')}, {"shards.csv", d.shards()}, {"timeline.csv", d.timeline()}}
+	files := []File{{jsonFile, append(text, '\n')}, {"shards.csv", d.shards()}, {"steps.csv", d.steps()}, {"timeline.csv", d.timeline()}}
 	for _, f := range more {
 		known := func(o File) bool { return o.Name == f.Name }
 		if f.Name != filepath.Base(f.Name) || strings.HasPrefix(f.Name, ".") || f.Name == pageFile || f.Name == sumsFile || slices.ContainsFunc(files, known) {
@@ -110,6 +110,22 @@ func (d *Document) shards() []byte {
 		}
 	}
 	return table([]string{"table", "shard", "parent", "state", "position", "latest_change", "applied", "proof", "proved_position"}, rows)
+}
+
+// Took returns the length of the step in seconds; "" if it has not ended.
+func (s Step) Took() string {
+	if s.Seconds == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*s.Seconds, 'f', 1, 64)
+}
+
+func (d *Document) steps() []byte {
+	var rows [][]string
+	for _, s := range d.Steps {
+		rows = append(rows, []string{s.Step, instant(&s.BegunAt), instant(s.EndedAt), s.Took(), s.Text})
+	}
+	return table([]string{"step", "begun_at", "ended_at", "seconds", "why"}, rows)
 }
 
 func (d *Document) timeline() []byte {

@@ -22,6 +22,7 @@ type Document struct {
 	Create   []Creation         `json:"create"`
 	Created  []string           `json:"created"` // created by --apply
 	Tables   []Table            `json:"tables"`
+	Cutovers []Cutover          `json:"cutovers"`    // what is expected of the cutover of each group of tables
 	Shared   []cost.Line        `json:"shared_cost"` // costs of all tables together
 	Totals   []cost.Total       `json:"totals"`
 	Prices   Prices             `json:"prices"`
@@ -30,6 +31,20 @@ type Document struct {
 	Missing *MissingPrivileges `json:"missing_iam"`
 
 	left bool // true if the application has left the source, so that there is nothing to plan
+}
+
+// Cutover is what is expected of the cutover of a group of tables.
+type Cutover struct {
+	Group  string   `json:"group"`
+	Tables []string `json:"tables"`
+	Freeze float64  `json:"expected_freeze_seconds"`
+	// Measured reports that the last attempt took that long. Otherwise it is estimated.
+	Measured bool `json:"expected_freeze_measured"`
+	// Wait is the expected wait for a moment at which the freeze is short.
+	Wait   float64  `json:"expected_wait_seconds"`
+	Longer []string `json:"lengthened_by"` // settings that make the freeze longer
+
+	lines []string
 }
 
 // Creation is a missing resource that would be created.

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
@@ -23,7 +27,7 @@ func (in *Input) Judge() *Document {
 		Create: append([]Creation{}, in.create...), Created: []string{}, Tables: []Table{}, Missing: in.privileges(),
 		Prices: Prices{true, prices.Date, prices.Currency, prices.Regions, prices.Prices, prices.Rates}}
 	if in.left {
-		d.left, d.Shared, d.Totals, d.Warnings = true, []cost.Line{}, []cost.Total{}, diag.List{}
+		d.left, d.Cutovers, d.Shared, d.Totals, d.Warnings = true, []Cutover{}, []cost.Line{}, []cost.Total{}, diag.List{}
 		return d
 	}
 	warnings := slices.Clone(in.configured)
@@ -41,6 +45,7 @@ func (in *Input) Judge() *Document {
 		copies = append(copies, copying)
 		d.Tables = append(d.Tables, s.Table)
 	}
+	d.Cutovers = in.expected()
 	d.Shared = []cost.Line{prices.Nodes(copies, in.cluster)}
 	lines = append(lines, d.Shared...)
 	for _, t := range d.Tables {
@@ -52,6 +57,41 @@ func (in *Input) Judge() *Document {
 		d.Warnings = diag.List{}
 	}
 	return d
+}
+
+// expected returns what is expected of the cutovers of the groups whose streams were listed.
+func (in *Input) expected() []Cutover {
+	all := []Cutover{}
+	var tables []config.Table
+	open := map[string]int{} // open shards, by source table
+	for _, s := range in.sources {
+		tables = append(tables, s.found.Config)
+		if s.OpenShards != nil {
+			open[s.Table.Source] = *s.OpenShards
+		}
+	}
+	for _, g := range in.Cfg.Groups(tables) {
+		c := Cutover{Group: g.Name, Tables: []string{}}
+		shards, listed := 0, len(g.Tables) > 0
+		var late time.Duration
+		for _, t := range g.Tables {
+			n, known := open[t.From]
+			shards, listed = shards+n, listed && known
+			late = max(late, in.Cfg.Late(t))
+			c.Tables = append(c.Tables, t.From)
+		}
+		if !listed {
+			continue
+		}
+		p := checkpoint.CutoverPlan{ListingBound: in.Cfg.Cutover.ListingBound, FenceFirst: in.Cfg.FenceFirst(g.Tables)}
+		p.FreezeAtMost, c.Longer = in.Cfg.FreezeAtMost(g.Tables)
+		c.Longer = append([]string{}, c.Longer...)
+		record := in.cutovers.OfGroup(g.Row, c.Tables, g.Patterns)
+		f := cutover.Foretell(p, shards, late, record.Measured)
+		c.Freeze, c.Measured, c.Wait, c.lines = f.Freeze.Seconds(), f.Measured, f.Wait.Seconds(), f.Lines(p, shards)
+		all = append(all, c)
+	}
+	return all
 }
 
 // estimate adds duration and cost to a table. The error is a warning that the copy is too slow.

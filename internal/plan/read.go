@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
@@ -50,7 +51,8 @@ type Input struct {
 	// notFound is the error of a ping that did not find the instance or the app profile; nil if the
 	// ping succeeded.
 	notFound error
-	left     bool // true if the application has left the source, so that other checks do not apply
+	left     bool                // true if the application has left the source, so that other checks do not apply
+	cutovers checkpoint.Cutovers // records of the cutovers of all groups
 }
 
 // sourceTable is one source table.

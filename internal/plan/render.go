@@ -28,6 +28,15 @@ func (r *Document) Render(w io.Writer) {
 	for _, t := range r.Tables {
 		writePlanTable(w, t)
 	}
+	for _, c := range r.Cutovers {
+		_, _ = fmt.Fprintf(w, "\nCutover of %s\n", c.Group)
+		for _, line := range c.lines {
+			_, _ = fmt.Fprintln(w, "  "+line)
+		}
+		for _, why := range c.Longer {
+			_, _ = fmt.Fprintln(w, "  lengthened by "+why)
+		}
+	}
 	writeCost(w, r)
 	writeMissing(w, r.Missing)
 	for _, e := range r.Warnings {

@@ -49,6 +49,7 @@ func (in *Input) cutOver(ctx context.Context) bool {
 		return false // the next check reports the error
 	}
 	all, err := ledger.Cutovers(limited)
+	in.cutovers = all
 	left := preflight.LeftOf(in.Cfg, all)
 	c := left.All()
 	if err != nil || c == nil {

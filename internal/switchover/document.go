@@ -2,6 +2,7 @@ package switchover
 
 import (
 	"cmp"
+	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -65,14 +66,20 @@ type Document struct {
 	RaisedBy     []string `json:"raised_by"`
 	// WouldFreeze is how long a cutover would have frozen writes, according to a complete
 	// rehearsal. It is 0 without such a rehearsal.
-	WouldFreeze  float64                   `json:"would_freeze_seconds"`
-	Gates        []checkpoint.CutoverGate  `json:"gates"`
-	Deadlines    []Deadline                `json:"deadlines"`
-	WayBack      []WayBack                 `json:"way_back"`
-	KeepFallback bool                      `json:"keep_fallback"`
-	Timeline     []checkpoint.CutoverEvent `json:"timeline"`
-	Hooks        []checkpoint.CutoverHook  `json:"hooks"`
-	Proofs       []checkpoint.CutoverProof `json:"proofs"`
+	WouldFreeze float64 `json:"would_freeze_seconds"`
+	// ExpectedFreeze is how long the next cutover is expected to freeze writes; Measured reports that the
+	// last attempt took that long. ExpectedWait is how long it is expected to wait for a moment at which
+	// the freeze is short. They are null unless gates are judged.
+	ExpectedFreeze *float64                  `json:"expected_freeze_seconds"`
+	Measured       bool                      `json:"expected_freeze_measured"`
+	ExpectedWait   *float64                  `json:"expected_wait_seconds"`
+	Gates          []checkpoint.CutoverGate  `json:"gates"`
+	Deadlines      []Deadline                `json:"deadlines"`
+	WayBack        []WayBack                 `json:"way_back"`
+	KeepFallback   bool                      `json:"keep_fallback"`
+	Timeline       []checkpoint.CutoverEvent `json:"timeline"`
+	Hooks          []checkpoint.CutoverHook  `json:"hooks"`
+	Proofs         []checkpoint.CutoverProof `json:"proofs"`
 	// GivenUp are the abandoned tries of the request. Tries is the number of tries that it may
 	// have.
 	GivenUp    []checkpoint.CutoverTry       `json:"given_up"`
@@ -90,8 +97,9 @@ type Document struct {
 	FinalizedAt *time.Time                    `json:"finalized_at"`
 	NextSteps   []standing.NextStep           `json:"next_steps"`
 
-	titles  map[string]string
-	flagged bool // there are several groups, so texts and commands name this one
+	forecast []string // what is expected, a sentence each
+	titles   map[string]string
+	flagged  bool // there are several groups, so texts and commands name this one
 }
 
 // Deadline is the maximum duration of a step, and what happens when that time has passed.
@@ -119,7 +127,9 @@ type input struct {
 	wayBack []WayBack
 	driver  string
 	idle    int
-	with    string
+	// What is expected of a cutover with the plan; nil if gates are not judged.
+	forecast *forecast
+	with     string
 }
 
 // judge makes the document from the data that was read.
@@ -157,6 +167,10 @@ func judge(in input, now time.Time) *Document {
 	d.Deadlines = append(d.Deadlines, Deadline{"freeze", in.cfg.FreezeWithin().Seconds(), resumes},
 		Deadline{"frozen", in.cfg.FreezeDeadline(in.tables).Seconds(), resumes})
 	d.Deadlines = append(d.Deadlines, Deadline{"switching", 0, "no deadline and no cancel: the hook is called until it answers, or until `replicator cutover resolve` confirms the outcome"})
+	if f := in.forecast; f != nil {
+		freeze, wait := f.Freeze.Seconds(), f.Wait.Seconds()
+		d.ExpectedFreeze, d.ExpectedWait, d.Measured, d.forecast = &freeze, &wait, f.Measured, f.Lines(f.plan, f.shards)
+	}
 	d.advise(c, in.with)
 	return d
 }
@@ -188,6 +202,31 @@ func (d *Document) named() string {
 		return "group " + d.Group + " of " + d.Name
 	}
 	return d.Name
+}
+
+// forecast is what is expected of a cutover with a plan.
+type forecast struct {
+	cutover.Forecast
+	plan   checkpoint.CutoverPlan
+	shards int // number of open shards
+}
+
+// foretell makes the forecast for a cutover of a group.
+func (o *Operator) foretell(ctx context.Context, g group, plan checkpoint.CutoverPlan, measured time.Duration) (*forecast, error) {
+	f := &forecast{plan: plan}
+	for _, t := range g.Tables {
+		state, _, err := o.Ledger.Table(ctx, t.From)
+		if err != nil {
+			return nil, err
+		}
+		shards, err := o.Ledger.Shards(ctx, t.From)
+		if err != nil {
+			return nil, err
+		}
+		f.shards += len(standing.Open(state, shards))
+	}
+	f.Forecast = cutover.Foretell(plan, f.shards, settled(o.Cfg, g.Tables), measured)
+	return f, nil
 }
 
 // settled returns the minimum length of a freeze.
@@ -305,6 +344,9 @@ func (d *Document) writeDeadlines(b *strings.Builder) {
 		fmt.Fprintf(b, " (cutover.freeze_at_most, raised by %s)", strings.Join(d.RaisedBy, ", and by "))
 	}
 	fmt.Fprintln(b)
+	for _, line := range d.forecast {
+		fmt.Fprintln(b, line)
+	}
 	if d.FrozenAtLeast > 0 {
 		fmt.Fprintf(b, "the freeze lasts at least %s, because dual writes are settled (dual_writes.settle)\n", timespan.Format(time.Duration(d.FrozenAtLeast*float64(time.Second))))
 	}

@@ -96,6 +96,9 @@ func (o *Operator) document(ctx context.Context, g group, plan *checkpoint.Cutov
 			return nil, explain(ctx, what, err)
 		}
 		in.wayBack = wayBack(o.tablesOf(g))
+		if in.forecast, err = o.foretell(ctx, g, *plan, in.record.Measured); err != nil {
+			return nil, explain(ctx, what, err)
+		}
 	} else if in.record.Attempt > 0 {
 		in.gates = in.record.Gates
 	}

@@ -1,0 +1,76 @@
+package cutover
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+const (
+	// typically is how long a freeze lasts if no earlier attempt has shown it.
+	typically = 5 * time.Second
+	// fencing is how much longer it lasts if late writes are rejected before the switch.
+	fencing = 35 * time.Second
+	// shardLife is about how long a shard of a stream stays open. DynamoDB documents no number.
+	shardLife = 4 * time.Hour
+)
+
+// Forecast is what can be expected of a cutover before it begins.
+type Forecast struct {
+	// Freeze is the time from the answer of the hook that freezes until the switch hook is called.
+	Freeze time.Duration
+	// Measured reports that the last attempt took that long. Else it is estimated.
+	Measured bool
+	// Wait is the mean time until a moment at which a freeze is short.
+	Wait time.Duration
+}
+
+// Foretell returns the forecast for a cutover of tables with the given number of open shards. Late is how
+// late the application may write what it wrote to the source; 0 if it does not write the target. Measured
+// is how long the last attempt took; 0 if there was none.
+func Foretell(plan checkpoint.CutoverPlan, openShards int, late, measured time.Duration) Forecast {
+	f := Forecast{Freeze: measured, Measured: measured > 0, Wait: untilMoment(openShards, plan.ListedWithin()+listingTakes-plan.AtMost())}
+	if !f.Measured {
+		f.Freeze = typically + late
+		if plan.FenceFirst {
+			f.Freeze += fencing
+		}
+	}
+	return f
+}
+
+// untilMoment returns the mean time until no shard has ended for the given time. Shards end independently
+// of each other, so their ends form a Poisson process. In such a process the mean wait for a pause of
+// length w is (exp(r w) - 1 - r w) / r beyond the present pause, where r is the rate of ends.
+func untilMoment(shards int, pause time.Duration) time.Duration {
+	if shards == 0 || pause <= 0 {
+		return 0
+	}
+	rate := float64(shards) / shardLife.Seconds()
+	x := rate * pause.Seconds()
+	const most = 365 * 24 * time.Hour // enough to say that it never comes
+	wait := math.Min((math.Exp(x)-1-x)/rate, most.Seconds())
+	return time.Duration(wait * float64(time.Second)).Round(time.Second)
+}
+
+// Lines describes the forecast, a sentence each.
+func (f Forecast) Lines(plan checkpoint.CutoverPlan, openShards int) (lines []string) {
+	how := "estimated; a rehearsal measures it"
+	if f.Measured {
+		how = "measured by the last attempt"
+	}
+	lines = append(lines, fmt.Sprintf("expected freeze: about %s (%s)", spell(f.Freeze.Round(100*time.Millisecond)), how))
+	if f.Wait >= longWait {
+		lines = append(lines, fmt.Sprintf("expected wait for a moment at which the freeze is short: about %s, because %d shards are open. Cut over fewer tables at once (cutover.groups), raise cutover.freeze_at_most, or lower cutover.listing_bound",
+			spell(f.Wait), openShards))
+	}
+	if plan.ListedWithin() > plan.AtMost() {
+		lines = append(lines, fmt.Sprintf("if a shard splits just before the freeze, the try is abandoned within about 5s, and the next one begins up to %s later", spell(plan.ListedWithin())))
+	}
+	return lines
+}
+
+// longWait is the shortest expected wait that is worth a line.
+const longWait = time.Minute
