@@ -31,15 +31,15 @@ type Comparison struct {
 	// Owned says that only replicator writes the target. If so, a row without a version counts as
 	// extra if its key suggests a deleted item. Otherwise it counts as foreign.
 	Owned bool
-	// Late bounds how long after the commit of a change the application may still write it to the
-	// target. It is 0 if the application does not write the target. Late is used to explain
-	// differences.
+	// Late is how long after the commit of a change the application may still write it to the
+	// target. It is 0 if the application does not write the target. Only explanations of
+	// differences use it.
 	Late  time.Duration
 	Scope Scope
 	// Generation is the ledger's generation; 0 if unknown. If a differing row has a higher
-	// generation, that generation explains the difference.
+	// generation, that explains the difference.
 	Generation uint32
-	// Applied reports whether all changes committed up to a time are applied. Nil means that all
+	// Applied reports whether all changes committed up to a time are applied. If it is nil, all
 	// changes are applied, because no process writes the source.
 	Applied Applied
 	// Unapplied, if not nil, is called when Applied returns false. If no process applies changes,
@@ -53,12 +53,13 @@ type Comparison struct {
 	Patience time.Duration
 	// Settle is how long after that wait a row is checked again (V1); 0 means immediately.
 	Settle time.Duration
-	// Retry repeats a read if a retry may help. Nil means one attempt.
+	// Retry repeats a read if a retry may help. If it is nil, each read is tried once.
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error
 	// Pace waits until the limits allow more items to be read from the source and more rows from
-	// the target. Nil means no limit. Units is the read capacity that the items cost, 0 if unknown.
+	// the target. If it is nil, there is no limit. The argument `units` is the read capacity that
+	// the items cost; 0 if unknown.
 	Pace func(ctx context.Context, items int, units float64, rows int) error
-	// Now is the source's clock; nil means this process's clock.
+	// Now is the source's clock. If it is nil, this process's clock is used.
 	Now func(ctx context.Context) time.Time
 	// Bounds limits what is kept in memory; zero fields mean the defaults.
 	Bounds Bounds
@@ -76,8 +77,8 @@ func (b Bounds) orDefault() Bounds {
 	return Bounds{cmp.Or(b.Findings, 2000), cmp.Or(b.Candidates, 1000), cmp.Or(b.PageRows, 200)}
 }
 
-// Place is a row to check. It also has items that may map to the row in addition to the items that
-// the row names.
+// Place is a row to check. Its items are items that may map to the row, in addition to the items
+// that the row itself names.
 type Place struct {
 	Table, Row string
 	Keys       []attribute.Item
@@ -131,7 +132,7 @@ func (s *itemSet) add(keys ...attribute.Item) {
 
 func (s *itemSet) has(name string) bool { _, known := s.index[name]; return known }
 
-// wanted returns the mutations of the items in asked that map to a place, each once. It also
+// wanted returns the mutations of the items in `asked` that map to a place, each once. It also
 // reports whether one of these items cannot be mapped.
 func (s *itemSet) wanted(p Place, asked []attribute.Item, at time.Time) (wanted []Wanted, unmapped bool) {
 	seen := map[int]bool{}

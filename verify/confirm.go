@@ -29,8 +29,8 @@ func (e *NotApplied) Error() string {
 	return fmt.Sprintf("changes made before %s are not applied after %s", e.To.UTC().Format(time.RFC3339), e.Waited.Round(time.Second))
 }
 
-// direction says which findings a pass looks for. These are missing and different rows, or extra
-// and foreign rows. So no row is found by two passes.
+// direction says which findings a pass looks for: missing and different rows, or extra and foreign
+// rows. So no row is found by two passes.
 type direction uint8
 
 const (
@@ -46,7 +46,7 @@ type Candidate struct {
 	Look
 	wants   direction
 	checked int       // how often it was checked again
-	stays   []Finding // findings in flight, at the same version as in the previous check
+	stays   []Finding // findings in flight whose version did not change between two checks
 }
 
 // suspect keeps a row for its second check (V1), if there is room (V5).
@@ -69,7 +69,7 @@ func (r *working) suspect(ctx context.Context, c Candidate) error {
 	return nil
 }
 
-// moment says whether a part is within a page. A save within a page would count the page's rows
+// moment says whether a part is within a page. Within a page, a save would count the page's rows
 // twice.
 type moment bool
 
@@ -127,7 +127,8 @@ func (r *working) round(ctx context.Context, waiting []Candidate) (again []Candi
 	return again, err
 }
 
-// fly ends the checks of a row that stayed in flight, or had a higher version at every check.
+// fly records a row as in flight: at every check, it was in flight or had a higher version than
+// before.
 func (r *working) fly(c Candidate) {
 	for _, f := range c.stays {
 		f.Kind = InFlight
@@ -146,7 +147,7 @@ func (r *working) setAside(waiting []Candidate, waits func(Place) bool) (others 
 			continue
 		}
 		for _, f := range slices.Concat(c.Findings, c.pending) {
-			f.Kind, f.Reason = InFlight, "the stream has a change of it that is not applied, and no worker reads the stream"
+			f.Kind, f.Reason = InFlight, "the stream has an unapplied change of this item, and no worker reads the stream"
 			r.keep(f)
 		}
 		r.moving = append(r.moving, c)
@@ -154,10 +155,10 @@ func (r *working) setAside(waiting []Candidate, waits func(Place) bool) (others 
 	return others
 }
 
-// second compares two checks of a row. At the second check, all changes committed before the end of
-// the first check are applied. At each check, a row is read before its items. So a row that
-// differed and still has the same version has lost a change, even if its item has changed since. A
-// row with a higher version than before is checked again.
+// second compares two checks of a row. Before the second check, all changes that were committed
+// before the end of the first check are applied. Each check reads a row before its items. So a row
+// that differed and still has the same version has lost a change, even if its item has changed
+// since. A row with a higher version than before is checked again.
 func (r *working) second(before Candidate, look Look) (next Candidate, moved bool) {
 	next = Candidate{Look: look, wants: before.wants, checked: before.checked + 1}
 	r.narrow(&next.Verdict, before)
@@ -172,7 +173,7 @@ func (r *working) second(before Candidate, look Look) (next Candidate, moved boo
 		case i >= 0:
 			r.keep(next.Findings[i])
 			next.Findings = slices.Delete(next.Findings, i, i+1)
-		case now.image != was.image: // otherwise a person has corrected the row
+		case now.image != was.image: // if the image has changed, a person has corrected the row
 			r.keep(was)
 		}
 	}

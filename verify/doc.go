@@ -3,10 +3,11 @@
 // that replicator did not write.
 //
 // A quiet table is read once on each side. The reads compute sums over 2^20 buckets of rows (Sums),
-// and only rows of buckets that differ are checked. For a busy table, changes would make every
-// bucket differ. So each page of the source is mapped and its rows are read, and extra rows are
-// searched in buckets whose addresses differ. Both methods share the second phase and the judgement
-// of a row (Judge). A repair judges rows in the same way: sink.Holds and sink.Compare.
+// and only rows of buckets that differ are checked. In a busy table, changes would make every
+// bucket differ. So each page of the source is mapped and its rows are read. Extra rows are
+// searched in the buckets whose sums of addresses differ. Both methods share the second phase and
+// the judgement of a row (Judge). A repair judges rows in the same way: sink.Holds and
+// sink.Compare.
 //
 // Comments cite these invariants by number:
 //

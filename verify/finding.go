@@ -53,8 +53,8 @@ type Finding struct {
 	// Owner is empty if the row belongs to one item. Otherwise it names the item's share of the row
 	// (transform.RowMutation).
 	Owner string
-	// Keys is the item's primary key. It does not exist (Item.Exists) for foreign cells, and for
-	// rows that replicator wrote for an unknown item.
+	// Keys is the item's primary key. It is empty (Item.Exists reports false) for foreign cells,
+	// and for rows that replicator wrote for an unknown item.
 	Keys attribute.Item
 	Kind Kind
 	// Columns are the columns that differ, by family and qualifier. For a missing row, they are the
@@ -62,8 +62,8 @@ type Finding struct {
 	// columns.
 	Columns []Column
 	More    int
-	// Version is the item's version in the row at the last check, live or removed; "" if the item
-	// has none there. Live says that this version was live.
+	// Version is the item's version in the row at the last check, live or removed; "" if the row
+	// has none of this item. Live reports whether this version was live.
 	Version transform.Version
 	Live    bool
 	// Reason is a possible cause, without item data; "" if none is known.
@@ -82,8 +82,9 @@ type Column struct {
 	want, have []byte
 }
 
-// Values returns the expected and the actual value; nil if there is no such cell. Known is false
-// for a stored finding, which has no values. Comparison.Look reads the values again.
+// Values returns the expected and the actual value; nil if there is no such cell. The result
+// `known` is false for a stored finding, which has no values. Comparison.Look reads the values
+// again.
 func (c Column) Values() (want, have []byte, known bool) {
 	return c.want, c.have, c.want != nil || c.have != nil
 }
@@ -114,7 +115,7 @@ func (f Finding) brief() Finding {
 			f.More += len(columns) - i
 			break
 		}
-		// The qualifier may share the memory of a long text.
+		// The qualifier is copied, because it may share the memory of a long text.
 		f.Columns = append(f.Columns, Column{Family: c.Family, Qualifier: strings.Clone(c.Qualifier), Want: c.Want, Have: c.Have})
 	}
 	return f
@@ -162,7 +163,7 @@ func (f Finding) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the form that MarshalJSON writes.
 func (f *Finding) UnmarshalJSON(data []byte) error {
 	var s stored
 	if json.Unmarshal(data, &s) != nil {
@@ -181,7 +182,7 @@ func (f *Finding) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Way is the method by which a table is compared.
+// Way is the method with which a table is compared.
 type Way string
 
 // The ways.
@@ -221,7 +222,7 @@ func count(c *Counts, k Kind) {
 	}
 }
 
-// StaleAfter is the age from which a result says nothing about the present.
+// StaleAfter is the age from which a result no longer describes the present state.
 const StaleAfter = checkpoint.VerifyStaleAfter
 
 // Result is the outcome of a comparison of one table.
@@ -248,7 +249,7 @@ func (r Result) Clean() bool {
 	return !r.Ended.IsZero() && len(r.Unread) == 0 && r.Differing() == 0 && r.InFlight == 0
 }
 
-// Stale reports whether the result is too old to say anything about the present.
+// Stale reports whether the result is too old to describe the present state.
 func (r Result) Stale(now time.Time) bool { return now.Sub(r.Ended) > StaleAfter }
 
 // Applied reports whether every change that was committed up to a time is applied.

@@ -12,12 +12,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// expirySlack allows for clocks of garbage collection and of DynamoDB's TTL deletions that are
-// ahead. An item that expires within expirySlack counts as expired.
+// expirySlack allows for clocks that are ahead, in Bigtable's garbage collection and in DynamoDB's
+// TTL deletions. An item that expires within expirySlack counts as expired.
 const expirySlack = 5 * time.Minute
 
-// replicationPrefix begins the names of attributes that global tables of the older version write by
-// themselves in each region (H61).
+// replicationPrefix begins the names of some attributes. Global tables of the older version write
+// these attributes themselves, in each region (H61).
 const replicationPrefix = "aws:rep:"
 
 // Wanted is the mutation that an item needs in a row, with the item's image.
@@ -29,13 +29,13 @@ type Wanted struct {
 // Verdict is the result of judging a row.
 type Verdict struct {
 	Findings []Finding
-	// InFlight says that the row differs at a version of count 0, so its second write is still due.
-	// Leaving says that the row is extra at a version of count 0.
+	// InFlight reports that the row differs at a version of count 0, so its second write is still
+	// due. Leaving reports that the row is extra at a version of count 0.
 	InFlight, Leaving bool
-	// Kept counts shares that stay without an item because of expire: keep.
+	// Kept is the number of shares that stay without an item because of `expire: keep`.
 	Kept int
-	// Unmapped says that one of the items cannot be mapped. Expired says that the row is missing
-	// but counts as equal, because the time to live of its item has ended.
+	// Unmapped reports that one of the items cannot be mapped. Expired reports that the row is
+	// missing but counts as equal, because the time to live of its item has ended.
 	Unmapped, Expired bool
 
 	pending []Finding // differences at a version of count 0
@@ -60,8 +60,8 @@ func (v Verdict) heldBy(owner string) held {
 	return held{owner: owner}
 }
 
-// Judge compares a row with the mutations of all items that may map to it. Shares and strangers
-// must be the results of sink.Sweeping.Shares for the row. It is a pure function.
+// Judge compares a row with the mutations of all items that may map to it. The arguments `shares`
+// and `strangers` must be the results of sink.Sweeping.Shares for the row. It is a pure function.
 func Judge(m *transform.Mapping, table string, row sink.Row, shares []sink.Share, strangers int, wanted []Wanted, at time.Time) Verdict {
 	j := judgement{m: m, table: table, row: row, at: at}
 	for _, w := range wanted {
@@ -116,7 +116,7 @@ func (j *judgement) add(f Finding) {
 	f.Version, f.Live = max(live, gone), live != "" && gone <= live
 	_, err := transform.ParseVersion(string(f.Version))
 	if err == nil && f.Version.ByApplication() {
-		f.Reason = cmp.Or(f.Reason, "the application wrote the row, and no stream record followed: a phantom, if its number is above the item's")
+		f.Reason = cmp.Or(f.Reason, "the application wrote the row, and no stream record followed; it is a phantom if its number is higher than the item's")
 	} else if err == nil && f.Version.Count() == transform.CountTimestamped {
 		if f.Kind == Missing || f.Kind == Different {
 			j.InFlight = true
@@ -153,7 +153,7 @@ func (j *judgement) wanted(w Wanted) {
 		f.Kind = Missing
 		if expired {
 			j.Expired = true
-			return // the row is absent and the item soon will be: an expired item counts as absent on both sides
+			return // an expired item counts as absent on both sides, and the row is absent already
 		}
 	case alive && len(f.Columns) == 0:
 		return
@@ -243,8 +243,8 @@ func (w Wanted) hash() string {
 	return string(h.Sum(b[:0]))
 }
 
-// whole returns the mutation, extended to everything that its item may have in the row under any
-// rule.
+// whole returns the mutation, extended by deletions of everything else that its item may have in
+// the row under any rule.
 func (w Wanted) whole(m *transform.Mapping) Wanted {
 	if claim, ok := m.Claim(w.Table, w.Row, m.Keys(w.Image), w.Owner != ""); ok {
 		w.RowMutation = w.With(claim)

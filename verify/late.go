@@ -7,15 +7,15 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// If an application writes the target too, a row may still differ after its second, exact write.
-// Such a difference has one of two causes, and neither leaves a stream record (H41). A phantom is a
-// write of the target without a write of DynamoDB: DynamoDB has rejected that write, or has never
-// received it. A late write reached the target after the allowed delay.
+// If an application also writes the target, a row may still differ after its second, exact write.
+// There are two causes, and neither leaves a stream record (H41). A phantom is a write to the
+// target whose write to DynamoDB was rejected or never arrived. A late write reached the target
+// after the allowed delay.
 
-// explain sets the reason of a difference if an application writes the target too. The argument
-// late bounds how long after a commit the application may write the target. It is 0 if the
-// application does not write the target. The caller must have excluded writes in flight. explain
-// reads only the finding.
+// explain sets the reason of a difference if an application also writes the target. The argument
+// `late` is how long after a commit the application may write the target. It is 0 if the
+// application does not write the target. The caller must have excluded writes in flight. Only the
+// finding is read.
 func (f *Finding) explain(late time.Duration) {
 	if late == 0 {
 		return
@@ -35,7 +35,7 @@ func (f *Finding) explain(late time.Duration) {
 }
 
 // outrank explains a difference of a row whose version is above the ledger's generation. Such a row
-// rejects every change and every repair. outrank reads only the finding.
+// rejects every change and every repair. Only the finding is read.
 func (f *Finding) outrank(generation uint32) {
 	v, err := transform.ParseVersion(string(f.Version))
 	if err != nil || generation == 0 || v.Generation() <= generation {

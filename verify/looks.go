@@ -34,7 +34,7 @@ func (c *Comparison) Look(ctx context.Context, places ...Place) ([]Look, error) 
 }
 
 // looks checks the rows of places in order, several at a time. A Look has the values of all columns
-// that differ. So visit should keep only what it needs (V5).
+// that differ. So `visit` should keep only what it needs (V5).
 func (c *Comparison) looks(ctx context.Context, places []Place, visit func(look Look) error) error {
 	return c.pages(ctx, places, lookItems, func(places []Place, rows []sink.Row) error {
 		looks, err := c.judge(ctx, places, rows)
@@ -45,8 +45,8 @@ func (c *Comparison) looks(ctx context.Context, places []Place, visit func(look 
 	})
 }
 
-// pages reads the rows of places in order. The argument most bounds the rows that it reads at a
-// time. It reads fewer rows at a time if the rows are long.
+// pages reads the rows of places in order, at most `most` of them at a time. If the rows are long,
+// it reads fewer at a time.
 func (c *Comparison) pages(ctx context.Context, places []Place, most int, visit func(places []Place, rows []sink.Row) error) error {
 	for len(places) > 0 {
 		page := places[:min(most, len(places))]
@@ -124,7 +124,7 @@ func (c *Comparison) rows(ctx context.Context, places []Place) ([]sink.Row, erro
 	for _, table := range tables {
 		before, beforeBytes := read, bytes
 		err := c.retry(ctx, func(ctx context.Context) error {
-			read, bytes = before, beforeBytes // restart an interrupted read
+			read, bytes = before, beforeBytes // an interrupted read begins again
 			err := c.Target.ReadSet(ctx, table, keys[table], func(row sink.Row) error {
 				if read, bytes = read+1, bytes+size(row); full() {
 					return errPageFull

@@ -32,7 +32,7 @@ type Plan struct {
 	// Segments is the number of segments of the source. Ranges are the ranges of the target.
 	Segments int
 	Ranges   []Range
-	// Key is the key of the sums. It is a secret of the run. So an attacker cannot craft items
+	// Key is the key of the sums. It is a secret of the run, so an attacker cannot craft items
 	// whose differences cancel out.
 	Key   []byte
 	Scope Scope
@@ -41,7 +41,7 @@ type Plan struct {
 // Phases is the number of phases. The phases are numbered from 1.
 const Phases = 2
 
-// quietChanges is the number of changes during a run up to which most buckets stay equal.
+// quietChanges is how many changes a run may see if most buckets should stay equal.
 const quietChanges = Buckets / 16
 
 // ChooseWay chooses the way to compare items. Items are read at itemsPerSecond, while
@@ -104,10 +104,11 @@ func (p Plan) Parts(phase int, differing int) int {
 // Summing reports whether the parts of a phase compute sums.
 func (p Plan) Summing(phase int) bool { return phase == 1 && p.Scope.Since.IsZero() }
 
-// subtracts reports whether a part of the first phase reads the target, so its sums are subtracted.
+// subtracts reports whether a part of the first phase reads the target. The sums of such a part are
+// subtracted.
 func (p Plan) subtracts(index int) bool { return index >= p.Segments }
 
-// Work returns the work of a phase. In the second phase, picked holds the buckets that differ.
+// Work returns the work of a phase. In the second phase, `picked` holds the buckets that differ.
 func (p Plan) Work(c *Comparison, phase int, picked *Picked) *Work {
 	w := &Work{Comparison: c, Key: p.Key, Look: true, Addresses: p.Way == Live}
 	switch {
@@ -156,9 +157,9 @@ func (s Scope) Blind() []string {
 	return nil
 }
 
-// Compare runs a whole plan in this process, atOnce parts concurrently. It returns the first error,
-// together with the findings made before it. Result.Unread names the parts that were not read to
-// their end (V2).
+// Compare runs a whole plan in this process, with `atOnce` parts concurrently. It returns the first
+// error, and the findings that were made before it. Result.Unread names the parts that were not
+// read to their end (V2).
 func (c *Comparison) Compare(ctx context.Context, p Plan, atOnce int) (Result, error) {
 	result := Result{Source: c.Mapping.Source, Scope: p.Scope, Way: p.Way, Why: p.Why, Began: c.now(ctx), Blind: p.Scope.Blind()}
 	sums := NewSums(p.Key)
@@ -236,7 +237,7 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the form that MarshalJSON writes.
 func (p *Plan) UnmarshalJSON(data []byte) error {
 	var s storedPlan
 	if json.Unmarshal(data, &s) != nil {

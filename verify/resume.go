@@ -13,31 +13,31 @@ import (
 )
 
 // Saves stores the progress of a part, so that another worker can resume the part (V3). The part's
-// record names all data of the part. Data in the ledger that the record does not name comes from a
-// save that did not end.
+// record names all data of the part. Other data of the part in the ledger comes from a save that
+// did not complete.
 type Saves struct {
 	Kept
 	held, next saved // named by the part's record, and by the save that is to be committed
-	number     int   // of the next save
+	number     int   // the number of the next save
 }
 
-// saved is what a record of the part names.
+// saved lists the stored data that a part's record names.
 type saved struct {
 	found, waiting, sums []string
 	whole                bool // the sums include all pages
 }
 
-// resumption is the form in which a part's record says where the part resumes. It is used if a
-// position alone does not say that. It is stored in an array, so that a version that does not know
-// this form refuses the part. Otherwise that version would skip the waiting rows.
+// resumption is the form in which a part's record says where the part resumes, if a position alone
+// is not enough. It is stored in an array, so that versions that do not know this form refuse the
+// part. Otherwise they would skip the waiting rows.
 type resumption struct {
 	Position json.RawMessage `json:"position,omitempty"`
 	Read     bool            `json:"read,omitempty"`
 	Waiting  []string        `json:"waiting,omitempty"` // names of their cells
 }
 
-// Resume reads the data that earlier owners of the part have saved. If sums is not nil, Resume adds
-// the saved sums to it. Resume may be repeated after an error.
+// Resume reads the data that earlier owners of the part have saved. If `sums` is not nil, Resume
+// adds the saved sums to it. Resume may be repeated after an error.
 func (s *Saves) Resume(ctx context.Context, sums *Sums) (Progress, error) {
 	from, held := Progress{Position: s.Part.Position, Counts: s.Part.Compared}, saved{}
 	var at []resumption
@@ -82,7 +82,7 @@ func (s *Saves) Resume(ctx context.Context, sums *Sums) (Progress, error) {
 }
 
 // Store stores the news since the previous save. It returns the progress that the caller must then
-// write into the part's record. Store may be repeated until that write.
+// write into the part's record. Store may be repeated until the record is written.
 func (s *Saves) Store(ctx context.Context, p Progress, since News) (to checkpoint.PartProgress, err error) {
 	next := s.held
 	next.whole = next.whole || p.Read
@@ -154,7 +154,7 @@ func (c Candidate) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the form that MarshalJSON writes.
 func (c *Candidate) UnmarshalJSON(data []byte) error {
 	var s storedCandidate
 	if json.Unmarshal(data, &s) != nil || len(s.Images) != len(s.Found) {

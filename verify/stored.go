@@ -64,7 +64,8 @@ func keep[T any](ctx context.Context, k Kept, as string, number int, list []T) (
 	return names, nil
 }
 
-// sums stores the sums of a part for the number-th time, and returns the names of their pieces.
+// sums stores the sums of a part and returns the names of their pieces. The argument `number`
+// counts such stores.
 func (k Kept) sums(ctx context.Context, number int, sums *Sums) (names []string, err error) {
 	for i, piece := range sums.Pieces(pieceBytes) {
 		name := fmt.Sprintf("%s%04d/%d-%06d.%03d", sumsData, k.Part.Index, k.Part.Epoch, number, i)
@@ -156,7 +157,7 @@ func Index(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableStat
 type UnreadableError struct{ Findings int }
 
 func (e *UnreadableError) Error() string {
-	return fmt.Sprintf("a later version of replicator recorded rows that differ, and this version cannot read them: %d", e.Findings)
+	return fmt.Sprintf("a newer version of replicator recorded rows that differ, and this version cannot read them: %d", e.Findings)
 }
 
 // Findings reads the findings of a table's last completed verify, sorted by target table, row and

@@ -87,8 +87,9 @@ func (s *Sums) each(f func(n uint32, b *bucket)) {
 	}
 }
 
-// Differing returns the buckets whose sums are not zero. One side's sums must already have been
-// subtracted from the other side's. With addresses set, it compares only the sums of addresses.
+// Differing returns the buckets whose sums are not zero. The sums of one side must already be
+// subtracted from the sums of the other. If `addresses` is true, it compares only the sums of
+// addresses.
 func (s *Sums) Differing(addresses bool) *Picked {
 	p := &Picked{}
 	s.each(func(n uint32, b *bucket) {
@@ -158,7 +159,8 @@ func (s *Sums) row(table, row string) rowHash {
 	return sha256.Sum256(s.buf)
 }
 
-// cell returns the hash of one cell. The rank counts the cells of a column from the newest on.
+// cell returns the hash of one cell. The argument `rank` counts the cells of a column, from the
+// newest.
 func (s *Sums) cell(h rowHash, c *transform.Cell, rank int) total {
 	s.buf = append(append(s.buf[:0], h[:]...), 'c')
 	s.buf = appendText(appendText(s.buf, c.Family), c.Qualifier)
@@ -180,7 +182,7 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// put adds an item's mutation of a row. If addresses is set, it leaves out the cells.
+// put adds an item's mutation of a row. If `addresses` is true, it leaves out the cells.
 func (s *Sums) put(m *transform.RowMutation, addresses bool) {
 	h := s.row(m.Table, m.Row)
 	b := s.at(h.bucket())
@@ -205,8 +207,8 @@ func (s *Sums) put(m *transform.RowMutation, addresses bool) {
 	}
 }
 
-// counted reports whether a cell is part of the sums. Cells that global tables write by themselves
-// are not counted (H61). Older cells are not counted if the mapping keeps them.
+// counted reports whether a cell is part of the sums. Cells that global tables write themselves are
+// not counted (H61). If the mapping keeps older cells, they are not counted either.
 func counted(qualifier string, rank int, keeps bool) bool {
 	noise := len(qualifier) >= len(replicationPrefix) && qualifier[:len(replicationPrefix)] == replicationPrefix
 	return !noise && (rank == 0 || !keeps)
@@ -275,7 +277,7 @@ func (p *Picked) MarshalBinary() ([]byte, error) {
 	return data, nil
 }
 
-// UnmarshalBinary reads what MarshalBinary wrote.
+// UnmarshalBinary reads the form that MarshalBinary writes.
 func (p *Picked) UnmarshalBinary(data []byte) error {
 	*p = Picked{}
 	if len(data) == Buckets/8 {

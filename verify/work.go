@@ -35,12 +35,12 @@ var ErrDrained = backfill.ErrDrained
 // computes sums, checks rows, or does both.
 type Work struct {
 	*Comparison
-	// Sums collects the part's sums; nil if it computes none. Addresses says that the sums leave
-	// out cells. Then the sums from which Picked was computed must have left out cells too.
+	// Sums collects the part's sums; nil if it computes none. If Addresses is true, the sums leave
+	// out cells. Then Picked must also come from sums without cells.
 	Sums      *Sums
 	Addresses bool
-	// Look says that the part checks rows. If Picked is set, only rows in its buckets are checked.
-	// Key is the key of the sums from which Picked was computed.
+	// Look makes the part check rows. If Picked is set, only rows in its buckets are checked. Key
+	// is the key of the sums from which Picked was computed.
 	Look   bool
 	Picked *Picked
 	// Key is the key of the run's sums.
@@ -58,7 +58,7 @@ type Progress struct {
 	// the end. It contains keys.
 	Position json.RawMessage
 	Counts
-	// Read says that every page was read. Then only waiting rows need another check.
+	// Read reports that every page was read. Then only waiting rows need another check.
 	Read bool
 	// Waiting are the rows that wait for another check when the part resumes.
 	Waiting []Candidate
@@ -67,8 +67,8 @@ type Progress struct {
 // News is what a part has found since its previous save.
 type News struct {
 	Found []Finding
-	// Waiting are rows that wait for another check. They add to the waiting rows of earlier saves
-	// or, with Instead, replace them.
+	// Waiting are rows that wait for another check. They are added to the waiting rows of earlier
+	// saves. If Instead is true, they replace them.
 	Waiting []Candidate
 	Instead bool
 	// Sums are all sums of the part; nil if they have not changed.
@@ -78,7 +78,7 @@ type News struct {
 // working is a run of a part.
 type working struct {
 	*Work
-	at      Progress // includes rows that are not judged yet
+	at      Progress // the progress, including rows that are not judged yet
 	waiting []Candidate
 	stored  int         // how many rows of waiting are saved; the saved rows come first
 	instead bool        // rows of an earlier save no longer wait
@@ -114,7 +114,7 @@ func (w *Work) source(ctx context.Context, index, total int, from Progress) (Pro
 		var page backfill.Page
 		readAt := w.now(ctx)
 		err := w.retry(ctx, func(ctx context.Context) (err error) {
-			readAt = w.now(ctx) // before the read
+			readAt = w.now(ctx) // this must be before the read
 			page, err = segments.Read(ctx, index, total, r.at.Position, 0)
 			return err
 		})
@@ -172,8 +172,8 @@ func (r *working) page(ctx context.Context, page backfill.Page, readAt time.Time
 	return r.forward(ctx, wanted, readAt)
 }
 
-// forward compares rows with the mutations of the items that map to them. It immediately checks a
-// row that differs again. The page was read before the rows, so a row may be newer than its item.
+// forward compares rows with the mutations of the items that map to them. If a row differs, it is
+// checked again at once. The page was read before the rows, so a row may be newer than its item.
 func (r *working) forward(ctx context.Context, wanted []Wanted, readAt time.Time) error {
 	places := make([]Place, len(wanted))
 	for i, w := range wanted {
@@ -294,8 +294,8 @@ func (r *working) targetPage(ctx context.Context, table string, rows *sink.Range
 	return places, done, err
 }
 
-// sum adds a row of the target to the sums. It returns true if the row must be checked regardless
-// of the sums. Sums of addresses do not detect cells that belong to no live item.
+// sum adds a row of the target to the sums. It returns true if the row must be checked in any case,
+// because sums of addresses do not detect cells that belong to no live item.
 func (r *working) sum(sweeping sink.Sweeping, managed []string, row *sink.Row) bool {
 	r.summed = true
 	if !r.Addresses && r.Scope.Sample == 0 && !r.Mapping.Merged() {

@@ -25,7 +25,7 @@ type Beginning struct {
 	Since   time.Time // only rows with cells written since this time; zero for all rows
 	Items   int64     // approximate number of items in the source
 	Bytes   int64
-	Ago     time.Duration // instead of Since: the time from that moment until now
+	Ago     time.Duration // in place of Since: only rows that changed within this time
 	Late    time.Duration // maximum delay of the application's own writes to the target; 0 if it makes none
 	Owned   bool          // no other program writes the target
 }
@@ -60,7 +60,7 @@ func stored(r verify.Result, state checkpoint.TableState) checkpoint.VerifyResul
 // Begin plans the verify of the table and writes the plan to the ledger. From then on, workers can
 // acquire its parts.
 func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (checkpoint.TableState, error) {
-	// Remove leftovers of earlier verifies. For example, a verify that is cancelled while parts are
+	// Leftovers of earlier verifies must be removed. A verify that is cancelled while parts are
 	// leased leaves those parts.
 	if err := b.Ledger.RemoveVerify(ctx, state.Source); err != nil {
 		return state, err
@@ -96,6 +96,6 @@ func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (chec
 // newKey returns a random key for the checksums of one comparison.
 func newKey() []byte {
 	key := make([]byte, 32)
-	_, _ = rand.Read(key) // according to its documentation, it never fails
+	_, _ = rand.Read(key) // crypto/rand.Read never fails
 	return key
 }

@@ -1,3 +1,3 @@
-// Package comparison runs the command verify. An Operator reads the ledger, judge makes a Document
-// of the data, and render writes the document as text.
+// Package comparison runs the command `verify`. An Operator reads the ledger. Its method judge
+// makes a Document of the data, and render writes the document as text.
 package comparison

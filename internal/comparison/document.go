@@ -52,11 +52,11 @@ type Document struct {
 	At     time.Time `json:"at"`
 	// PricesDate is the date of the list prices in Spent.
 	PricesDate string              `json:"prices_date"`
-	Currency   string              `json:"currency"` // currency of spent
+	Currency   string              `json:"currency"` // the currency of all costs
 	Tables     []Table             `json:"tables"`
 	NextSteps  []standing.NextStep `json:"next_steps"`
 
-	left error // set if the application has left the source: the error that a new verify returns
+	left error // the error of a new verify, if the application has left the source
 }
 
 // Table is one source table.
@@ -128,7 +128,7 @@ type Result struct {
 type Finding struct {
 	Kind    string   `json:"kind"`
 	Target  string   `json:"target"`
-	KeyHash string   `json:"key_hash"` // of the item, or of the row if the item is unknown
+	KeyHash string   `json:"key_hash"` // the hash of the item's key, or of the row key if the item is unknown
 	Key     *string  `json:"key"`      // only with --show-values: the item's key in DynamoDB JSON, or the row
 	Columns []Column `json:"columns"`
 	// MoreColumns is how many other columns differ.
@@ -145,9 +145,9 @@ type Column struct {
 	HaveValue *string `json:"have"`
 }
 
-// KeyHash returns the hash that identifies a finding when keys are not shown. Parked items and the
-// command explain use the same hash for the item. If the item is unknown, it is a hash of the row
-// key.
+// KeyHash returns the hash that identifies a finding when keys are not shown. For the same item,
+// parked items and the command `explain` show the same hash. If the item is unknown, it is a hash
+// of the row key.
 func KeyHash(m *transform.Mapping, f verify.Finding) string {
 	name := f.Table + "\x00" + f.Row
 	if f.Keys.Exists() {

@@ -24,8 +24,8 @@ type ends struct {
 	target Target
 	repair repair.Target
 	stream func(arn string) cdc.Source // if nil, a worker must read the stream
-	// witness returns the store that holds a target table's witness rows. If nil, no other
-	// migration is assumed to write the target.
+	// witness returns the store of a target table's witness rows. If witness is nil, the command
+	// assumes that no other migration writes the target.
 	witness func(table string) checkpoint.Store
 }
 

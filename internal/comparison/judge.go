@@ -36,7 +36,7 @@ func (o *Operator) judge(now time.Time) *Document {
 		if strings.HasPrefix(command, "verify --repair") && t.state.Apply == checkpoint.Topic { // appliers write the rows
 			command, why = "backfill redo", "loads all items of "+out.Source+" again; in mode topic no command repairs single rows"
 		}
-		if command != "" && d.left == nil { // after the application has left, the command would be refused
+		if command != "" && d.left == nil { // once the application has left, the command would be refused
 			d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command+" --table TABLE", t.config.From, o.With), Why: why})
 		}
 	}
@@ -97,7 +97,7 @@ func repairOf(r *Result) string {
 func progressOf(s checkpoint.TableState, parts []checkpoint.Part, prices cost.Prices, now time.Time) *Progress {
 	run := s.Verify
 	var plan verify.Plan
-	// A later version may have written the plan; show the members that this version knows.
+	// A newer version may have written the plan. The members that this version knows are shown.
 	_ = json.Unmarshal(run.Plan, &plan)
 	sums := checkpoint.PartsDone(parts, run.Parts)
 	p := &Progress{Way: string(plan.Way), Why: plan.Why, Phase: run.Phase, Parts: Parts{Total: sums.Total, Done: sums.Done, Held: sums.Held},

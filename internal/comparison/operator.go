@@ -26,14 +26,14 @@ type Operator struct {
 	Allowed config.Allowed
 	With    string // flags to append to commands in messages
 	Table   string // the table to verify; "" for all tables
-	// Sample is the share of the items to compare; 0 means all. ChangedSince limits the comparison
-	// to changes within that time; 0 means all.
+	// Sample is the share of the items to compare; 0 means all items. ChangedSince limits the
+	// comparison to rows that changed within that time; 0 means all rows.
 	Sample       float64
 	ChangedSince time.Duration
 	// ShowValues shows keys and values of differing rows.
 	ShowValues bool
-	// Waits makes this process compare parts until the verify is over. Otherwise only workers
-	// compare parts.
+	// Waits makes this process compare parts until the verify has ended. Without Waits, only
+	// workers compare parts.
 	Waits bool
 	// Repair fixes the differences that a comparison found. With DryRun, the command only shows
 	// what a repair would do.
@@ -43,15 +43,15 @@ type Operator struct {
 	// Report is the path of a file with a line for each difference; "" for no file. An HTML page is
 	// written next to the file.
 	Report string
-	// Log receives a line when a repair ends; nil for no line.
+	// Log receives a line when a repair ends. If it is nil, no line is written.
 	Log *slog.Logger
 	// Patience is how long to wait for earlier changes to be applied; 0 means two minutes.
 	Patience time.Duration
 
-	// Ends opens both databases. If zero, the databases of the configuration are opened.
+	// Ends opens both databases. If it is zero, the databases of the configuration are opened.
 	Ends desk.Ends
 
-	// reach returns the clients of a migration; if nil, endsOf is used.
+	// reach returns the clients of a migration. If it is nil, endsOf is used.
 	reach     func(m *desk.Migration) ends
 	migration *desk.Migration
 	ends      ends
@@ -94,8 +94,7 @@ func (o *Operator) Show(ctx context.Context) error {
 		return o.write(o.judge(o.now(ctx)))
 	}
 	lists := func(t table) bool { return t.lists() }
-	// Findings are shown by their keys, and the mapping needs the source's key schema to derive
-	// them.
+	// Findings are shown by keys. To derive the keys, the mapping needs the source's key schema.
 	if slices.ContainsFunc(o.tables, lists) {
 		if err := o.connect(ctx); err != nil {
 			return err
@@ -167,10 +166,10 @@ func (o *Operator) open(ctx context.Context, command string) (err error) {
 	return nil
 }
 
-// now returns the present time, by which the age of results is judged.
+// now returns the current time, which decides whether results are stale.
 func (o *Operator) now(ctx context.Context) time.Time { return o.migration.Now(ctx) }
 
-// reached stores the clients of both databases, and the source's descriptions of the tables.
+// reached keeps the clients of both databases, and the source's descriptions of the tables.
 func (o *Operator) reached() {
 	reach := o.reach
 	if reach == nil {

@@ -60,8 +60,8 @@ func (o *Operator) repair(ctx context.Context) error {
 
 // repairable returns the findings that may be repaired. If another migration writes the target,
 // extra rows may belong to that migration. Such rows are left out, and the result `refused` is the
-// reason. The repair may remove rows without proof that this migration wrote them. In that case
-// repairable first writes their number.
+// reason. If the repair may remove rows without proof that this migration wrote them, repairable
+// first writes their number to stderr.
 func (o *Operator) repairable(ctx context.Context, t *table, list []verify.Finding, r *sink.Repairer) (may []verify.Finding, refused, err error) {
 	extra := func(f verify.Finding) bool { return f.Kind == verify.Extra }
 	if !slices.ContainsFunc(list, extra) {

@@ -28,7 +28,7 @@ type line struct {
 	Kind    string   `json:"kind,omitempty"`
 	Target  string   `json:"target,omitempty"`
 	Row     string   `json:"row,omitempty"` // the row key, quoted if it is not plain text
-	Key     string   `json:"key,omitempty"` // of the item, in DynamoDB's JSON; empty for foreign rows
+	Key     string   `json:"key,omitempty"` // the item's key in DynamoDB's JSON; empty for foreign rows
 	KeyHash string   `json:"key_hash,omitempty"`
 	Version string   `json:"version,omitempty"` // the version in the row
 	Columns []Column `json:"columns,omitempty"`
@@ -139,7 +139,7 @@ var pageText string
 type shown struct {
 	*Document
 	Style    template.CSS
-	Policy   string // security policy, which allows only the page's own style
+	Policy   string // the content security policy, which allows only the page's own style
 	Clean    bool
 	Compared bool
 }

@@ -51,7 +51,7 @@ func (o *Operator) Begin(ctx context.Context) error {
 		return o.write(o.judge(o.now(ctx)))
 	}
 	left := o.work(ctx)
-	if left != nil { // results of finished tables are still shown
+	if left != nil { // the results of finished tables are shown first
 		if diag.ExitCode(left) == diag.ExitInterrupted {
 			return left
 		}

@@ -14,8 +14,8 @@ import (
 
 // CompareFrozen compares all items and rows of a table in this process, without parts in the
 // ledger. Meanwhile no program may write the source or the target, so the second check of a row
-// (V1) follows immediately. Bytes is the approximate size of the source. Key is the key of the
-// checksums. Failed reads are not retried.
+// (V1) follows at once. The argument `bytes` is the approximate size of the source, and `key` is
+// the key of the checksums. Failed reads are not retried.
 func CompareFrozen(ctx context.Context, o Options, state checkpoint.TableState, bytes int64, key []byte) (verify.Result, error) {
 	c := o.frozen(ctx, state)
 	plan, err := c.NewPlan(ctx, verify.Quiet, "writes are frozen", bytes, key)
@@ -39,9 +39,9 @@ const (
 	mostSegments = 1_000_000
 )
 
-// SampleFrozen compares at most the given number of random items of a table in this process.
-// Meanwhile no program may write the source or the target. Items is the approximate number of items
-// in the source.
+// SampleFrozen compares at most `asked` random items of a table in this process. Meanwhile no
+// program may write the source or the target. The argument `items` is the approximate number of
+// items in the source.
 func SampleFrozen(ctx context.Context, o Options, state checkpoint.TableState, items int64, asked int) (verify.Result, error) {
 	c := o.frozen(ctx, state)
 	result := verify.Result{Source: c.Mapping.Source, Way: verify.Live, Why: "a sample", Began: c.Now(ctx)}
@@ -63,7 +63,7 @@ func SampleFrozen(ctx context.Context, o Options, state checkpoint.TableState, i
 	return result, err
 }
 
-// randomItems reads the first item of random segments.
+// randomItems reads the first item of each of some random segments.
 func randomItems(ctx context.Context, c *verify.Comparison, segments int64, asked int) ([]attribute.Item, error) {
 	pages := make([][]attribute.Item, asked)
 	g := task.NewGroup(ctx, sampleReads)

@@ -48,7 +48,8 @@ func (k kind) Pace(ctx context.Context, _ checkpoint.TableState, limits checkpoi
 	k.rows.Set(ctx, rows)
 }
 
-// Failed ends a process that only works on verifies. In a worker, the part is acquired again.
+// Failed ends a process that only works on verifies. In a worker, the part becomes free and is
+// acquired again.
 func (k kind) Failed(err error) {
 	if k.failed != nil {
 		k.failed(err)

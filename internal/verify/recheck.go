@@ -29,8 +29,8 @@ type Rechecker struct {
 func NewRechecker(v *Verifier) *Rechecker {
 	return &Rechecker{Common: v.Common, mapping: v.mapping, look: func(ctx context.Context, life engine.Lifecycle, places []verify.Place) ([]verify.Look, error) {
 		c := v.comparison(life, checkpoint.TableState{}, verify.Scope{})
-		// No retries and limits here: the whole comparison is retried, and the limits are only for
-		// jobs.
+		// The comparison has no retries and limits of its own: the whole comparison is retried, and
+		// the limits apply only to jobs.
 		c.Retry, c.Pace = nil, nil
 		return c.Look(ctx, places...)
 	}}
@@ -63,7 +63,7 @@ type Recheck struct {
 	queue  []*recheckedRow  // rows that wait, ordered by due
 	rows   map[[2]string]*recheckedRow
 	last   cdc.SequenceNumber // position of the last change that was added
-	fresh  bool               // whether the state has changed since it was last read
+	fresh  bool               // the state has changed since it was last read
 	ended  bool
 	notify func() // called when the last waiting row is equal; may be nil
 	wake   task.Wakeup
@@ -96,8 +96,8 @@ func (r *Rechecker) Begin() *Recheck {
 func (r *Recheck) Notify(f func()) { r.notify = f }
 
 // Turn begins a recheck with the given number. With number 0, it ends the recheck. All changes up
-// to at must be applied. Since is the time of the beginning; zero if at is before the shard's first
-// change.
+// to position `at` must be applied. The argument `since` is when the recheck begins; zero if `at`
+// is before the shard's first change.
 func (r *Recheck) Turn(number uint32, at cdc.SequenceNumber, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,8 +108,8 @@ func (r *Recheck) Turn(number uint32, at cdc.SequenceNumber, since time.Time) {
 	r.last = at
 }
 
-// Resume continues a recheck of another worker. Changes after the position of that recheck, up to
-// at, are applied but may not be rechecked. The caller must read these changes, add them with
+// Resume continues the recheck of another worker. Changes after that recheck's position, up to
+// `at`, are applied but may not be rechecked. The caller must read these changes, add them with
 // Again, and then call the returned function.
 func (r *Recheck) Resume(state checkpoint.Rechecked, at cdc.SequenceNumber) (complete func()) {
 	r.mu.Lock()
@@ -192,7 +192,7 @@ func (r *Recheck) asserted(ctx context.Context, places []verify.Place, to cdc.Se
 	r.pop()
 }
 
-// Again adds the rows of changes that are read again.
+// Again adds the rows of changes that were applied earlier and are now read again.
 func (r *Recheck) Again(ctx context.Context, b *transform.Batch) {
 	places := r.places(b)
 	r.mu.Lock()
@@ -275,7 +275,7 @@ func (r *Recheck) State() checkpoint.Rechecked {
 	return r.state
 }
 
-// News reports whether the state must be committed: since the last call, all changes became
+// News reports whether the state must be committed: since the last call, the last change was
 // rechecked, or the recheck began or failed. It reports each such event once.
 func (r *Recheck) News() bool {
 	r.mu.Lock()
@@ -287,7 +287,7 @@ func (r *Recheck) News() bool {
 	return news
 }
 
-// whole reports whether no row waits, except rows of expired items.
+// whole reports whether no row waits, apart from rows of expired items.
 func (r *Recheck) whole() bool { return r.state.Through.Compare(r.last) == 0 || r.state.Verify == 0 }
 
 // Finish waits for a limited time until all rows of a shard that was read to its end are equal.

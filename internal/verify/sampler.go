@@ -25,7 +25,7 @@ import (
 type Sampler struct {
 	*engine.Common
 	mapping    *transform.Mapping
-	comparison verify.Comparison // comparison without the data of a single round
+	comparison verify.Comparison // settings that all rounds share
 	owned      bool
 	share      float64
 	every      time.Duration
@@ -35,7 +35,7 @@ type Sampler struct {
 	round   uint64
 	cut     uint64 // highest hash of items in the sample
 	waiting []sampledRow
-	known   map[[2]string]bool // the rows that wait for the next round
+	known   map[[2]string]bool // rows that already wait for the next round
 }
 
 // sampledRow is an applied row, with the hash by which its item was selected.
@@ -218,8 +218,8 @@ func (s *Sampler) compare(life engine.Lifecycle) error {
 	})
 }
 
-// withKnown adds the places of rows that are known to differ. Unread is the number of known rows
-// that cannot be parsed.
+// withKnown adds the places of rows that are known to differ. The result `unread` is the number of
+// known rows that cannot be parsed.
 func withKnown(places []verify.Place, known []json.RawMessage) (all []verify.Place, unread int) {
 	for _, text := range known {
 		var f verify.Finding
@@ -238,9 +238,9 @@ func withKnown(places []verify.Place, known []json.RawMessage) (all []verify.Pla
 	return places, unread
 }
 
-// merge returns the rows known to differ after a comparison. These are the findings of the
-// comparison, and the earlier findings that the comparison did not find equal. Earlier findings
-// that cannot be parsed are kept too.
+// merge returns the rows that are known to differ after a comparison. They are the comparison's
+// findings, and all earlier findings that it did not find equal. Earlier findings that cannot be
+// parsed are kept too.
 func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 	var now []json.RawMessage
 	at := func(f verify.Finding) func(o verify.Finding) bool {
@@ -249,7 +249,7 @@ func merge(known []json.RawMessage, checked verify.Checked) []json.RawMessage {
 	for _, text := range known {
 		var f verify.Finding
 		if json.Unmarshal(text, &f) != nil {
-			now = append(now, text) // a later version has written it, and will compare it
+			now = append(now, text) // a newer version of replicator wrote it, and will compare it
 			continue
 		}
 		equal := slices.ContainsFunc(checked.Equal, func(p verify.Place) bool { return p.Table == f.Table && p.Row == f.Row })

@@ -22,13 +22,13 @@ const (
 	// two reads of a shard.
 	tailShards = 32
 	tailEvery  = 200 * time.Millisecond
-	// tailRest is the maximum time after which the stream shows a change.
+	// tailRest is how long the stream takes at most to show a change.
 	tailRest = 3 * time.Second
 )
 
-// tail is the part of the stream that no worker applies: from the checkpoints to the tip. A verify
-// only reads these changes, so it needs no worker. A row with a change in the tail counts as in
-// flight. All other rows can be judged.
+// tail is the part of the stream that no worker has applied: from the checkpoints to the newest
+// change. A verify only reads these changes, so it needs no worker. A row with a change in the tail
+// counts as in flight. All other rows can be judged.
 type tail struct {
 	seed maphash.Seed
 
@@ -38,7 +38,7 @@ type tail struct {
 }
 
 // changes holds hashes of the rows and items of the changes that were read. If two keys have the
-// same hash, a row may wrongly count as in flight, which is harmless.
+// same hash, a row may wrongly count as in flight. That is harmless.
 type changes struct {
 	mapping *transform.Mapping
 	seed    maphash.Seed
@@ -65,9 +65,9 @@ func (c *changes) add(of []cdc.Change) {
 }
 
 // unapplied reads the tail. It returns a function that reports whether a row has a change in the
-// tail. It returns nil if a worker reads the stream. It also returns nil in mode topic, because a
-// change that was read may still wait for an applier. In these cases the verify waits for the
-// changes instead.
+// tail. If a worker reads the stream, it returns nil. In mode topic it also returns nil, because a
+// change that was read may still wait for an applier. Then the verify waits for the changes
+// instead.
 func (v *Verifier) unapplied(life engine.Lifecycle, to time.Time) (waits func(verify.Place) bool, err error) {
 	ctx := life.Work
 	state, _, err := v.Ledger.Table(ctx, v.Source)
@@ -108,7 +108,8 @@ func (v *Verifier) read(ctx context.Context, state checkpoint.TableState, shards
 	})
 }
 
-// readTail reads every unfinished shard to its tip, including shards that the ledger does not know.
+// readTail reads every unfinished shard to its newest change, including shards that the ledger does
+// not know.
 func (v *Verifier) readTail(life engine.Lifecycle, state checkpoint.TableState, shards []checkpoint.Shard) (map[uint64]bool, error) {
 	source := v.open(state.StreamARN)
 	lister := cdc.NewLister(source, "")
@@ -141,8 +142,8 @@ func (v *Verifier) readTail(life engine.Lifecycle, state checkpoint.TableState, 
 	return found.names, g.Wait()
 }
 
-// readShard reads a shard to its tip. If changes after the shard's checkpoint were trimmed, no
-// worker can apply them. In that case the shard is read from the horizon.
+// readShard reads a shard to its newest change. If changes after the shard's checkpoint were
+// trimmed, no worker can apply them. Then readShard reads from the horizon.
 func (v *Verifier) readShard(life engine.Lifecycle, reader *cdc.Reader, at cdc.Position, found *changes) error {
 	for empty := 0; empty < cdc.EmptyRun; empty++ {
 		var page cdc.Page

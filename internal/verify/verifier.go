@@ -32,8 +32,8 @@ type Verifier struct {
 	slots    *SumSlots
 	tail     tail
 	open     func(streamARN string) cdc.Source // if nil, a worker must read the stream
-	// Called if a part failed with an error that no retry can fix; if nil, the part is acquired
-	// again.
+	// failed is called if a part failed with an error that no retry can fix. If it is nil, the part
+	// is acquired again.
 	failed func(err error)
 }
 
@@ -87,7 +87,7 @@ type Options struct {
 	Database engine.Database
 	Rows     verify.Target
 	// Open, if not nil, opens the stream. While no worker reads the stream, the verify reads it to
-	// its tip.
+	// its newest change.
 	Open   func(streamARN string) cdc.Source
 	Table  engine.Spec
 	Events engine.Events
