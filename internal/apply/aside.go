@@ -10,9 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// maxAside bounds the messages that are set aside: the process keeps only their ids, of about 200
-// bytes each. Above this bound, the deadline of a message is extended only once, by ten minutes.
-// Then Pub/Sub delivers the message again, which uses up one delivery attempt.
+// maxAside bounds the messages that are set aside. The process keeps only their ids, of about 200
+// bytes each. Above this bound, a message's deadline is extended only once, by ten minutes. Then
+// Pub/Sub delivers the message again, which uses up one delivery attempt.
 const maxAside = 100_000
 
 // setAside drops a message's data and keeps only its id. The message's deadline is extended until
@@ -55,7 +55,7 @@ func (a *appliers) giveBack(ctx context.Context, ids []string) {
 	}
 }
 
-// stranger is a table for which messages arrived, but which this process does not apply.
+// stranger is a table whose messages arrived, although this process does not apply the table.
 type stranger struct {
 	since   time.Duration // on the monotonic clock
 	ids     []string
@@ -75,8 +75,8 @@ const (
 var errStranger = errors.New("the table is not in this configuration, so its messages are held")
 
 // holdStranger sets aside a message of a table that this process does not apply. If the ledger does
-// not know the table either, the message is refused: the relay creates the table's record before it
-// publishes.
+// not know the table either, the message is refused. The relay would have created the table's
+// record before it published.
 func (a *appliers) holdStranger(life engine.Lifecycle, m *message) {
 	source := m.change.Table
 	a.mu.Lock()

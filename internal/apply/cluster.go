@@ -7,7 +7,7 @@ import (
 )
 
 // watchCluster ends the process when the app profile routes to another cluster (H46). Other
-// processes notice a new cluster by their leases and listings. A process that only applies has
+// processes notice a new cluster by their leases and listings, but a process that only applies has
 // neither.
 func (a *appliers) watchCluster(ctx context.Context) error {
 	if a.Cluster == nil {

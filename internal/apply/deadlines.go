@@ -10,18 +10,18 @@ import (
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
-// Deadlines of held messages. If an applier pauses for longer than heldFor, Pub/Sub delivers its
-// messages to other appliers. If an applier is killed, Pub/Sub does so when their deadlines have
-// passed. A new delivery has the subscription's own deadline, of at least 10 seconds, which is
-// Pub/Sub's default. So a new delivery must be extended sooner than a delivery that was extended
-// before. But most messages are applied before their first extension. So the messages of a killed
-// applier come back early. Each deadline that passes uses up a delivery attempt, as a nack does. A
-// message without attempts goes to the dead letter. Messages that are set aside get the longest
-// deadline that Pub/Sub allows.
+// These are the deadlines of held messages. If an applier pauses for longer than heldFor, Pub/Sub
+// delivers its messages to other appliers. If an applier is killed, Pub/Sub does so when the
+// deadlines have passed. A new delivery has the subscription's own deadline. Pub/Sub's default is
+// 10 seconds, which is also the minimum. So a new delivery must be extended sooner than a delivery
+// that was extended already. But most messages are applied before their first extension, so the
+// messages of a killed applier come back early. Each deadline that passes uses up a delivery
+// attempt, as a nack does. A message without attempts left goes to the dead letter. Messages that
+// are set aside get the longest deadline that Pub/Sub allows.
 const (
 	heldFor     = 60 * time.Second
 	extendEach  = 20 * time.Second
-	extendFirst = 2 * time.Second // at least; at most twice that
+	extendFirst = 2 * time.Second // the minimum; the maximum is twice that
 	asideFor    = 600 * time.Second
 	asideEach   = 200 * time.Second
 )
@@ -55,7 +55,7 @@ func (d *deadlines) forget(ids ...string) {
 	}
 }
 
-// setAside extends a delivery that is set aside: only its id is kept. If `last`, the delivery is
+// setAside marks a delivery as set aside: only its id is kept. If `last` is true, the delivery is
 // extended for the last time.
 func (d *deadlines) setAside(id string, last bool) {
 	d.mu.Lock()

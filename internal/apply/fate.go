@@ -12,10 +12,10 @@ type Fate string
 
 // The fates.
 const (
-	Missing Fate = "missing" // the relay published it, and it may not be applied yet
-	Applied Fate = "applied" // it is applied, or a load covers it
-	Refused Fate = "refused" // the ledger does not know its change
-	Foreign Fate = "foreign" // it belongs to no table of this ledger, or no relay wrote it
+	Missing Fate = "missing" // the relay published the message, and it may not be applied yet
+	Applied Fate = "applied" // the message is applied, or a load covers it
+	Refused Fate = "refused" // the ledger does not know the message's change
+	Foreign Fate = "foreign" // the message belongs to no table of this ledger, or no relay wrote it
 )
 
 // Records are the ledger's records of one table.
@@ -53,7 +53,7 @@ func FateOf(c relay.Change, ledger string, of Records, now time.Time) Fate {
 	return of.appliedOr(Refused, c)
 }
 
-// appliedOr returns Applied if the message is known to be applied, and fate otherwise.
+// appliedOr returns Applied if the message is known to be applied, and `fate` otherwise.
 func (r Records) appliedOr(fate Fate, c relay.Change) Fate {
 	track := checkpoint.Track{Generation: c.Generation, Label: c.Label, Shard: c.Shard}
 	for _, m := range r.Merged {

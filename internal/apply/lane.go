@@ -16,10 +16,10 @@ import (
 // Each table has a lane, in which its messages wait and are applied. So a paused or failing table
 // does not delay other tables. After a message of a table fails, only this message is retried, and
 // the table's other messages wait. If only this table fails, and for longer than asideAfter, the
-// process keeps only the ids of the table's messages. It extends their deadlines, which uses up no
-// delivery attempts. Once the table recovers, it nacks the messages, so that they are delivered
-// again. If the whole target is unavailable, messages stay in their lanes, and pulling stops when
-// the lanes are full.
+// process keeps only the ids of its messages. It extends their deadlines, which uses up no delivery
+// attempts. Once the table recovers, it nacks the messages, so that Pub/Sub delivers them again. If
+// the whole target is unavailable, messages stay in their lanes. Pulling stops when the lanes are
+// full.
 
 // asideAfter is how long a table may fail before the process keeps only the ids of its messages.
 const asideAfter = 10 * time.Second
@@ -32,8 +32,8 @@ type message struct {
 	bytes  int64         // reserved from appliers.data
 	since  time.Duration // time of the pull, on the monotonic clock
 
-	batch *transform.Batch // to be written; nil if not built yet
-	next  *transform.Batch // to be written as the second application; nil if there is none
+	batch *transform.Batch // the batch to write; nil if not built yet
+	next  *transform.Batch // the batch of the second application; nil if there is none
 	exact *transform.Batch // the second application, which is due now
 	held  int64            // bytes reserved for the second application
 }
@@ -62,8 +62,8 @@ type lane struct {
 	running int           // number of running tasks for messages from waiting
 	again   int           // number of running tasks for messages from due
 	probe   *message      // the failing message, which is retried; nil if none fails
-	failing time.Duration // since when
-	own     bool          // only this table fails, because the ledger answers
+	failing time.Duration // since when that message fails
+	own     bool          // only this table fails, because the ledger still answers
 	doubts  []*message    // messages with changes that the ledger does not know yet
 	looking bool          // a task is judging doubts
 	looked  time.Duration // when doubts were last judged
@@ -139,8 +139,8 @@ func (l *lane) rest() time.Duration {
 	return time.Minute
 }
 
-// idle reports whether a lane has nothing left to do during a drain. Messages in doubt count for a
-// few seconds only.
+// idle reports whether a lane has nothing left to do during a drain. Messages in doubt delay the
+// end for a few seconds at most.
 func (l *lane) idle(ctx context.Context, over time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,7 +171,7 @@ func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*mes
 	return ready, look, shed
 }
 
-// front removes up to most messages from the front of a queue, and returns them.
+// front removes at most `most` messages from the front of a queue, and returns them.
 func front(queue *[]*message, most int) []*message {
 	n := min(len(*queue), most)
 	out := slices.Clone((*queue)[:n])
@@ -299,7 +299,7 @@ func (l *lane) judgeDoubts(life engine.Lifecycle) error {
 		case d.sure && now-m.since >= doubtFor:
 			refused = append(refused, refusal{m, d.why})
 		case now-m.since >= asideAfter && (len(still) >= max(1, l.a.Held/4) || bytes+m.bytes > dataBytes/4):
-			l.a.setAside(l, m) // in memory, messages in doubt would leave no room for others
+			l.a.setAside(l, m) // messages in doubt must not take the memory that other messages need
 		default:
 			still, bytes = append(still, m), bytes+m.bytes
 		}

@@ -22,15 +22,15 @@ type topicTable struct {
 	o       *Options
 	mapping *transform.Mapping
 	hash    string
-	// Maximum delay between a change and the application's own write to the target; 0 if it makes
-	// none.
+	// late is the maximum delay between a change and the application's own write to the target. It
+	// is 0 if the application does not write the target.
 	late    time.Duration
 	formers *engine.Formers
 
 	mu sync.Mutex
-	// The last proved claim; nil if there is none or it is no longer valid.
+	// claim is the last proved claim; nil if there is none, or if it is no longer valid.
 	claim *claim
-	// The last read rows of the shards, by which messages are judged.
+	// shards are the last read rows of the shards, by which messages are judged.
 	shards map[place]checkpoint.Shard
 }
 
@@ -66,7 +66,7 @@ func (t *topicTable) check(ctx context.Context) error {
 	return err
 }
 
-// proved returns the claim. It proves the claim anew if the last proof is not recent.
+// proved returns the claim. If the last proof is not recent, it proves the claim again.
 func (t *topicTable) proved(ctx context.Context) (*claim, error) {
 	t.mu.Lock()
 	c := t.claim

@@ -40,11 +40,12 @@ type Options struct {
 	Tables   []engine.Spec // with Mapping and MappingHash
 	Events   engine.Events
 	Timing   engine.Timing
-	// Pulls is the number of concurrent pulls, and Pull the number of messages that each requests.
-	// Held is the maximum number of unacknowledged messages. The defaults are 4, 100 and 10,000. A
-	// durable message stays unacknowledged until the next note in the ledger, once per
-	// Timing.Commit. So Held bounds the rate. If the application writes a target too (Table.Late),
-	// the default of Held is 100,000, because SettleBytes then bounds the waiting messages.
+	// Pulls is the number of concurrent pulls. Pull is the number of messages that each of them
+	// requests. Held is the maximum number of unacknowledged messages. The defaults are 4, 100 and
+	// 10,000. A durable message stays unacknowledged until its note is in the ledger, which happens
+	// once per Timing.Commit. So Held bounds the rate. If the application also writes a target
+	// (Table.Late), the default of Held is 100,000, because SettleBytes then bounds the waiting
+	// messages.
 	Pulls, Pull, Held int
 	// SettleBytes bounds the memory of messages that wait for their second application; 0: 128 MiB.
 	// While waiting messages use all of this memory, no more messages are pulled.
@@ -68,9 +69,9 @@ func (o Options) orDefault(settles bool) Options {
 }
 
 // Run applies the messages of a subscription until ctx ends. Then it stops cleanly: pulled messages
-// are written, noted and acknowledged within Timing.Grace. It holds no lease: any number of
-// processes may apply one topic. An unavailable target moves no message to the dead letter: Run
-// does not nack because of it, and pulls no more messages than it may hold.
+// are written, noted in the ledger and acknowledged within Timing.Grace. It holds no lease, so any
+// number of processes may apply one topic. An unavailable target moves no message to the dead
+// letter, because Run does not nack for it. Run pulls no more messages than it may hold.
 func Run(ctx context.Context, o Options) error {
 	o.Timing = o.Timing.OrDefault(o.Ledger.Lease())
 	o.Events = o.Events.OrSilent()
@@ -220,8 +221,8 @@ func (a *appliers) wakeAll() {
 	}
 }
 
-// end ends the process after an error, and cleanly if that is safe. No task takes over the messages
-// of a task that failed. So every error must end all tasks.
+// end ends the process after an error, cleanly if that is safe. No task takes over the messages of
+// a task that failed, so every error must end all tasks.
 func (a *appliers) end(err error) error {
 	if err == nil {
 		return nil
@@ -234,8 +235,8 @@ func (a *appliers) end(err error) error {
 }
 
 // pull pulls until a drain begins. It reserves room before each pull. A drain waits for a running
-// pull. An interrupted pull would leave its messages to their deadline, which uses up a delivery
-// attempt.
+// pull. If a pull were interrupted, its messages would wait for their deadline, which uses up a
+// delivery attempt.
 func (a *appliers) pull(life engine.Lifecycle) error {
 	for !life.Draining() {
 		a.Retrier.Events.Tick()
@@ -283,7 +284,7 @@ func (a *appliers) sort(life engine.Lifecycle, d relay.Delivery) error {
 		a.setAside(l, m)
 		return nil
 	}
-	// The data as it came, and the images that are parsed from it.
+	// This counts the data as received, and the images that are parsed from it.
 	bytes := int64(2*len(d.Data) + 1024)
 	if err := a.data.Acquire(life.Work, bytes); err != nil {
 		return err

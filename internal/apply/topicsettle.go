@@ -9,12 +9,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// If the application writes the target too, a message is applied twice, like a page of a stream
-// (settle.go). The first application has timestamps and happens immediately. The second application
-// is exact. It happens when the application's own write for the same change can no longer be in
-// flight. Until the second application is durable, the message is neither noted nor acknowledged,
-// and its deadline is extended. So a process that ends loses no message. Pub/Sub delivers the
-// message again, the guard rejects its first application as stale, and the delay begins anew.
+// If the application also writes the target, a message is applied twice, like a page of a stream
+// (settle.go). The first application has timestamps and happens at once. The second application is
+// exact. It happens when the application's own write for the same change can no longer be in
+// flight. Until the second application is durable, the message is neither noted in the ledger nor
+// acknowledged, and its deadline is extended. So a process that ends loses no message. Pub/Sub
+// delivers the message again, the guard rejects its first application as stale, and the delay
+// begins again.
 //
 // A topic cannot be read again from a position. So no message is dropped for lack of room. Instead,
 // no more messages are pulled while the waiting messages use all of SettleBytes.
@@ -51,8 +52,8 @@ func (a *appliers) await(life engine.Lifecycle, l *lane, m *message) {
 	a.unsettled.wake.Signal()
 }
 
-// due removes up to most due messages from the front of the queue, and returns them. If no message
-// is due, it returns the time until the next one is due.
+// due removes at most `most` due messages from the front of the queue, and returns them. If no
+// message is due, it returns the time until the next one is due.
 func (u *unsettled) due(now time.Duration, most int) (due []unsettledMessage, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 
 // Kind is a kind of job of one table.
 type Kind interface {
-	// Look reads the table's record. Of is a template of the parts that this worker may lease now;
-	// its index is not set. Its Total is 0 if there are no such parts: no job is running, the job
-	// is paused, or it was planned with another mapping.
+	// Look reads the table's record. The result `of` is a template of the parts that this worker
+	// may lease now, without an index. Its Total is 0 if there are no such parts: no job is
+	// running, the job is paused, or it was planned with another mapping.
 	Look(ctx context.Context) (state checkpoint.TableState, of checkpoint.Part, err error)
-	// Begin prepares the work on the running phase. Rows are the parts of the phase. If Begin
-	// fails, it is called again.
+	// Begin prepares the work on the running phase, whose parts are `rows`. If Begin fails, it is
+	// called again.
 	Begin(ctx context.Context, state checkpoint.TableState, rows []checkpoint.Part) (Phase, error)
 	// Pace sets the limit on rows per second of this worker. The loop itself limits the read units.
 	Pace(ctx context.Context, state checkpoint.TableState, limits checkpoint.Limits)

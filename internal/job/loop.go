@@ -11,12 +11,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Loop acquires parts of one kind of job of a table, and processes them. Every worker has one Loop
-// for each kind.
+// Loop acquires and processes parts of one kind of job of a table. Every worker has one Loop for
+// each kind.
 type Loop struct {
 	Options
 	*engine.Common
-	Limits   *backfill.Limits // limits of this worker: its share of the read units, and rows
+	Limits   *backfill.Limits // this worker's share of the limits on read units and rows
 	kind     Kind
 	database engine.Database
 	bounds   func() checkpoint.Limits // the configured bounds
@@ -24,7 +24,7 @@ type Loop struct {
 
 // Options configure a loop. Only Left is optional.
 type Options struct {
-	Verb    string       // verb for the work on a part in messages: load, verify
+	Verb    string       // what messages call the work on a part: load or verify
 	AtOnce  int          // maximum number of parts that this worker holds
 	Workers func() int   // number of workers that may acquire parts
 	Wake    *task.Wakeup // makes the loop read the ledger early
@@ -105,7 +105,7 @@ func (s *phaseLoop) look(ctx context.Context) (checkpoint.TableState, error) {
 	if err != nil {
 		return state, err
 	}
-	if !of.SamePhase(s.of) { // true also if there are no parts
+	if !of.SamePhase(s.of) { // without parts, this is true too
 		s.end()
 	}
 	if of.Total == 0 {
@@ -153,7 +153,7 @@ type source struct {
 
 // pace sets this worker's share of the limits, in proportion to the parts that it holds. An
 // operator's limits override the configured limits. The table's capacity is read again from time to
-// time, because it may change while a phase runs. If the source does not answer, the last value
+// time, because it may change while a phase runs. If DynamoDB does not answer, the last value
 // applies.
 func (l *Loop) pace(ctx context.Context, at *source, state checkpoint.TableState, mine, all int) error {
 	limits := state.Limits.Over(l.bounds())

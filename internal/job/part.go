@@ -54,12 +54,12 @@ func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Wor
 	})
 	err := g.Wait()
 	switch {
-	case engine.Fatal(err): // even if there are other failures
+	case engine.Fatal(err): // a fatal error counts first, even if there are others
 		return l.End(err)
 	case err == nil || life.Draining() || engine.IsAny(err, backfill.ErrDrained, checkpoint.ErrLeaseLost, sink.ErrFenced):
 		return nil // the next worker resumes from the saved position
 	}
-	// No retry under this lease can fix the error. For example, the target table is missing, but
+	// No retry under this lease can fix the error. For example, the target table is missing, and
 	// may be created again later.
 	l.Events.Retry(l.Source, l.Verb+" a part", l.Timing.List, err)
 	l.kind.Failed(err)

@@ -21,8 +21,8 @@ import (
 )
 
 // Conductor takes a table's load through its stages. It requests loads that start automatically,
-// seals their plans, completes the copy, and runs the sweep pass by pass. It works under the
-// coordinator lease. It copies no items itself; the loaders of all workers do. All its state is in
+// plans them, completes the copy, and runs the sweep pass by pass. It works under the coordinator
+// lease. It copies no items itself, because the loaders of all workers do that. All its state is in
 // the ledger, so the next coordinator can continue.
 type Conductor struct {
 	*engine.Common
@@ -31,12 +31,13 @@ type Conductor struct {
 	target    sink.MarkReader
 	witnesses *engine.Witnesses
 	fencing   *engine.Fencing
-	// Why loads must wait for the target's CPU; nil if the CPU load is not checked.
+	// busy returns why loads must wait for the target's CPU. It is nil if the CPU load is not
+	// checked.
 	busy     func(ctx context.Context, above float64) (why string)
 	settings loadSettings
 	sources  *source.Opener
 	exporter engine.Exporter // nil if this worker requests no exports
-	// A pattern matched the table, so the table leaves when it is dropped.
+	// joined reports that a pattern matched the table, so the table leaves when it is dropped.
 	joined       bool
 	wake         *task.Wakeup
 	wakeLoader   *task.Wakeup // wakes the loader when there are parts to acquire
@@ -56,8 +57,8 @@ type Conductor struct {
 	nextCall time.Duration // the earliest time of the next call about an export
 }
 
-// paceStore stores the progress of a load, which people see in the status. *checkpoint.Coordinator
-// implements it.
+// paceStore stores the progress of a load, which status shows. *checkpoint.Coordinator implements
+// it.
 type paceStore interface {
 	SavePace(ctx context.Context, pace checkpoint.Pace) error
 }
@@ -75,8 +76,8 @@ const (
 	mostSweepParts = 32
 )
 
-// Run executes the steps of loads until a drain begins. A dropped table needs no load. If the
-// configuration names the table, it is still kept as long as its stream can be read.
+// Run executes the steps of loads until a drain begins. A dropped table needs no load, but its task
+// continues as long as its stream can be read, if the configuration names the table.
 func (c *Conductor) Run(life engine.Lifecycle, paces paceStore) error {
 	for !life.Draining() && life.Work.Err() == nil {
 		err := c.Retry(life, "load the table", func(ctx context.Context) error {
@@ -88,7 +89,7 @@ func (c *Conductor) Run(life engine.Lifecycle, paces paceStore) error {
 			return err
 		})
 		switch {
-		case engine.Fatal(err): // even if there are other failures
+		case engine.Fatal(err): // a fatal error counts first, even if there are others
 			return err
 		case life.Draining():
 			return nil
@@ -103,7 +104,7 @@ func (c *Conductor) Run(life engine.Lifecycle, paces paceStore) error {
 	return nil
 }
 
-// step executes the next step of the load's stage, if there is one. A suspended table needs no load
+// step executes the next step of the load's stage, if there is one. A suspended table gets no load
 // until the reconciler finds that the table can be replicated again.
 func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
 	state, err := c.Record(life.Work)
@@ -120,7 +121,7 @@ func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
 	}
 	v, err := c.Look(life.Work) // the view includes the shards
 	if err != nil || v.State.Suspended.Reason != "" || v.State.Stage() != stage {
-		return err // the next step handles later changes of the record
+		return err // the next step handles a record that has changed meanwhile
 	}
 	if changed, err := c.guard(life, v); changed || err != nil {
 		return err
@@ -140,8 +141,8 @@ func (c *Conductor) step(life engine.Lifecycle, paces paceStore) error {
 	return c.sweep(life, v.State)
 }
 
-// ask requests loads that need no operator. One is the first load. It copies the export that the
-// configuration names, if any. With on_gap: load, another is the load after a gap.
+// ask requests loads that need no operator. One is the first load, from the export that the
+// configuration names, if any. The other is the load after a gap, with `on_gap: load`.
 func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) error {
 	if !c.settings.wanted || state.StreamEnded {
 		return nil
@@ -150,7 +151,8 @@ func (c *Conductor) ask(life engine.Lifecycle, state checkpoint.TableState) erro
 	if !asks {
 		return nil
 	}
-	// Only the first load: an earlier export cannot repair a later loss.
+	// Only the first load may copy the configured export, because an earlier export cannot repair a
+	// later loss.
 	if c.settings.named.Given() && state.Base == 0 {
 		return c.askNamed(life)
 	}
@@ -179,8 +181,8 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 		}
 		return err
 	})
-	// The load begins at this time. It is rounded down to the second, so it may be earlier than the
-	// time above.
+	// The load begins at this time. Because it is rounded down to the second, it may be earlier
+	// than the time above.
 	if err == nil {
 		var yet bool
 		if yet, err = source.Admissible(v.State, v.Shards, d.At, c.settings.late); yet {
@@ -189,13 +191,14 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	}
 	var plan checkpoint.Plan
 	if err == nil {
-		// No retry: refused images stay refused until an operator requests other images.
+		// This is not retried, because refused images stay refused until an operator requests
+		// others.
 		wanted := source.Wanted{Table: d, Mapping: c.mapping, Late: c.settings.late, Segments: c.settings.segments}
 		plan, err = c.sources.Plan(ctx, v.State.Load, wanted, v.State.AdoptedAt, c.settings.imageAge/2)
 	}
 	plan.Generation, plan.Number, plan.TableID = v.State.Generation, v.State.Load.Number+1, d.ID
-	plan.StartedAt = d.At // on the service's clock, as the times of the shards' first reads
-	if err == nil {       // the last call, because every attempt uses up a number
+	plan.StartedAt = d.At // on the service's clock, like the times of the shards' first reads
+	if err == nil {       // this call comes last, because every attempt uses up a number
 		err = c.call(life, func(ctx context.Context) error {
 			_, tables, err := c.former(ctx, v.State)
 			if err != nil {
@@ -214,8 +217,8 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	return nil
 }
 
-// call makes one call of a step, with its own retries. The retries are per call. If each failure
-// restarted the whole step, the step might never end while both services throttle.
+// call makes one call of a step and retries only that call. If each failure restarted the whole
+// step, the step might never end while both services throttle.
 func (c *Conductor) call(life engine.Lifecycle, op func(ctx context.Context) error) error {
 	var yet error
 	err := c.Retry(life, "load the table", func(ctx context.Context) error {
@@ -231,8 +234,8 @@ func (c *Conductor) call(life engine.Lifecycle, op func(ctx context.Context) err
 }
 
 // guard pauses the load while it endangers the stream or the target, and resumes it afterwards. It
-// reports whether it paused or resumed the load. A pause also applies to the next load: that load
-// is not sealed before the pause ends. guard does not end an operator's pause.
+// reports whether it paused or resumed the load. A load that is not planned yet is planned only
+// after the pause. guard does not end an operator's pause.
 func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, err error) {
 	ctx, paused := life.Work, v.State.Load.Paused
 	if paused == checkpoint.PausedByOperator {
@@ -266,7 +269,7 @@ func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, e
 }
 
 // tooBusy returns why the load must wait for the target's CPU; "" if it need not wait. It reads the
-// target's CPU load once in busyEvery.
+// target's CPU load at most once per busyEvery.
 func (c *Conductor) tooBusy(life engine.Lifecycle, state checkpoint.TableState) string {
 	share, watched := state.Limits.Over(c.settings.limits()).CPU()
 	if c.busy == nil || !watched {
@@ -278,9 +281,9 @@ func (c *Conductor) tooBusy(life engine.Lifecycle, state checkpoint.TableState) 
 	return c.why
 }
 
-// stranger returns why the sweep or the first load must wait because of another migration; "" if no
-// other migration writes the target tables. It checks the tables before each pass, and else once in
-// busyEvery.
+// stranger returns why the sweep or the first load must wait for another migration; "" if no other
+// migration writes the target tables. It checks before each pass of the sweep, and otherwise once
+// per busyEvery.
 func (c *Conductor) stranger(life engine.Lifecycle, state checkpoint.TableState) (string, error) {
 	now := task.Mono(life.Work)
 	if _, due := state.NextPass(); !due && state.Stage() == checkpoint.StageSweeping && c.looked > 0 && now-c.looked < busyEvery {
@@ -317,7 +320,7 @@ func (c *Conductor) pace(ctx context.Context, state checkpoint.TableState, sums 
 // complete records that every part is durable. Before that, it checks the witness and the coverage
 // again. If the target was lost meanwhile, the copied rows are missing, and the next regular check
 // of the witness may be a minute away. If a root was listed and first read after the load began,
-// changes between the images and that read may be missing.
+// changes between the images and that first read may be missing.
 func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState, paces paceStore) error {
 	ctx := life.Work
 	rows, err := c.Ledger.Parts(ctx, state, checkpoint.PhaseCopy)
@@ -341,13 +344,13 @@ func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState,
 	var hole *checkpoint.NotAdmissible
 	if err := checkpoint.Admissible(v.State, v.Shards, state.Load.ImagesAt(), c.settings.late); errors.As(err, &hole) {
 		if hole.Yet {
-			return hole // retried until the root, which was listed late, is read
+			return hole // retried until the late root is read
 		}
 		return cmp.Or(c.Raise(life, state.Generation, checkpoint.DeclaredGap{
 			Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.ImagesAt().Add(-checkpoint.Slack),
 		}, nil), errRaised)
 	}
-	// Without a sweep, the fence's number from before the load must be dropped here.
+	// Without a sweep, the fence's former number must be dropped here.
 	if state.NeedsNoSweep() {
 		err = c.call(life, c.fencing.ClearAll)
 	}
@@ -363,8 +366,8 @@ func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState,
 	return nil
 }
 
-// unchanged fails if the source or the target was replaced since the load began. In that case
-// another generation has begun.
+// unchanged fails if the source or the target was replaced since the load began. Then another
+// generation has begun.
 func (c *Conductor) unchanged(life engine.Lifecycle, state checkpoint.TableState) error {
 	if err := c.call(life, func(ctx context.Context) error { return c.sameTable(life.Within(ctx), state) }); err != nil {
 		return err

@@ -19,10 +19,10 @@ type exportStep uint8
 
 const (
 	exportWaits  exportStep = iota // wait
-	exportBegins                   // begin another attempt, with the present time
+	exportBegins                   // begin another attempt, for an export as of now
 	exportAsked                    // request the export; a repeated request has the same token
 	exportReport                   // read the export's progress from the service
-	exportThere                    // the export is complete and admissible: plan the load
+	exportThere                    // the export is complete and may be loaded, so plan the load
 	exportEnds                     // make no further attempt
 )
 
@@ -31,8 +31,7 @@ const (
 	// same token. The service remembers a token for eight hours.
 	tokenLives = 7 * time.Hour
 	// exportGrace is how long an attempt may be refused because of its time, or be unknown to the
-	// service, before the attempt ends. The latest time that can be exported is minutes before the
-	// present.
+	// service, before it ends. DynamoDB can export a table only as of some minutes ago.
 	exportGrace = 15 * time.Minute
 )
 
@@ -70,7 +69,7 @@ func overtaken(v engine.View, now time.Time, late, oldest time.Duration) bool {
 	return r.Generation != v.State.Generation || errors.As(err, &hole) && !hole.Yet || source.YoungEnough("export", r.At, now, oldest) != nil || r.ARN == "" && now.Sub(r.At) > tokenLives
 }
 
-// request executes the next step for the export from which the load was requested, and reports
+// request executes the next step for the export from which the load was requested. It reports
 // whether the export is complete. Failed calls are retried only in the next pass, because an
 // operator may have changed the request.
 func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, err error) {
@@ -96,8 +95,8 @@ func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, e
 	return false, err
 }
 
-// asking makes a call about an export, but leaves time between such calls, because an export takes
-// minutes or hours. It ends the attempt if the service permanently refuses the attempt.
+// asking makes a call about an export. It leaves time between such calls, because an export takes
+// minutes or hours. If the service permanently refuses the attempt, asking ends the attempt.
 func (c *Conductor) asking(ctx context.Context, r checkpoint.ExportRequest, now time.Time, call func() error) error {
 	if c.exporter == nil {
 		return source.ErrNone

@@ -19,8 +19,8 @@ import (
 )
 
 // Loader executes parts of a table's load: it copies segments of the source, and sweeps ranges of
-// the target. Every worker has a loader. It finds its work in the ledger, where the conductor has
-// planned it.
+// the target. Every worker has a loader. It finds its work in the ledger, which holds the
+// conductor's plan.
 type Loader struct {
 	*engine.Common
 	applier   engine.Applier
@@ -32,8 +32,8 @@ type Loader struct {
 	settings  loadSettings
 	sources   *source.Opener
 	loop      *job.Loop
-	rows      *backfill.Throttle // the configured limit
-	own       *backfill.Throttle // an operator's limit
+	rows      *backfill.Throttle // the limiter of the configured rate
+	own       *backfill.Throttle // the limiter of an operator's rate
 }
 
 // loadSettings are the configuration's settings of loads.
@@ -45,10 +45,11 @@ type loadSettings struct {
 	skipExpired bool // items past their time to live are not copied
 	segments    int  // parts at the same time in this worker
 	limits      func() checkpoint.Limits
-	// The limits may change while a load runs, including the table's own limit on rows.
+	// live reports that the limits may change while a load runs, including the table's own limit on
+	// rows.
 	live     bool
-	imageAge time.Duration // the writer parks images above this age; 0 for never
-	// Maximum time between a change and the application's own write to the target.
+	imageAge time.Duration // the writer parks images that are older; 0 for none
+	// late is the maximum time between a change and the application's own write to the target.
 	late  time.Duration
 	named source.Named // the first load copies this export; zero for a scan
 }
@@ -108,7 +109,7 @@ func (l *Loader) copy(life engine.Lifecycle, state checkpoint.TableState, lease 
 	if err != nil {
 		return part.PartProgress, err
 	}
-	defer func() { _ = images.Close() }() // the error does not matter after reads
+	defer func() { _ = images.Close() }() // after reads, the error does not matter
 	p := backfill.Part{
 		Index: part.Index, Total: part.Total,
 		Source: images.PartSource,
@@ -133,7 +134,7 @@ func (l *Loader) copy(life engine.Lifecycle, state checkpoint.TableState, lease 
 				}
 			}
 			batch.Read = transform.Reading{At: seen, Mono: task.Mono(ctx)}
-			// No page slot is needed, because the number of parts is bounded.
+			// This write needs no page slot, because the number of parts is bounded.
 			return l.applier.Write(life.Within(ctx), r, &batch, nil, new(engine.PageSlot))
 		},
 		Save: lease.Commit,
@@ -152,14 +153,14 @@ func (l *Loader) copy(life engine.Lifecycle, state checkpoint.TableState, lease 
 	return p.Run(life.Drain, life.Work, part.PartProgress)
 }
 
-// sweep sweeps a range of a target table. Pass 0 only counts.
+// sweep sweeps a range of a target table. Pass 0 only counts rows.
 func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease *checkpoint.PartLease, r *engine.Right) (checkpoint.PartProgress, error) {
 	part := lease.Part()
 	if part.Index >= len(state.Load.Sweep.Ranges) {
 		return checkpoint.PartProgress{}, fmt.Errorf("%w: no range for part %d of the sweep", checkpoint.ErrConflict, part.Index)
 	}
 	at, from := state.Load.Sweep.Ranges[part.Index], backfill.SweepProgress{}
-	err := l.Retry(life, "read the progress of the sweep", func(context.Context) error { // the lease shows the failure until it is fixed
+	err := l.Retry(life, "read the progress of the sweep", func(context.Context) error { // retried, so the lease shows the failure until it is fixed
 		if part.Position != nil && json.Unmarshal(part.Position, &from) != nil {
 			// The message has no item data.
 			return fmt.Errorf("%w: the position of part %d of the sweep is invalid", backfill.ErrProgress, part.Index)
@@ -216,7 +217,7 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 		Now:    l.now,
 		DryRun: state.Load.Sweep.Pass == 0,
 	}
-	// A row of the application has no version until the stream brings its change.
+	// A row that the application wrote has no version until the stream brings its change.
 	if l.settings.late > 0 {
 		s.AppliedTo = l.AppliedTo
 	}
@@ -228,8 +229,8 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 }
 
 // sweeping describes the rows that a sweep of the table's generation removes from a target table. A
-// table that only former mappings wrote may now belong to another program. Rows without a version
-// in such a table are kept.
+// table that only former mappings wrote may now belong to another program. There, rows without a
+// version are kept.
 func sweeping(m *transform.Mapping, former []sink.Former, table string, state checkpoint.TableState, settings loadSettings) sink.Sweeping {
 	s := sink.Sweeping{
 		Mapping: m, Former: former, Table: table, Generation: state.Generation, Written: settings.late > 0, Shared: settings.shared,
@@ -242,8 +243,8 @@ func sweeping(m *transform.Mapping, former []sink.Former, table string, state ch
 }
 
 // hear waits for the source's time, if no answer has shown it yet. A worker may begin with a sweep
-// before it reads the source. The versions and cells of a sweep must have the source's time,
-// because this worker's clock may be hours ahead (H64).
+// before it reads the source. The versions and cells of a sweep must use the source's time, because
+// this worker's clock may be hours ahead (H64).
 func (l *Loader) hear(life engine.Lifecycle) error {
 	return l.Retry(life, "read the source's time (DescribeTable)", func(ctx context.Context) error {
 		if !l.Ledger.ServiceTime(ctx).IsZero() {

@@ -70,10 +70,10 @@ func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) er
 }
 
 // quiet returns when no write of an older generation can still arrive. It drops the fence's numbers
-// below this load's number. In total, it waits for the duration of a lease plus the time in which
-// the drop takes effect. Without a fence, the second time is the maximum time of a request. Within
-// the duration of a lease, a worker of a version without a fence notices that it lost its lease. A
-// drain ends the wait.
+// below this load's number. In total, it waits for the duration of a lease plus the time until the
+// drop is in force. Without a fence, the second time is the maximum time of a request. A worker of
+// a version without a fence notices a lost lease within the lease's duration. A drain ends the
+// wait.
 func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
 	began := task.Mono(life.Work)
 	// The application reads the fence's number in the witness row.
@@ -82,7 +82,7 @@ func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
 			return err
 		}
 	}
-	if c.Mode == checkpoint.Topic { // appliers write messages of earlier generations with this load's number until the load is sealed
+	if c.Mode == checkpoint.Topic { // until the load is planned, appliers write older generations with this load's number
 		if err := c.call(life, func(ctx context.Context) error { return c.fencing.RaiseAll(ctx, former...) }); err != nil {
 			return err
 		}

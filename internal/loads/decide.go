@@ -24,24 +24,25 @@ const (
 	ActionCancel   = "cancel"
 	ActionThrottle = "throttle"
 	actionNone     = "none"    // there is nothing to do
-	actionRefused  = "refused" // refused; the field why has the reason and an alternative
+	actionRefused  = "refused" // the request is refused; the field Why has the reason and an alternative
 )
 
 // Request is an operator's request.
 type Request struct {
 	Action string
-	// Repair is for start: it limits the command to tables that need a load.
+	// Repair is for start. It limits the command to tables that need a load.
 	Repair bool
-	// From is for start: the addresses of exports to copy instead of a scan, in any order.
+	// From is for start. It holds the addresses of exports to copy instead of a scan, in any order.
 	From []string
 	// Whole is the operator's confirmation that the exports contain the whole table. It is needed
 	// if DynamoDB cannot confirm that.
 	Whole bool
-	// Wish is for start: an export is requested first, with From as its destination.
+	// Wish is for start. An export to the address in From is requested first.
 	Wish bool
 	// Approve is the operator's approval of the sweep.
 	Approve bool
-	// Limits and Reset are for throttle.
+	// Limits and Reset are for throttle: the limits to set, or that the configured limits apply
+	// again.
 	Limits checkpoint.Limits
 	Reset  bool
 
@@ -97,7 +98,7 @@ func (r Request) decide(t TableInput) Decided {
 	case ActionRedo:
 		return is(ActionRedo, "the table is loaded again in a new generation; the table is not in sync until the load and its sweep are complete")
 	case ActionCancel:
-		next := "the table needs another: replicator backfill start --table " + s.Source
+		next := "the table needs another load: replicator backfill start --table " + s.Source
 		switch load := standing.LoadOf(s, false); {
 		case !load.UnderWay:
 			return is(actionNone, "no load is running")
@@ -131,7 +132,7 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	case load.UnderWay:
 		return is(actionNone, "load %d is running", s.Load.Number)
 	case load.Needed && load.State == standing.LoadDone:
-		return is(actionRefused, "%s; another load of this generation would find the same; begin a new generation with %s", s.Reason, redo)
+		return is(actionRefused, "%s; another load of this generation would leave the same rows; begin a new generation with %s", s.Reason, redo)
 	case load.Needed:
 		return is(ActionStart, "%s%s", lost(s), from)
 	case load.State == standing.LoadDone && r.Repair:

@@ -26,7 +26,7 @@ type Document struct {
 	Currency   string              `json:"currency"` // currency of the costs in this document
 	NextSteps  []standing.NextStep `json:"next_steps"`
 
-	left error // set if the application has left the source: an error with the time of the switch
+	left error // the error of further commands, if the application has left the source
 }
 
 // Decided is the effect of a command on one table.
@@ -63,8 +63,8 @@ type Table struct {
 	// LossKind is the widest kind of loss that needs repair.
 	LossKind *string    `json:"loss_kind"`
 	LostFrom *time.Time `json:"lost_from"` // an event time before which the stream lost nothing
-	// WindowsBy is the time at or before which incremental exports must begin to repair the loss.
-	// It is null if only a copy can repair the loss.
+	// WindowsBy is the latest time at which incremental exports may begin in order to repair the
+	// loss. It is null if only a copy can repair the loss.
 	WindowsBy *time.Time `json:"windows_by"`
 	Tries     int        `json:"tries"` // number of loads that began since the last complete load
 	Load      *Load      `json:"load"`
@@ -86,8 +86,8 @@ type Load struct {
 	EstimateBytes *int64     `json:"estimate_bytes"`
 	// ItemsPerSecond is the rate over the last five minutes.
 	ItemsPerSecond *float64 `json:"items_per_second"`
-	// Estimated seconds until the copy is complete; null in the first minute, and before 1 % of the
-	// items are copied.
+	// ETASeconds is the estimated time until the copy is complete. It is null in the first minute,
+	// and before 1 % of the items are copied.
 	ETASeconds *float64 `json:"eta_seconds"`
 	ReadUnits  float64  `json:"read_units"` // read units consumed so far
 	// Spent is the cost so far, at list prices.
@@ -108,7 +108,8 @@ type Parts struct {
 // Sweep is the state of the sweep, which after the copy examines the rows that the copy did not
 // write.
 type Sweep struct {
-	// Number of the pass; pass 0 only counts rows; null before the first pass.
+	// Pass is the number of the sweep's pass. Pass 0 only counts rows. It is null before the first
+	// pass.
 	Pass        *int       `json:"pass"`
 	BegunAt     *time.Time `json:"begun_at"`
 	Approved    bool       `json:"approved"`

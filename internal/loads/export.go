@@ -20,9 +20,9 @@ import (
 
 // ImageMargin is the minimum difference between the age of tombstones and the age of an image that
 // is written. It allows for clocks that differ, and for requests that are executed late. The
-// shortest tombstone age is four days. So images up to 48 hours old are always written, twice the
-// stream's retention. A change that the stream still holds is never too old, even with a fast clock
-// or after hours of throttling.
+// shortest tombstone age is four days. So images up to 48 hours old are always written. That is
+// twice the stream's retention. So a change that the stream still holds is never too old, even with
+// a fast clock or after hours of throttling.
 const ImageMargin = 48 * time.Hour
 
 // ImageAge returns the maximum age of an image that is written.
@@ -92,7 +92,7 @@ type Examiner struct {
 	Source sourceEnd
 	Env    config.Lookup
 	// Whole is an operator's confirmation that the export contains the whole table. It is needed if
-	// DynamoDB cannot confirm that. SayWhole is the instruction with which an operator confirms it.
+	// DynamoDB cannot confirm that. SayWhole tells the operator how to confirm it.
 	Whole    bool
 	SayWhole string
 }
@@ -161,7 +161,7 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 	if err := checkpoint.AdmissibleExport(t.State, shards, last.At, d.At, x.Cfg.Late(t.Config)); errors.As(err, &hole) && (!hole.Yet || toBegin(t.State)) {
 		refused.Cause = hole.Reason
 		if !last.From.IsZero() {
-			// An export with an earlier end would also be refused.
+			// An export that ends earlier would be refused too.
 			until := t.State.AdoptedAt.Add(checkpoint.Slack)
 			if d.At.After(until) {
 				until = d.At
@@ -176,9 +176,9 @@ func (x Examiner) admits(t TableInput, shards []checkpoint.Shard, d backfill.Des
 	return nil
 }
 
-// mends returns an error unless incremental exports without a full export can repair the table's
-// loss. For that, point-in-time recovery must have been enabled since before the loss. If the table
-// has no loss, decide handles the request.
+// mends returns an error unless incremental exports alone, without a full export, can repair the
+// table's loss. That requires point-in-time recovery since before the loss. If the table has no
+// loss, the method decide handles the request.
 func (o *Operator) mends(ctx context.Context, from sourceEnd, state checkpoint.TableState, first checkpoint.Export) error {
 	if load := standing.LoadOf(state, false); !load.Needed || load.State == standing.LoadDone {
 		return nil

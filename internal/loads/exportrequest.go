@@ -82,8 +82,8 @@ func CopiedFrom(l checkpoint.Load) string {
 	return text + ", as of " + l.ImagesAt().UTC().Format(time.RFC3339)
 }
 
-// toBegin reports whether the generation's begin is not known yet on the service's clock. Every
-// existing export will be too old for such a generation.
+// toBegin reports whether the time of the generation's beginning is not known yet. Such a
+// generation begins later than every existing export, so those exports are too old.
 func toBegin(s checkpoint.TableState) bool { return s.GapCount > 0 && s.AdoptedAt.IsZero() }
 
 // NoExport returns why a requested export will not be made, so that the load waits for an operator.

@@ -100,8 +100,8 @@ func sweepOf(s checkpoint.Sweep, p Progress) Sweep {
 }
 
 // Next returns the command that an operator should run for a table with a waiting load; false if
-// there is none. Again must be true if loads after a gap start automatically. Flags are appended to
-// the command as in standing.Command.
+// there is none. The argument `again` reports whether loads after a gap start automatically. The
+// argument `flags` is appended to the command, as in standing.Command.
 func Next(s checkpoint.TableState, again bool, flags string) (standing.NextStep, bool) {
 	command, why := next(s, again)
 	return standing.NextStep{Command: standing.Command(command, s.Source, flags), Why: why}, command != ""

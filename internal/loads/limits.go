@@ -37,7 +37,8 @@ func readLimit(c config.Capacity) *checkpoint.ReadLimit {
 // none is the value of a throttle flag that removes a limit.
 const none = "none"
 
-// Asked holds the values of the throttle flags: "" leaves a limit unchanged, "none" removes it.
+// Asked holds the values of the throttle flags. The value "" leaves a limit unchanged, and "none"
+// removes it.
 type Asked struct{ MaxRowsPerSecond, MaxReadCapacity, PauseAboveTargetCPU string }
 
 // Limits parses the values of the throttle flags.

@@ -16,8 +16,8 @@ const rateAfter = 10 * time.Second
 // Progress is the progress and the speed of a load's phase.
 type Progress struct {
 	checkpoint.Sums
-	// Rate is in items per second over the last five minutes, and ETA is the remaining time of the
-	// copy. The flags report whether the values are known.
+	// Rate is in items per second over the last five minutes. ETA is the remaining time of the
+	// copy. The flags after them report whether the values are known.
 	Rate      float64
 	RateKnown bool
 	ETA       time.Duration
@@ -32,7 +32,7 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 	_, total := state.RunningPhase()
 	stage := state.Stage()
 	p := Progress{Sums: checkpoint.PartsDone(parts, total)}
-	// Otherwise the pause applies to the next load.
+	// If no phase runs, the pause applies to the next load.
 	paused := state.Load.Paused != "" && stage != checkpoint.StageNone && stage != checkpoint.StageOver
 	if paused {
 		p.Slowed = append(p.Slowed, pausedText(state.Load.Paused))
@@ -60,9 +60,8 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 }
 
 // rate returns the number of items per second that the parts made durable in the last minutes. If a
-// part's report covers more time than these minutes, a proportional share of its items counts.
-// Workers' clocks differ, so their times are converted to the service's clock. A time after now
-// counts as now.
+// part's report covers more time, a proportional share of its items counts. Workers' clocks differ,
+// so their times are converted to the service's clock. A time after `now` counts as `now`.
 func rate(parts []checkpoint.Part, now time.Time) (float64, bool) {
 	from, first, items := now.Add(-backfill.RateWindow), now, 0.0
 	for _, part := range parts {

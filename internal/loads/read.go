@@ -14,7 +14,8 @@ type Input struct {
 	Cfg    *config.Config
 	Tables []TableInput
 	ledger *checkpoint.Ledger // nil before the migration has begun
-	// Set if the application has left the source: an error with the time of the switch.
+	// left is the error of further commands, if the application has left the source. It names the
+	// time of the switch.
 	left error
 }
 
@@ -29,7 +30,7 @@ type TableInput struct {
 // tablesAtOnce is the number of tables that are read concurrently.
 const tablesAtOnce = 32
 
-// read reads the loads of tables. Ledger must be nil if the migration has not begun.
+// read reads the loads of tables. The argument `ledger` must be nil if the migration has not begun.
 func read(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, tables []preflight.Table) (*Input, error) {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()

@@ -113,9 +113,8 @@ func (p Parts) String() string {
 	return fmt.Sprintf("%d/%d", p.Done, p.Total)
 }
 
-// itemsText returns the number of copied items with its share. The share stays below 100 % until
-// the end of the copy. Otherwise it might reach 100 % too early, because the estimate may be hours
-// old.
+// itemsText returns the number of copied items with its share. The estimate may be hours old, so
+// the share might reach 100 % too early. Until the end of the copy, it stays below 100 %.
 func (l *Load) itemsText() string {
 	text := backfill.FormatCount(float64(l.Items))
 	if l.CopiedAt != nil || l.Estimate == nil {
@@ -165,7 +164,7 @@ func (d *Document) notes() []string {
 			add("%s: changes since %s may be lost", t.Source, t.LostFrom.Format(time.RFC3339))
 		}
 		if t.WindowsBy != nil && t.State == standing.LoadNotStarted {
-			add("%s: instead of a copy, windows of incremental exports that begin at %s or earlier can repair it", t.Source, t.WindowsBy.Format(time.RFC3339))
+			add("%s: incremental exports that begin at %s or earlier can repair this without a copy", t.Source, t.WindowsBy.Format(time.RFC3339))
 		}
 		if t.Load != nil {
 			if t.Load.copiedFrom != "" {

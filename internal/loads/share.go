@@ -9,8 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
-// warnOfShares warns on stderr of requested limits that would have no effect. If DynamoDB does not
-// answer, the limits are set without a warning.
+// warnOfShares warns on stderr about requested limits that would have no effect. If DynamoDB does
+// not answer, the limits are set without a warning.
 func (o *Operator) warnOfShares(ctx context.Context, source preflight.Describer, r Request, decided []Decided) error {
 	if r.Limits.Read == nil || r.Limits.Read.Share == 0 {
 		return nil

@@ -30,8 +30,8 @@ type Operator struct {
 	DryRun  bool
 	Yes     bool
 	Waits   bool
-	// Confirm asks for confirmation, which only the answer "yes" gives. It is nil if there is no
-	// terminal.
+	// Confirm asks the operator for confirmation. Only the answer "yes" confirms. Confirm is nil if
+	// there is no terminal.
 	Confirm func(ctx context.Context, question string) error
 	Ends    desk.Ends
 }
@@ -167,7 +167,7 @@ func (o *Operator) confirm(ctx context.Context, in *Input, r Request) (approved 
 		case r.Action == ActionRedo && t.Found:
 			question = fmt.Sprintf("Load all of table %s again? The table is not in sync until the load and its sweep are complete.", t.Config.From)
 		case r.Action == ActionCancel && standing.LoadOf(t.State, false).UnderWay:
-			question = fmt.Sprintf("Cancel the load of table %s? What it copied is copied again by the next load, which you start.", t.Config.From)
+			question = fmt.Sprintf("Cancel the load of table %s? The next load copies everything again, and you must start it.", t.Config.From)
 		case r.Action == ActionResume && standing.LoadOf(t.State, false).State == standing.LoadApproval:
 			c := t.State.Load.Sweep.Counts
 			question = fmt.Sprintf("Sweep the target of table %s? The sweep writes %s and removes %s.", t.Config.From, rows(c.Put), rows(c.Removed))

@@ -14,8 +14,8 @@ import (
 )
 
 // ended reports whether the load of a table is complete, including its sweep. If the load cannot
-// continue without an operator, stuck is the reason. Again must be true if loads after a gap start
-// automatically.
+// continue without an operator, `stuck` is the reason. The argument `again` reports whether loads
+// after a gap start automatically.
 func ended(s checkpoint.TableState, again bool) (over bool, stuck string) {
 	load := standing.LoadOf(s, again)
 	switch {
@@ -54,8 +54,7 @@ func (in *Input) verdict(with string) (over bool, err error) {
 	return over, found.Err()
 }
 
-// Intervals during a wait: between two readings of the ledger, and between two lines that show
-// progress.
+// The intervals of a wait: between two reads of the ledger, and between two progress lines.
 const (
 	lookEvery   = 2 * time.Second
 	reportEvery = 10 * time.Second

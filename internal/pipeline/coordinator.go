@@ -23,11 +23,11 @@ type coordinator struct {
 	reconciler   *stream.Reconciler
 	conductor    *load.Conductor
 	database     engine.Database
-	joined       bool // if the table cannot be replicated, only this table is suspended
+	joined       bool // a pattern matched the table, so a failure suspends only this table
 	tracker      *engine.ShardTracker
 	outages      *engine.Outages
 	wakeAssigner *task.Wakeup
-	// How long the subscription keeps and redelivers an unapplied message.
+	// kept is how long the subscription keeps and redelivers an unapplied message.
 	kept time.Duration
 }
 
@@ -73,8 +73,8 @@ func (k *coordinator) seek(life engine.Lifecycle) error {
 }
 
 // serve coordinates the table until a drain begins, the coordinator lease is lost or released, or
-// the table is suspended. It returns how long this worker must wait before it acquires the lease
-// again. It returns only errors that must end the process.
+// the table is suspended. The result `rest` is how long this worker must wait before it acquires
+// the lease again. serve returns only errors that must end the process.
 func (k *coordinator) serve(life engine.Lifecycle, lease *checkpoint.Coordinator) (rest time.Duration, err error) {
 	rest = k.Timing.Pass
 	k.Events.CoordinatorTaken(k.Source, lease.Epoch())
@@ -133,7 +133,7 @@ func (k *coordinator) merge(life engine.Lifecycle) error {
 }
 
 // expire declares a gap if messages have expired: they are not applied, and the subscription no
-// longer keeps them. The merged positions must be fresh.
+// longer keeps them. The merged positions must be recent.
 func (k *coordinator) expire(life engine.Lifecycle) error {
 	return k.Retry(life, "look for expired messages", func(ctx context.Context) error {
 		state, _, err := k.Ledger.Table(ctx, k.Source)
@@ -152,7 +152,7 @@ func (k *coordinator) expire(life engine.Lifecycle) error {
 }
 
 // suspendFor suspends the table if an error of its coordinator requires that. It reports whether
-// the table is suspended, and the suspension is recorded.
+// the suspension is recorded.
 func (k *coordinator) suspendFor(life engine.Lifecycle, err error) bool {
 	reason, yes := k.unfollowable(life.Work, err)
 	if !yes {

@@ -24,7 +24,7 @@ type Rehearsal struct {
 	// Items is the number of items that were read. A load would write Rows rows with Cells cells
 	// for them.
 	Items, Rows, Cells int64
-	// Shards is the number of listed shards of the stream, and Changes the number of changes in
+	// Shards is the number of listed shards of the stream. Changes is the number of changes in
 	// them.
 	Shards  int
 	Changes int64
@@ -129,7 +129,7 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 			},
 		}
 		g.Go(fmt.Sprintf("segment %d", index), func(ctx context.Context) error {
-			defer func() { _ = in.Close() }() // the error does not matter after reads
+			defer func() { _ = in.Close() }() // after reads, the error does not matter
 			_, err := part.Run(ctx, ctx, checkpoint.PartProgress{})
 			return err
 		})
@@ -179,8 +179,8 @@ func (r *rehearsal) rehearse(_ context.Context, page backfill.Page, readAt time.
 	return nil
 }
 
-// stream reads the listed shards. It skips changes and shards that are trimmed meanwhile. For a run
-// that starts later, they would not be a gap.
+// stream reads the listed shards. It skips changes and shards that are trimmed meanwhile, because
+// they would be no gap for a run that starts later.
 func (r *rehearsal) stream(ctx context.Context, arn string) error {
 	listing, err := stream.ListShards(engine.Until(ctx), r.Retrier, r.open(arn), "")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// A cutover first halts a table and then raises the fence. So a writer that proves its right after
-// the raise finds the table halted. The loops of a halted table end as in a clean stop, and start
-// again if the cutover is cancelled. Meanwhile this worker neither reads nor writes the table. An
-// operator's pause stops a table in the same way, but without a fence.
+// A cutover halts a table first, and raises the fence afterwards. So a writer that proves its right
+// after the raise finds the table halted. The loops of a halted table end as in a clean stop. If
+// the cutover is cancelled, they start again. Meanwhile this worker neither reads nor writes the
+// table. An operator's pause stops a table in the same way, but without a fence.
 
 // serve replicates a table while it is neither halted by a cutover nor paused by an operator. It
 // ends when a drain begins. It begins with the loops in `first`, and makes new loops after each
@@ -30,7 +30,8 @@ func (w *worker) serve(life engine.Lifecycle, spec engine.Spec, first *table) er
 		case state.Paused() && w.Completion != nil:
 			return t.End(checkpoint.ErrPaused)
 		case state.Stopped():
-			// Without this event, the worker would appear to have lost the ledger.
+			// This event is needed, because otherwise the worker would seem to have lost the
+			// ledger.
 			t.Events.Ledger(state, nil)
 			_ = task.Sleep(life.Drain, t.Timing.Pass)
 			continue

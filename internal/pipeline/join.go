@@ -17,7 +17,7 @@ const discovery = ""
 
 // joining searches for tables that match patterns, and starts to replicate them.
 type joining struct {
-	*engine.Common // a Common that belongs to no table
+	*engine.Common // a Common of no single table
 	discover       func(ctx context.Context, followed func(source string) bool) (engine.Discovery, error)
 	every          time.Duration
 	alone          bool // the configuration names no table, only patterns
@@ -58,9 +58,8 @@ func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, fun
 	}
 }
 
-// join searches for tables immediately, and then at intervals of DiscoverEvery until a drain
-// begins. It starts to replicate the new tables. With Once it ends after the first search that is
-// complete.
+// join searches for tables at once, and then every DiscoverEvery until a drain begins. It starts to
+// replicate the new tables. With Once, it ends after the first complete search.
 func (j *joining) join(life engine.Lifecycle) error {
 	for !life.Draining() {
 		err := j.Retry(life, "look for tables", func(context.Context) error { return j.admit(life) })

@@ -33,7 +33,7 @@ func Run(ctx context.Context, o engine.Options) error {
 		watch := &engine.ClusterWatch{Retrier: common.Retrier, Ledger: o.Ledger, Ask: o.Cluster, Every: o.Timing.List, End: common.End}
 		all.Go("watch the cluster", func(context.Context) error { return watch.Run(engine.Until(watching)) })
 	}
-	// Continues after a drain has begun, until this process makes no more writes.
+	// This context continues after a drain has begun, until this process makes no more writes.
 	heeding, unheeded := context.WithCancel(work)
 	all.Go("heed cutovers", func(context.Context) error { o.Register.Heed(heeding, o.Timing.Pass, o.Timing.Heed); return nil })
 	all.Go("tables", func(work context.Context) error {
@@ -62,7 +62,7 @@ func Run(ctx context.Context, o engine.Options) error {
 	}
 	if ctx.Err() != nil && !engine.Fatal(err) {
 		// This is the error of a call that was still waiting at the end of the grace time. It is
-		// not reported, because the next worker resumes from the last commit.
+		// not returned, because the next worker resumes from the last commit.
 		return nil
 	}
 	return err

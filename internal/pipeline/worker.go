@@ -37,8 +37,8 @@ func (w *worker) follow(life engine.Lifecycle) error {
 		})
 	}
 	if w.Discover != nil {
-		// Registered before all tables, or the run might end before the search has found more
-		// tables.
+		// This must come before all tables. Otherwise the run might end before the search has found
+		// more tables.
 		w.Completion.Await(discovery, new(task.Wakeup))
 	}
 	for _, spec := range w.Tables {

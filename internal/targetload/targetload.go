@@ -63,8 +63,8 @@ func (r Reading) String() string {
 	return fmt.Sprintf("target CPU %.0f%% (cluster %s)", r.CPU*100, r.Cluster)
 }
 
-// Monitor reads the load of one instance. It is not safe for concurrent use. Its optional fields
-// are for tests, and zero in production.
+// Monitor reads the CPU load of one instance. It is not safe for concurrent use. Its optional
+// fields are for tests; production code leaves them zero.
 type Monitor struct {
 	Project, Instance string
 	// Emulator is the address of the emulator if the target is an emulator; "" otherwise. An
@@ -76,7 +76,7 @@ type Monitor struct {
 	Client   *http.Client
 }
 
-// Read reads the load at the time now. It returns at the latest when ctx ends.
+// Read reads the CPU load at time `now`. It returns at the latest when ctx ends.
 func (m *Monitor) Read(ctx context.Context, now time.Time) Reading {
 	if m.Emulator != "" {
 		return unknown("an emulator has no Cloud Monitoring")
@@ -113,7 +113,8 @@ func (m *Monitor) client(ctx context.Context) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Not the request's context: tokens are renewed as long as the process runs.
+	// The client does not use the request's context, because tokens are renewed as long as the
+	// process runs.
 	return oauth2.NewClient(context.WithoutCancel(ctx), credentials.TokenSource), nil
 }
 
@@ -158,7 +159,7 @@ func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (
 	response, err := client.Do(request)
 	if err != nil {
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
-			err = wrapped.Err // without the URL, which does not help people
+			err = wrapped.Err // the URL is left out, because it does not help people
 		}
 		return series{}, fmt.Errorf("cannot ask Cloud Monitoring: %w", err)
 	}
