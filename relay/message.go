@@ -148,7 +148,7 @@ func OrderingKey(table string, keys attribute.Item) (string, error) {
 }
 
 // Encode returns the message of a change. Encode is pure, so the same change always gives the same
-// message (R1). It leaves out images that do not fit. Omitted reports this.
+// message (R1). It leaves out images that do not fit, and the result `omitted` reports that.
 func Encode(c Change) (m Message, omitted Omission, err error) {
 	if m, err = encode(c); err != nil || len(m.Data) <= MaxData {
 		return m, c.Omitted, err
@@ -190,7 +190,7 @@ func encode(c Change) (Message, error) {
 		return Message{}, err
 	}
 	id := c.Shard + "/" + c.Sequence.String()
-	if c.Loaded { // many items of a part are read in one second
+	if c.Loaded { // many items of a part are read in the same second, so the id needs the key too
 		id += "/" + key
 	}
 	data, err := cloudEvent(Type, id, c.StreamARN, key, c.Time, body)

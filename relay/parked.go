@@ -42,9 +42,9 @@ type ParkedBody struct {
 	Sequence string          `json:"sequence" desc:"sequence number of the stream's record; for a load, the second of its read" pattern:"^[0-9]{1,40}$"`
 }
 
-// EncodeParked returns the message of an item that the named migration has parked. Ref names the
-// item's entry in the state table. The entry stays there. Images that do not fit into a message are
-// omitted.
+// EncodeParked returns the message of an item that the named migration has parked. The argument
+// `ref` names the item's entry in the state table, where the entry stays. Images that do not fit
+// into a message are omitted.
 func EncodeParked(migration, ref string, p transform.Parked) (Message, error) {
 	m, err := encodeParked(migration, ref, p, "")
 	if err != nil || len(m.Data) <= MaxData {

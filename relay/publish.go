@@ -11,8 +11,9 @@ import (
 type Topic interface {
 	// Publish sends messages, in order within each key. It returns once the outcome of each message
 	// is known, or once ctx has ended. A nil outcome means that the message is stored durably. If a
-	// message fails, later messages of the same key fail too. A failure blocks the message's key.
-	// The key is free again when Publish returns. Blocked is the number of keys that were blocked.
+	// message fails, its key is blocked, and later messages of the same key fail too. The key is
+	// free again when Publish returns. The result `blocked` is the number of keys that were
+	// blocked.
 	Publish(ctx context.Context, messages []Message) (outcomes []error, blocked int)
 }
 
@@ -30,8 +31,8 @@ type Number struct {
 	CellTime time.Time
 }
 
-// NewPage numbers the changes of a page and makes their messages. The argument dropped is how many
-// changes at the beginning of the page precede the start of the migration. These changes are
+// NewPage numbers the changes of a page and makes their messages. The argument `dropped` is how
+// many changes at the beginning of the page precede the start of the migration. These changes are
 // counted, but have no images.
 func NewPage(o Origin, at Number, changes []cdc.Change, dropped int) (Page, error) {
 	p := Page{Open: make([]Message, 0, len(changes))}
@@ -73,7 +74,7 @@ func (p *Page) Publish(ctx context.Context, topic Topic) (done Published, err er
 	}
 	outcomes, blocked := topic.Publish(ctx, p.Open)
 	done.Blocked = blocked
-	open := make([]Message, 0, len(p.Open)) // p.Open may still be read by the topic
+	open := make([]Message, 0, len(p.Open)) // a new slice, because the topic may still read p.Open
 	for i, outcome := range outcomes {
 		if outcome == nil {
 			done.Messages++

@@ -67,7 +67,7 @@ func OpenTopic(ctx context.Context, project, topic string, o ...option.ClientOpt
 		return nil, err
 	}
 	p := client.Publisher(topic)
-	p.EnableMessageOrdering = true // for consumers that ask for it
+	p.EnableMessageOrdering = true // some consumers need ordered messages
 	p.PublishSettings.DelayThreshold = batchDelay
 	p.PublishSettings.CountThreshold = batchMessages
 	p.PublishSettings.ByteThreshold = batchBytes

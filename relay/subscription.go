@@ -17,13 +17,12 @@ type Delivery struct {
 // Subscription delivers messages. It delivers each message at least once, in any order.
 // *PubSubscription implements it.
 type Subscription interface {
-	// Pull returns messages. The argument most bounds their number. It may wait for messages, and
-	// may return none.
+	// Pull returns at most `most` messages. It may wait for messages, and may return none.
 	Pull(ctx context.Context, most int) ([]Delivery, error)
 	// Ack acknowledges deliveries. A message whose deadline has passed may nevertheless be
 	// delivered again.
 	Ack(ctx context.Context, ids []string) error
-	// Extend gives deliveries a new deadline: now plus the duration by. If by is 0, the service
+	// Extend gives deliveries a new deadline: the duration `by` from now. If `by` is 0, the service
 	// delivers them again.
 	Extend(ctx context.Context, ids []string, by time.Duration) error
 }
@@ -47,7 +46,7 @@ type SubscriptionFacts struct {
 	Ordered     bool
 	ExactlyOnce bool
 	Filtered    bool        // it delivers only some of the messages
-	Detached    bool        // from its topic, so it delivers no messages
+	Detached    bool        // detached from its topic, so it delivers no messages
 	Transformed bool        // it changes messages before it delivers them
 	Delivers    Destination // where it pushes messages
 	DeadLetter  string      // topic; "" if it has none

@@ -28,7 +28,7 @@ type Admin struct {
 // ConnectAdmin opens the admin clients in the way that Connect opens the data client.
 func ConnectAdmin(ctx context.Context, in Instance, opts ...option.ClientOption) (*Admin, error) {
 	emulated := false
-	connection := func() ([]option.ClientOption, error) { // one for each client, because each closes its connection
+	connection := func() ([]option.ClientOption, error) { // each client needs its own, because it closes its connection
 		emulator, err := dialEmulator()
 		emulated = emulator != nil
 		if emulator == nil || err != nil {
@@ -104,7 +104,7 @@ const (
 	Any       Check = iota // any rule is accepted
 	NoAge                  // no age rule is accepted, because it would collect versions of live rows, and counters
 	Same                   // only the declared rule is accepted, because the mapping depends on it
-	ExactlyAt              // only an age rule of exactly Keep.Age: with a shorter age deleted rows could return; a longer age is not configured
+	ExactlyAt              // only an age rule of exactly Keep.Age is accepted; with a shorter age, deleted rows could return
 )
 
 // TableSpec specifies a table that must exist.
@@ -157,9 +157,9 @@ type Problem uint8
 // The problems.
 const (
 	MissingTable   Problem = iota + 1
-	MissingFamily          // of a table that exists
-	MissingView            // of a table that exists
-	EatsVersions           // an age rule on versions or counters, which must live as long as their rows
+	MissingFamily          // the table exists, but lacks the family
+	MissingView            // the table exists, but lacks the view
+	EatsVersions           // an age rule collects versions or counters, which must live as long as their rows
 	WrongAge               // the rule of the tombstones' family differs from state.tombstone_age
 	WrongRule              // the rule differs from the declared one, so cells would expire at another time or list elements would be collected
 	WrongAggregate         // the family's kind of aggregate differs from the configured one; either may be none
@@ -177,8 +177,8 @@ type SchemaError struct {
 	Problem Problem
 	Table   string
 	Family  string // "" for MissingTable and MissingView
-	View    string // of MissingView
-	Have    string // the family's present rule; "" if the family is missing
+	View    string // the missing view; "" for other problems
+	Have    string // the family's current rule; "" if the family is missing
 	Want    string // the rule that it should have
 }
 
@@ -204,9 +204,9 @@ type Made struct {
 	Ageing []*SchemaError
 }
 
-// Prepare checks the tables and, if create is set, creates missing tables and families. Other
-// workers may do the same at the same time. Errors are *SchemaError for a missing or unfit table,
-// and *Error for a request that the service refuses.
+// Prepare checks the tables. If `create` is true, it creates missing tables and families. Other
+// workers may do the same at the same time. It returns *SchemaError for a missing or unsuitable
+// table, and *Error for a request that the service refuses.
 func (a *Admin) Prepare(ctx context.Context, specs []TableSpec, create bool) (Made, error) {
 	var made Made
 	for _, spec := range specs {
@@ -276,7 +276,7 @@ type Lacks struct {
 }
 
 // Lacks returns the parts of its specification that a table does not have. It changes nothing. The
-// error joins a *SchemaError for each existing but unfit family, or is the service's *Error.
+// error is the service's *Error, or joins a *SchemaError for each existing but unsuitable family.
 func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 	info, err := a.tables.TableInfo(ctx, spec.Name)
 	if status.Code(err) == codes.NotFound {
@@ -358,9 +358,9 @@ func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
 }
 
 // ageing returns a CollectsItems problem if the rule of an existing family is not checked and
-// collects cells by an age that is not declared. Otherwise it returns nil. Cells of an unchanged
-// item then vanish, although the row's version says that they exist. The rule may be intended, so
-// it is reported but not an error.
+// collects cells by an age that is not declared. Otherwise it returns nil. With such a rule, cells
+// of an unchanged item vanish although the row's version says that they exist. The rule may be
+// intended, so it is reported, but is not an error.
 func (f FamilySpec) ageing(table string, info bigtable.FamilyInfo) []*SchemaError {
 	have := info.FullGCPolicy
 	if f.Check != Any || !agesNewest(have) || ruleOf(have).Same(ruleOf(f.policy())) {

@@ -43,16 +43,16 @@ type Bigtable struct {
 // https://cloud.google.com/bigtable/quotas#limits-operations
 const maxMessageBytes = 1 << 28
 
-// alive closes a connection that has died silently. The client itself does not close such a
-// connection. Without alive, a call without a deadline would wait on such a connection forever, and
-// every later call would use it too. It pings only while calls are in flight and nothing has
-// arrived for a while. Such rare pings satisfy any server's policy.
+// alive closes a connection that has died silently, which the client does not do. Without alive, a
+// call without a deadline would wait on such a connection forever, and every later call would use
+// it too. Pings are sent only while calls are in flight and nothing has arrived for a while. Such
+// rare pings satisfy any server's policy.
 var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second})
 
-// Connect opens the data client with Application Default Credentials. It honours
-// BIGTABLE_EMULATOR_HOST. A caller that must not use an emulator must check that variable first
-// (H67). A connection in opts takes precedence over the variable. Connect does not wait for an
-// answer of the service; Ping does.
+// Connect opens the data client with Application Default Credentials. It uses the emulator that
+// BIGTABLE_EMULATOR_HOST names. A caller that must not use an emulator must check that variable
+// first (H67). A connection in `opts` takes precedence over the variable. Connect does not wait for
+// an answer of the service; Ping does.
 func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bigtable, error) {
 	// The session data plane and the client's own metrics would need permissions beyond reading and
 	// writing the tables.
@@ -70,7 +70,7 @@ func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bi
 	if emulator != nil {
 		base = append(base, option.WithGRPCConn(emulator))
 	}
-	opts = append(base, opts...) // the last connection wins
+	opts = append(base, opts...) // if there are several connections, the last one is used
 	client, err := bigtable.NewClientWithConfig(ctx, in.Project, in.Instance, config, opts...)
 	if err != nil {
 		return nil, in.notOpened(err)
@@ -342,8 +342,8 @@ func (b *Bigtable) Records(stateTable string) Records {
 type records struct{ table *bigtable.Table }
 
 // Put uses a conditional mutation with the same write in both branches, because the client never
-// retries such a write by itself. The client would retry other writes endlessly after a permanent
-// error that asks for a retry (H50).
+// retries a conditional mutation. Other writes would be retried endlessly after a permanent error
+// that asks for a retry (H50).
 func (r records) Put(ctx context.Context, key string, data []byte) error {
 	set := bigtable.NewMutation()
 	set.Set(ParkedFamily, ParkedColumn, 0, data)

@@ -1,5 +1,5 @@
-// Package sink writes rows to Bigtable; parks items that it cannot write. A Writer sends each row
-// as one conditional request, with bounded concurrency.
+// Package sink writes rows to Bigtable, and parks items that it cannot write. A Writer sends each
+// row as one conditional request, with bounded concurrency.
 //
 // Every write is one CheckAndMutateRow, which the guard builds (Guard). The request does nothing if
 // the row already holds the same or a higher version, live or as a tombstone. Otherwise the request

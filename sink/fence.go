@@ -76,7 +76,7 @@ func ParseFence(ledger, family string) (n uint64, own, ok bool) {
 func NextFence(last uint64, now time.Time, present []string) uint64 {
 	next := max(last+1, uint64(max(0, now.Unix()/60)))
 	for _, family := range present {
-		if n, _, ok := ParseFence("", family); ok { // of any ledger
+		if n, _, ok := ParseFence("", family); ok { // a number of any ledger counts
 			next = max(next, n+1)
 		}
 	}
@@ -104,12 +104,13 @@ type Stamps struct {
 	unfenced bool
 }
 
-// Prove reads the marks of target tables and records in the gate that the process may write under
-// them. Then it calls right to prove the right to write to these tables. For a lease, right must
-// write the lease's row, which shows that the lease is still held. For work without a lease, right
-// must check that generation and mapping are unchanged. In both cases right must also read whether
-// the tables are halted. Right must read or write the ledger during the call. Prove returns the
-// error of right unchanged. It returns ErrNoFence if a table has no number yet.
+// Prove reads the marks of target tables. It records in the gate that the process may write under
+// these marks. Then it calls `right` to prove the right to write to these tables. For a lease,
+// `right` must write the lease's row, which shows that the lease is still held. For work without a
+// lease, it must check that generation and mapping are unchanged. In both cases, it must also read
+// whether the tables are halted. It must read or write the ledger during the call, and not rely on
+// an earlier read. Prove returns the error of `right` unchanged. If a table has no number yet, it
+// returns ErrNoFence.
 func Prove(ctx context.Context, gate *Gate, tables []string, read Marks, right func(ctx context.Context) error) (Stamps, error) {
 	s := Stamps{marks: map[string]Mark{}, read: read, gate: gate}
 	for _, table := range tables {
@@ -134,7 +135,8 @@ func Prove(ctx context.Context, gate *Gate, tables []string, read Marks, right f
 // Prover proves a right to write to target tables, as Prove does.
 type Prover func(ctx context.Context, tables []string, right func(ctx context.Context) error) (Stamps, error)
 
-// Unfenced returns stamps for tables without a fence in any ledger: targets in memory and in tests.
+// Unfenced returns stamps for tables that have no fence in any ledger, such as targets in memory
+// and in tests.
 func Unfenced() Stamps { return Stamps{unfenced: true} }
 
 // The errors of the fence. No retry fixes them by itself.
@@ -145,7 +147,7 @@ var (
 	// ErrRefenced: a higher number was published since the right to write was proved. The right
 	// must be proved again before any write.
 	ErrRefenced = errors.New("the fence number rose, so the worker must prove its lease again")
-	// ErrUnproved: a write without a proof, which is a mistake of the caller.
+	// ErrUnproved: the caller sent a write without a proof, which is a defect of the program.
 	ErrUnproved = errors.New("a write without a proof of its lease")
 )
 
@@ -163,8 +165,8 @@ func (s Stamps) Outdated(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// Below reports whether marks has a newer mark for a table than the stamps have. The map marks is
-// by table.
+// Below reports whether `marks` has a newer mark for a table than the stamps have. The map is by
+// table.
 func (s Stamps) Below(marks map[string]Mark) bool {
 	for table, was := range s.marks {
 		if now, known := marks[table]; known && was.isBelow(now) {
@@ -179,9 +181,9 @@ func (m Mark) isBelow(now Mark) bool { return now.Number > m.Number || now.Withh
 // fenceColumn is the only column of a fence's family. No row keeps a cell there.
 const fenceColumn = "f"
 
-// stamp puts the fence's operations before all others. Setting the cell comes first for two
-// reasons. Some implementations execute operations that precede one with an unknown family. Others
-// accept deletes in unknown families.
+// stamp puts the fence's operations before all others, and the set of the cell first of all. There
+// are two reasons. Some implementations execute the operations before one with an unknown family.
+// Others accept deletes in unknown families.
 func (s Stamps) stamp(r *Request) error {
 	mark, proved := s.marks[r.Table]
 	switch {
@@ -223,9 +225,9 @@ func (s Stamps) apply(ctx context.Context, table Table, r Request) (applied bool
 	return applied, err
 }
 
-// refenced returns ErrRefenced if the fence may be the cause of an error: the table refuses as a
-// whole, and its mark has changed. Otherwise it returns the error. The mark decides, because the
-// service does not say which family is missing.
+// refenced returns ErrRefenced if the fence may be the cause of an error: the table as a whole
+// refuses requests, and its mark has changed. Otherwise it returns the error. Only the mark can
+// decide, because the service does not say which family is missing.
 func (s Stamps) refenced(ctx context.Context, failed error) error {
 	if !Is(failed, Permanent) {
 		return failed

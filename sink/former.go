@@ -11,8 +11,8 @@ import (
 // Former is a replaced mapping whose rows and columns may still exist.
 type Former struct {
 	Mapping *transform.Mapping
-	// Families are the present families of the mapping's target tables. Nil means unknown, and then
-	// all families are assumed to exist. A request that names a missing family fails.
+	// Families are the existing families of the mapping's target tables. If it is nil, they are
+	// unknown, and all families are assumed to exist. A request that names a missing family fails.
 	Families map[string][]string
 }
 
@@ -25,8 +25,8 @@ func (f Former) claim(table, row string, keys attribute.Item, shared bool) (tran
 	return claim, ok
 }
 
-// existing returns the given families and columns that exist. The argument there lists the existing
-// families.
+// existing returns those of the given families and columns that exist. The argument `there` lists
+// the existing families.
 func existing(there, families []string, columns []transform.Column) ([]string, []transform.Column) {
 	missing := func(family string) bool { return !slices.Contains(there, family) }
 	return slices.DeleteFunc(slices.Clone(families), missing),
@@ -35,10 +35,10 @@ func existing(there, families []string, columns []transform.Column) ([]string, [
 
 // Inherit makes a batch also delete cells that former mappings may have in its rows. Every write of
 // the stream, a load, a sweep or a repair needs this until the sweep is done. A sweep does not
-// examine a row of the present generation, even if the row has cells of former mappings (H102). In
-// a row that can hold only this item, Inherit deletes all cells of former mappings, regardless of
-// the items to which they belonged. The result contested lists the former mappings that leave cells
-// behind, because other items may now have cells in the same places.
+// examine a row of the current generation, even if the row has cells of former mappings (H102). If
+// a row can hold only this item, Inherit deletes all cells of former mappings in it, regardless of
+// the items to which they belonged. The result `contested` lists the former mappings that leave
+// cells behind, because other items may now have cells in the same places.
 func Inherit(m *transform.Mapping, former []Former, b *transform.Batch) (contested []*transform.Mapping) {
 	if len(former) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func inherit(m *transform.Mapping, former []Former, row *transform.RowMutation) 
 		return nil
 	}
 	for _, f := range former {
-		var keys attribute.Item // nil means any item
+		var keys attribute.Item // nil stands for any item
 		if row.Owner != "" {
 			var ok bool
 			if keys, ok = f.Mapping.ParseItemKey(row.Item); !ok {
@@ -106,7 +106,7 @@ func takeOver(former []Former, row *transform.RowMutation) {
 	row.Alone = true
 }
 
-// soleClaim returns the suspect for a row in which the present mapping has only one version. The
+// soleClaim returns the suspect for a row in which the current mapping has only one version. The
 // suspect's items are the candidates that any mapping maps to the row. The claim covers that
 // version and all other cells of replicator in the row.
 func (s Sweeping) soleClaim(row string, candidates []attribute.Item, sole string) (Suspect, bool) {
@@ -143,9 +143,9 @@ func (s Sweeping) soleClaim(row string, candidates []attribute.Item, sole string
 	return suspect, true
 }
 
-// Disinherit removes missing families from a batch, and rows of former tables that are missing. A
-// request that names a missing family or table fails as a whole. The map families has the present
-// families by table. Tables that have no entry there are left unchanged.
+// Disinherit removes missing families from a batch, and rows of missing former tables. A request
+// that names a missing family or table fails as a whole. The map `families` has the existing
+// families by table. Tables without an entry there are left unchanged.
 func Disinherit(m *transform.Mapping, families map[string][]string, b *transform.Batch) {
 	tables := m.Tables()
 	for i := range b.Rows {

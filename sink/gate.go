@@ -38,17 +38,17 @@ type traffic struct {
 type Traffic struct {
 	// InFlight reports that a request has no answer yet.
 	InFlight bool
-	// Doubt is the highest number of the fence under which a request never got a definite answer;
-	// 0: none. An answer to a repetition of that request does not help, because the first request
-	// may still be executed.
+	// Doubt is the highest number of the fence under which a request never got a definite answer; 0
+	// if there is none. An answer to a repetition of that request does not help, because the first
+	// request may still be executed.
 	Doubt uint64
 	// Unfenced reports that such a request had no number, because the fence is withheld.
 	Unfenced bool
 }
 
-// NewGate returns the gate of a process. Record must durably store, before it returns, that the
-// process may write under these marks. The marks are by target table. Each proof calls Record
-// before it reads whether the tables are halted.
+// NewGate returns the gate of a process. The function `record` must store durably, before it
+// returns, that the process may write under the given marks. The marks are by target table. Each
+// proof calls `record` before it reads whether the tables are halted.
 func NewGate(record func(ctx context.Context, marks map[string]Mark) error) *Gate {
 	return &Gate{record: record, closed: map[string]bool{}, tables: map[string]*traffic{}}
 }

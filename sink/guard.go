@@ -46,8 +46,8 @@ type Request struct {
 	Ops    []Op
 }
 
-// Predicate holds if one of the families has a cell of at least AtLeast in the named column,
-// compared as bytes. Cells of any age count.
+// Predicate holds if one of the families has a cell in the named column whose value is at least
+// AtLeast. Values are compared as bytes. Cells of any age count.
 type Predicate struct {
 	Families  []string
 	Qualifier string
@@ -77,7 +77,7 @@ const (
 	DeleteFamily OpKind = iota + 1
 	DeleteColumn
 	SetCell
-	AddToCell  // to a column of an aggregate that the same request deletes first, so repeating it is harmless
+	AddToCell  // adds to an aggregate's column, which the same request deletes first, so a repetition is harmless
 	DeleteFrom // deletes the column's cells at and after Timestamp
 	// DeleteBefore deletes the column's cells before Timestamp, which is at least 1,000. Bigtable
 	// treats an end of 0 as infinity, which would delete the whole column (H51).
@@ -167,7 +167,7 @@ func marks(ops []Op, m transform.RowMutation) []Op {
 	}
 	if m.Remove {
 		return append(ops,
-			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin}, // perhaps set by another rule
+			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: origin}, // another rule may have set this column
 			Op{Kind: DeleteColumn, Family: LiveFamily, Qualifier: column},
 			Op{Kind: DeleteColumn, Family: GoneFamily, Qualifier: column},
 			Op{Kind: SetCell, Family: GoneFamily, Qualifier: column, Timestamp: ServerTime, Value: []byte(m.Version)})

@@ -102,8 +102,8 @@ func since(m *transform.RowMutation) int64 {
 }
 
 // KeepOlder returns the request that executes a put which keeps older cells, on a row that was read
-// as seen. It returns false if the row has the put's version or a higher version. For a mutation
-// that does not keep older cells it returns the guard's request. KeepOlder is pure.
+// as `seen`. It returns false if the row has the put's version or a higher version. For a mutation
+// that does not keep older cells, it returns the guard's request. KeepOlder is pure.
 func KeepOlder(seen Row, m transform.RowMutation) (Request, bool) {
 	live, gone, _ := seen.Versions(m.Owner)
 	held := max(live, gone)
@@ -114,7 +114,7 @@ func KeepOlder(seen Row, m transform.RowMutation) (Request, bool) {
 	if !m.Keep || m.Remove {
 		return request, true
 	}
-	request.Refuse.AtLeast = held + "\x00" // the least value above held
+	request.Refuse.AtLeast = held + "\x00" // the lowest value above `held`
 	k := keeping{runs: map[transform.Column]*run{}, seen: map[transform.Column][]transform.Cell{}}
 	if live > gone && live.Generation() == m.Version.Generation() {
 		k.look(seen, m)
@@ -134,7 +134,7 @@ func KeepOlder(seen Row, m transform.RowMutation) (Request, bool) {
 type keeping struct {
 	kept  bool // the row's cells stay as history
 	seen  map[transform.Column][]transform.Cell
-	order []transform.Column // of seen
+	order []transform.Column // the columns of `seen`, in order
 	runs  map[transform.Column]*run
 
 	before map[transform.Column]transform.Cell // the item's cells before the change, if the row's cells are in doubt
@@ -161,7 +161,7 @@ func (k *keeping) look(seen Row, m transform.RowMutation) {
 		}
 		k.seen[at] = append(k.seen[at], c)
 	}
-	for _, cells := range k.seen { // a filter with several branches may return them unordered
+	for _, cells := range k.seen { // a filter with several branches may return cells unordered
 		slices.SortStableFunc(cells, func(a, b transform.Cell) int { return cmp.Compare(b.Timestamp, a.Timestamp) })
 	}
 }

@@ -9,11 +9,11 @@ import (
 )
 
 // An application may rank its writes by a number in the item (transform.Rank). This number takes
-// precedence over the position in the stream. A number may restart, for example if an item is
-// removed and then recreated by a server whose clock is behind. Then the row refuses the stream's
-// newer record because the older record has a higher number. The row would stay wrong permanently
-// (H87). The service does not say which version refused a request, so the row's version is read
-// once after a refusal.
+// precedence over the position in the stream. A number may start again at a lower value. For
+// example, an item is removed and recreated by a server whose clock is behind. Then the row refuses
+// the stream's newer record, because the older record has a higher number. The row would stay wrong
+// permanently (H87). The service does not say which version refused a request, so the row's version
+// is read once after a refusal.
 //
 // If the row has refused a later change because of a higher number, the position in the stream
 // decides. The change is written at the number of the row and at its own position, which is later.

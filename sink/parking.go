@@ -33,8 +33,8 @@ type Records interface {
 	Put(ctx context.Context, key string, data []byte) error
 	// Delete removes a record, if there is one.
 	Delete(ctx context.Context, key string) error
-	// Scan calls f for each record whose key begins with prefix, in the order of keys. Data is nil
-	// if keysOnly. It returns the error of f if f returns one.
+	// Scan calls f for each record whose key begins with `prefix`, in the order of keys. If
+	// `keysOnly` is true, the data is nil. It returns the error of f if f returns one.
 	Scan(ctx context.Context, prefix string, keysOnly bool, f func(key string, data []byte) error) error
 }
 
@@ -182,8 +182,8 @@ func (p *Parking) scan(ctx context.Context, prefix string, f func(ref Ref, recor
 	})
 }
 
-// OfItem calls f for each parked record of one item, in the order of versions. Item is the item's
-// key as in records (transform.Mapping.ItemKey).
+// OfItem calls f for each parked record of one item, in the order of versions. The argument `item`
+// is the item's key as in records (transform.Mapping.ItemKey).
 func (p *Parking) OfItem(ctx context.Context, source, item string, f func(Ref, transform.Parked) error) error {
 	return p.list(ctx, p.prefix+source+"/"+HashOf(item)+"/", f)
 }
@@ -258,7 +258,7 @@ func (p *Parking) Resolve(ctx context.Context, m *transform.Mapping, rows Looker
 		ok, failed := isHealed(ctx, m, rows, record)
 		note(failed)
 		// The sort order of the records is not the order of the changes, because versions compare
-		// the application's number first. Compare positions to find the later change.
+		// the application's number first. So positions are compared to find the later change.
 		position, same := record.Version.Position(), item == ref.item()
 		older := same && position < at
 		switch {

@@ -32,9 +32,9 @@ type refusals struct {
 	healthy map[string]bool         // whether the table took another row, by table and families
 }
 
-// settle decides what happens to a row of the batch that is not durable. The argument failed is the
-// row's error, or nil if the row was not sent. The result done reports that the row needs no
-// further request. The returned error is nil if settle has handled failed.
+// settle decides what happens to a row of the batch that is not durable. The argument `failed` is
+// the row's error, or nil if the row was not sent. The result `done` reports that the row needs no
+// further request. The returned error is nil if settle has handled `failed`.
 func (r *refusals) settle(ctx context.Context, b *transform.Batch, i int, failed error) (done bool, err error) {
 	row := &b.Rows[i]
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A repair writes an item's present image to the rows that should hold it. No stream record ranks
-// this write.
+// A repair writes an item's current image to the rows that should hold it. No stream record
+// determines the rank of this write.
 //
 // The row is read first, then the item, strongly consistently. So the image includes every change
 // up to the version read. Every change that it lacks has, or will have, a higher version. The image
@@ -76,10 +76,11 @@ type Repairer struct {
 	// Generation returns the generation for an image that was read at or after the given time, or
 	// an error if no generation admits it. Generation is called only for rows without a version.
 	Generation func(ctx context.Context, at time.Time) (uint32, error)
-	// Now returns the source's time, which dates rows and cells; nil means this process's time.
+	// Now returns the source's time, which dates rows and cells. If it is nil, this process's time
+	// is used.
 	Now func(ctx context.Context) time.Time
-	// Had reports whether rows of a generation belong to this migration; nil means that all do.
-	// Other rows are never removed.
+	// Had reports whether rows of a generation belong to this migration. If it is nil, all rows
+	// belong to it. Rows of others are never removed.
 	Had func(generation uint32) bool
 	// Owned says that no other program writes to the target tables. Rows without a version then
 	// belong to this migration (RepairSeen).
@@ -97,8 +98,8 @@ type Repaired struct {
 }
 
 // Repair makes the rows of one item equal to its image in the source. It writes the rows to which
-// the image maps, and the rows of former images, which the item may have left. The argument keys is
-// the item's primary key.
+// the image maps, and the rows of former images, which the item may have left. The argument `keys`
+// is the item's primary key.
 //
 // Rows are repaired one after the other. An error ends the repair: rows repaired before it stay
 // repaired, and the others stay unchanged. A repeated repair continues with the unchanged rows. The
@@ -144,10 +145,9 @@ func (r *Repairer) repair(ctx context.Context, keys attribute.Item, lacking tran
 	return Repaired{Written: written}, fmt.Errorf("%w: %d attempts", ErrOvertaken, repairTries)
 }
 
-// attempt reads the rows of the known images, then the item, and repairs the rows. It returns
-// ErrOvertaken and the image if the image maps to a row that was not read before. It also does so
-// if a row changed before it was written. Rows with versions below lacking may lack changes of the
-// item.
+// attempt reads the rows of the known images and then the item, and repairs the rows. It returns
+// ErrOvertaken and the image if the image maps to a row that was not read. It also does so if a row
+// changed before it was written. Rows with versions below `lacking` may lack changes of the item.
 func (r *Repairer) attempt(ctx context.Context, keys attribute.Item, lacking transform.Version, known []attribute.Item) (Repaired, attribute.Item, error) {
 	right, err := r.prove(ctx)
 	if err != nil {
@@ -304,11 +304,11 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 }
 
 // Mend returns the request that corrects a row that was read; false if the row is already correct.
-// Of want's version it uses only the rank. A row without a version gets the version of a load in
-// the given generation at readAt. The request is refused if the row has a version by then. ReadAt
-// is the moment before the image was read. Any other row, live or a tombstone, keeps its version
+// It uses only the rank from the version of `want`. A row without a version gets the version of a
+// load in the given generation at `readAt`, the moment before the image was read. The request is
+// refused if the row has a version by then. Any other row, live or a tombstone, keeps its version
 // with the count raised by one. Cells with correct values keep their times. Otherwise an age rule
-// would keep these cells longer. In a row without a version all cells get new times, because its
+// would keep these cells longer. In a row without a version, all cells get new times, because its
 // cells may come from any program. A row at count 0 stays unchanged (ErrPending). Mend is pure.
 //
 // A row is a phantom if the application itself wrote it at a number above the item's. No record of
@@ -322,7 +322,7 @@ func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.T
 	if held == "" {
 		want.Version = loadedAt(want, generation, readAt)
 		request, _ := KeepOlder(seen, want)
-		request.Refuse.AtLeast = "" // any version refuses
+		request.Refuse.AtLeast = "" // any version makes the row refuse
 		return request, true, nil
 	}
 	if IsPhantom(held, want) {
@@ -351,7 +351,7 @@ func loadedAt(want transform.RowMutation, generation uint32, readAt time.Time) t
 
 // IsPhantom reports whether only the application wrote a row's version, and the version is above
 // the item's rank. Then the application's write to the source failed or was never made (H41). The
-// argument want is the item's image, or the remove of a row to which the item does not map.
+// argument `want` is the item's image, or the remove of a row to which the item does not map.
 func IsPhantom(held transform.Version, want transform.RowMutation) bool {
 	return held.ByApplication() && want.Version.Rank().Below(held.Rank())
 }

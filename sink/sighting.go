@@ -47,8 +47,8 @@ const (
 // So a repair may run concurrently with the stream, loads, sweeps and other repairs.
 //
 // A repair deletes every cell that any rule gives the item in the row, except the cells of its
-// present image. A row of an item that the source does not hold becomes a tombstone. A row without
-// a version becomes a tombstone too, but only if the tables are Owned.
+// current image. A row of an item that the source does not hold becomes a tombstone. If the tables
+// are Owned, a row without a version becomes a tombstone too.
 //
 // An error ends the repair. Rows repaired before the error stay repaired. A repeated call reports
 // them as MovedOn or Equal. Errors of the target are *Error.
@@ -150,8 +150,8 @@ func (r *Repairer) mendSeen(ctx context.Context, right proof, row Row, s Sightin
 	return Mended, nil
 }
 
-// leaves returns why a row is left alone; "" if the row must be repaired. The argument want is nil
-// if no rule maps the item to the row. It is pure.
+// leaves returns why a row is left alone; "" if the row must be repaired. The argument `want` is
+// nil if no rule maps the item to the row. It is pure.
 func (r *Repairer) leaves(row Row, s Sighting, want *transform.RowMutation, item itemState) Outcome {
 	held := row.HeldBy(s.Owner)
 	_, malformed := transform.ParseVersion(string(held))

@@ -102,11 +102,12 @@ func Bare(row Row) bool {
 	return !slices.ContainsFunc(marksOf(row), func(m mark) bool { return m.live != "" || m.gone != "" })
 }
 
-// Suspects returns the suspects in a row, and how many item versions in it are unexplained. It
-// needs only the cells of replicator's families, not the data. Tombstones of any generation are not
-// suspects, because they hold no data. However, if the application also writes the target, a row
-// with only a tombstone is a suspect. The application may have written it after the tombstone, for
-// a change that was lost (H39). Rows of other source tables and witnesses are never suspects.
+// Suspects returns the suspects in a row. The result `unexplained` is how many item versions in the
+// row no mapping explains. It needs only the cells of replicator's families, not the data.
+// Tombstones of any generation are not suspects, because they hold no data. However, if the
+// application also writes the target, a row with only a tombstone is a suspect. The application may
+// have written it after the tombstone, for a change that was lost (H39). Rows of other source
+// tables and witnesses are never suspects.
 func (s Sweeping) Suspects(row Row) (suspects []Suspect, unexplained int64) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 0
@@ -168,9 +169,9 @@ func Alive(row Row) []string {
 }
 
 // Shares explains every version in a row, live or a tombstone, of any generation. It does not use
-// Generation. Strangers counts the versions that belong to other source tables. A share whose item
-// is unknown has no items. In a table that is Owned, the shares of a row without a version follow
-// from the row's key. Such shares have no versions.
+// Generation. The result `strangers` is the number of versions that belong to other source tables.
+// A share whose item is unknown has no items. In a table that is Owned, the shares of a row without
+// a version follow from the row's key. Such shares have no versions.
 func (s Sweeping) Shares(row Row) (shares []Share, strangers int) {
 	if strings.HasPrefix(row.Key, transform.WitnessPrefix) {
 		return nil, 1
@@ -198,7 +199,7 @@ func (s Sweeping) Shares(row Row) (shares []Share, strangers int) {
 	return shares, strangers
 }
 
-// whose says to which migration an item version belongs.
+// whose says to which migration an item version belongs, and whether its item is known.
 type whose uint8
 
 const (
@@ -284,7 +285,7 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 	for _, keys := range candidates {
 		name := s.Mapping.ItemKey(keys)
 		if _, whole := s.Mapping.ParseItemKey(name); !whole || slices.ContainsFunc(suspect.Items, keys.Equal) || owner != "" && name != owner {
-			continue // an incomplete key: the table was recreated with another key
+			continue // the key is incomplete, because the table was recreated with another key
 		}
 		claim, ok := s.Mapping.Claim(s.Table, row, keys, owner != "")
 		for _, f := range s.Former {
@@ -308,11 +309,11 @@ func (s Sweeping) claim(row string, candidates []attribute.Item, owner string) (
 	return suspect, len(suspect.Items) > 0
 }
 
-// OwnAll makes a batch delete all cells that its items may have in its rows under any rule. By
-// itself a batch deletes only cells to which its images map. If changes were lost, the row may also
-// hold cells of another rule. Until the sweep is done, writes of the stream and of a load must call
-// OwnAll, because the sweep does not examine a row of the present generation. Writes that have no
-// defined order must always call it.
+// OwnAll makes a batch delete all cells that its items may have in its rows under any rule. Without
+// OwnAll, a batch deletes only cells to which its images map. If changes were lost, the row may
+// also hold cells of another rule. Until the sweep is done, writes of the stream and of a load must
+// call OwnAll, because the sweep does not examine a row of the current generation. Writes that have
+// no defined order must always call it.
 func OwnAll(m *transform.Mapping, b *transform.Batch) {
 	own(m, b, func(transform.RowMutation) bool { return true })
 }
@@ -422,8 +423,8 @@ func Items(m *transform.Mapping, suspects []Suspect) []attribute.Item {
 	return items
 }
 
-// Settle returns the batch to write for suspects. Their items must have been read at readAt or
-// later, after the rows. The argument found must contain every item that Items returned. Writing
+// Settle returns the batch to write for suspects. Their items must have been read at `readAt` or
+// later, after the rows. The argument `found` must contain every item that Items returned. Writing
 // the batch again, even one made from newer images, is as harmless as repeating a load. It is pure.
 func (s Sweeping) Settle(suspects []Suspect, found []transform.Found, readAt time.Time) (transform.Batch, SweepCounts) {
 	absent := map[string]bool{}
@@ -480,8 +481,8 @@ func (s Sweeping) leaveHigher(b *transform.Batch, suspects []Suspect) (left int6
 	return left
 }
 
-// Split divides a range at some of the samples, which must be sorted keys. The argument most bounds
-// the number of ranges. Each range has about the same number of samples.
+// Split divides a range at some of the samples, which must be sorted keys, into at most `most`
+// ranges. Each range has about the same number of samples.
 func Split(r Range, samples []string, most int) []Range {
 	inside := slices.DeleteFunc(slices.Clone(samples), func(key string) bool { return key <= r.From || r.To != "" && key >= r.To })
 	inside = slices.Compact(inside)

@@ -28,16 +28,16 @@ type SetReader interface {
 	// The keys must be distinct.
 	ReadSet(ctx context.Context, table string, rows []string, f func(Row) error) error
 	// ReadSince calls f with the key of each row of the range that has a cell with a timestamp at
-	// or after since, in any family. Since is in microseconds since 1970. Keys come in order.
+	// or after `since`, in any family. The time is in microseconds since 1970. Keys come in order.
 	ReadSince(ctx context.Context, table string, r Range, since int64, f func(key string) error) error
 }
 
 // MarkReader reads only replicator's cells of rows: versions, tombstones and origins. So a sweep of
 // a whole table reads few bytes per row.
 type MarkReader interface {
-	// ReadMarks calls f for the first limit rows of the range, each as MarksOf returns it. It skips
-	// rows without marks unless unmarked is set. A limit of 0 is no limit. Its errors are like the
-	// errors of ReadRows.
+	// ReadMarks calls f for the first `limit` rows of the range, each as MarksOf returns it. It
+	// skips rows without marks unless `unmarked` is true. A limit of 0 is no limit. Its errors are
+	// like the errors of ReadRows.
 	ReadMarks(ctx context.Context, table string, r Range, unmarked bool, limit int, f func(Row) error) error
 	// SampleKeys returns sorted row keys that divide the table into parts of about the same size;
 	// none for a small table. Errors are *Error.

@@ -102,8 +102,8 @@ func (w *wire) table(name string) *wireTable {
 	return t
 }
 
-// features returns the feature flags that the client declares. The service decides whether to use
-// features that this file lacks. It responds to such features in headers that this file ignores.
+// features returns the feature flags that the client declares. The service may use features that
+// this file lacks. Its responses to them are in headers, which this file ignores.
 func features() string {
 	direct, err := strconv.ParseBool(os.Getenv("CBT_ENABLE_DIRECTPATH"))
 	direct = direct || err != nil && os.Getenv("CBT_ENABLE_DIRECTPATH") == ""
@@ -114,8 +114,8 @@ func features() string {
 	return base64.URLEncoding.EncodeToString(b)
 }
 
-// apply sends a request once. The result refused reports that the request's predicate prevented the
-// execution.
+// apply sends a request once. The result `refused` reports that the request's predicate prevented
+// the execution.
 func (w *wire) apply(ctx context.Context, r *Request) (refused bool, err error) {
 	t := w.table(r.Table)
 	ctx = metadata.NewOutgoingContext(ctx, t.headers)

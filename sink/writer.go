@@ -135,9 +135,9 @@ func (w *Writer) Write(ctx context.Context, stamps Stamps, b *transform.Batch) e
 		if err := w.send(ctx, stamps, b, refused); err != nil {
 			return stamps.refenced(ctx, err)
 		}
-		// The remaining rows have become removes after a rejection, were raised (judge), or were
-		// not sent. This loop ends, because a rejected remove is parked or an error. Only a later
-		// change of the row makes it necessary to raise a mutation again.
+		// The remaining rows were rejected and became removes, were raised (judge), or were not
+		// sent. This loop ends: a rejected remove is parked or is an error, and only a later change
+		// of the row makes it necessary to raise a mutation again.
 	}
 	if err := w.park(ctx, b); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
 // now, raised rows (judge), or rows that were not sent because of these.
 func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, refused *refusals) error {
 	outcomes := make([]outcome, len(b.Rows))
-	var failed atomic.Bool // a failure of the target affects the next row too, so do not send it
+	var failed atomic.Bool // after a failure of the target, no further row is sent
 	g := task.NewCrew(ctx)
 	for i := range b.Rows {
 		row := &b.Rows[i]
@@ -236,7 +236,7 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 			if err != nil && !Is(err, Rejected) {
 				failed.Store(true)
 			}
-			return nil // let the others continue: finishing a sent request is cheaper than repeating it
+			return nil // the others continue, because finishing a sent request is cheaper than repeating it
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -317,7 +317,7 @@ func (w *Writer) release(table string, size int64) {
 	}
 }
 
-// apply makes one attempt to write a mutation, with the given guard. The result held is the row's
+// apply makes one attempt to write a mutation, with the given guard. The result `held` is the row's
 // version if the row refused the mutation (outranked).
 func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *transform.RowMutation, guard Request) (held transform.Version, err error) {
 	whole := ctx
@@ -371,7 +371,7 @@ func (w *Writer) park(ctx context.Context, b *transform.Batch) error {
 		if err != nil {
 			return err
 		}
-		if len(b.Parked) == 1 { // check before the record leaves the batch, so that a retry checks again
+		if len(b.Parked) == 1 { // this must come before the record leaves the batch, so that a retry checks again
 			if err := w.checkParked(ctx); err != nil {
 				return err
 			}
