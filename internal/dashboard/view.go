@@ -25,9 +25,10 @@ type view struct {
 	Blind            bool   // true if a later read of the ledger failed
 	Phases           []state
 	Figures          []figure
-	Steps            []state // steps of a cutover that has begun
-	Stood            string  // how long writes were frozen; "" if there was no freeze
-	Gates            []gate  // empty once the application has switched
+	Groups           []groupLine // cutovers of the groups of tables, if there are several
+	Steps            []state     // steps of the most urgent cutover that has begun
+	Stood            string      // how long writes were frozen; "" if there was no freeze
+	Gates            []gate      // empty once the application has switched
 	Rows             []row
 	Topics           []topic
 	Hands            []hand
@@ -41,6 +42,12 @@ type state struct{ Word, Shape, Class string }
 // figure is one of the large numbers on the page. Value is the number for programs. If there are
 // several tables, Of is the table to which the number belongs.
 type figure struct{ ID, Label, Text, Value, Of, Curve string }
+
+// groupLine is the cutover of one group of tables.
+type groupLine struct {
+	state
+	Name, Tables string
+}
 
 // gate is a gate of a cutover, with the values that it compares.
 type gate struct {
@@ -158,7 +165,7 @@ func sumOf(m *status.Document) sum {
 }
 
 func viewOf(m *status.Document, readAt time.Time, fresh bool, t trail, events []admin.Event) view {
-	v := view{Document: m, Stands: standsOf(m.State), ReadAt: readAt.UTC().Format(time.TimeOnly), Blind: !fresh, Phases: phasesOf(m.Phase), Figures: figuresOf(m, t), Steps: stepsOf(m), Gates: gatesOf(m)}
+	v := view{Document: m, Stands: standsOf(m.State), ReadAt: readAt.UTC().Format(time.TimeOnly), Blind: !fresh, Phases: phasesOf(m.Phase), Figures: figuresOf(m, t), Groups: groupsOf(m), Steps: stepsOf(m), Gates: gatesOf(m)}
 	if frozen := m.Cutover.FrozenSeconds; frozen > 0 {
 		v.Stood = backfill.FormatDuration(status.AsDuration(frozen))
 	}
@@ -232,6 +239,30 @@ func figuresOf(m *status.Document, t trail) []figure {
 		}
 	}
 	return []figure{lag, headroom, applied, copied, cutoverFigure(m)}
+}
+
+// groupsOf returns the cutovers of all groups; none if there is only one group.
+func groupsOf(m *status.Document) (out []groupLine) {
+	if len(m.Cutovers) < 2 {
+		return nil
+	}
+	for i := range m.Cutovers {
+		c := &m.Cutovers[i]
+		g := groupLine{state{"ready", "✓", "good"}, c.Group, strings.Join(c.Tables, ", ")}
+		switch step := checkpoint.CutoverStep(c.Step); {
+		case step == checkpoint.CutoverDone:
+			g.Word = stepWords[step]
+		case c.Attempt > 0 && !step.Over():
+			g.state = state{cmp.Or(stepWords[step], c.Step), "◐", "now"}
+		case !c.Ready:
+			g.state = state{fmt.Sprintf("%d of %d gates ready", len(cutover.GateNames)-len(c.OpenGates), len(cutover.GateNames)), "○", "soft"}
+		}
+		if c.FrozenSince != nil {
+			g.Word += ", writes are frozen"
+		}
+		out = append(out, g)
+	}
+	return out
 }
 
 // cutoverFigure returns the current step of a cutover. If no cutover has begun, it returns the
