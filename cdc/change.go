@@ -40,10 +40,10 @@ type Change struct {
 	Time time.Time
 	// Keys holds only the primary key.
 	Keys attribute.Item
-	// Old is the image before the change. It is none for an insert, or if the stream does not carry
-	// old images.
+	// Old is the image before the change. It does not exist for an insert, or if the stream does
+	// not carry old images.
 	Old attribute.Item
-	// New is the image after the change. It is none for a remove.
+	// New is the image after the change. It does not exist for a remove.
 	New attribute.Item
 	// Expired says that the change is a TTL deletion (the record's userIdentity is the service).
 	Expired bool

@@ -58,7 +58,7 @@ type Orphan struct {
 
 // RankShards ranks the listed shards that are not known yet. Known shards keep their hops. The
 // result does not depend on the order of its arguments, and it lists parents before their children.
-// The argument first must be set for the first complete listing of a generation. Only in that
+// The argument `first` must be true for the first complete listing of a generation. Only in that
 // listing is a shard whose parent is not listed a root, because the load covers changes that were
 // trimmed before replication began. In later listings, a parent that is not listed held changes
 // that were never read.
@@ -77,7 +77,7 @@ func RankShards(known []Node, listed []Shard, first bool) (placed []Node, orphan
 		// listed later. A root's hop would be wrong. An older, unfinished shard of the same lineage
 		// may have any hop. It could outrank this shard in the raised generation.
 		f.settle(id, f.highest+2)
-		if !f.first { // the load covers changes that were trimmed before replication began
+		if !f.first { // in a first listing, the load covers the parent's changes
 			f.report(id, UnknownParent)
 		}
 		f.placeBelow(id)

@@ -35,7 +35,7 @@ type Reader struct {
 	iterator Iterator // "" if there is none
 	at       Position // the iterator's position: after the last change of the previous page
 	fresh    bool     // no page was read with this iterator yet
-	aged     Position // a trimmed position that the horizon replaces, because no later change is missing
+	aged     Position // a trimmed position; the horizon replaces it, because no later change is missing
 	empty    int      // consecutive empty pages
 }
 
@@ -93,7 +93,7 @@ func (r *Reader) read(ctx context.Context, applied Position) (Page, error) {
 	}
 	page, err := r.Source.Read(ctx, r.iterator)
 	if r.atHorizon(applied) && Is(err, Trimmed) {
-		// The service may report that a record was trimmed before the first use of an iterator of
+		// The service may report that a record was trimmed before the first use of an iterator for
 		// the horizon. That report shows no loss. The horizon is always the oldest kept change, and
 		// the next seek uses Covered to check for a missing change. So the iterator counts as
 		// expired, not as trimmed.
@@ -103,8 +103,8 @@ func (r *Reader) read(ctx context.Context, applied Position) (Page, error) {
 		err = r.horizon(page.At, applied)
 	}
 	if err != nil {
-		// An unused iterator of the horizon is always discarded, so that the check precedes every
-		// first read.
+		// An unused iterator for the horizon is always discarded, so that the check of Covered
+		// precedes every first read.
 		passing := Is(err, Throttled) || Is(err, Unavailable)
 		if !passing || r.fresh && r.atHorizon(applied) {
 			r.iterator = ""
@@ -155,7 +155,7 @@ func (r *Reader) claim(page Page, empty bool) {
 }
 
 // horizon returns an error if changes between the covered time and the oldest kept change may be
-// trimmed. The argument now is the time of the first page (H75).
+// trimmed. The argument `now` is the time of the first page (H75).
 func (r *Reader) horizon(now time.Time, applied Position) error {
 	covered, what, lost := r.Covered, "the shard's ancestors are applied", "first changes of the shard"
 	switch {

@@ -13,10 +13,10 @@ const Retention = 24 * time.Hour
 
 // Source reads one stream. Its errors are *Error. It does not retry.
 type Source interface {
-	// ListPage returns one page of the stream's shards. If after is empty, the result is the first
-	// page. Otherwise the argument after must be the Next of the previous page. If parent is not
-	// empty, it lists only the children of that shard. The listing is eventually consistent. A
-	// Lister combines the pages.
+	// ListPage returns one page of the stream's shards. If `after` is empty, it returns the first
+	// page. Otherwise `after` must be the Next of the previous page. If `parent` is not empty, it
+	// lists only the children of that shard. The listing is eventually consistent. A Lister
+	// combines the pages.
 	ListPage(ctx context.Context, parent, after string) (ListingPage, error)
 	// Seek returns an iterator for a position in a shard. At the horizon, it never fails because
 	// changes were trimmed.
@@ -32,7 +32,7 @@ type Reason uint8
 const (
 	Unavailable Reason = iota // a transient fault; retry later
 	Throttled                 // retry later, less often
-	Denied                    // credentials or permissions: a retry helps only after the operator has fixed them
+	Denied                    // credentials or permissions are missing; a retry helps only after the operator has fixed them
 	Expired                   // the iterator is too old; seek again after the last applied change
 	Trimmed                   // the stream no longer keeps the position, so changes are lost
 	NotFound                  // the shard or stream is gone

@@ -72,7 +72,7 @@ type strictDeserializer struct {
 	smithy.ShapeDeserializer
 	open      []bool // the open structures, outermost first: true for a union, false for a map or list
 	attribute string // the last name read in a map that is not part of a value
-	lost      error  // an error that the helpers took for an end; every later read fails with it
+	lost      error  // an error that the client's helpers took for an end; every later read fails with it
 }
 
 func (d *strictDeserializer) place() string {

@@ -14,9 +14,9 @@
 // replaces a newer one.
 //
 // With dual_writes.settle instead, the row gets cells with this process's time, as any application
-// writes them. Replicator writes the row a second time when that delay has passed. In this mode Put
-// has no condition and overwrites the item. A removal leaves the row's tombstone unchanged, because
-// the stream has no record of the removal of an absent item.
+// writes them. Replicator writes the row a second time when the time of dual_writes.settle has
+// passed. In this mode, Put has no condition and overwrites the item. A removal leaves the row's
+// tombstone unchanged, because the stream has no record of the removal of an absent item.
 //
 // docs/how-to/version-attribute.md says what the application must do. Other languages follow the
 // rules of docs/how-to/dual-writes-recipe.md. The programs in examples/dualwrite follow these

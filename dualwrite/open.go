@@ -46,7 +46,7 @@ func Open(ctx context.Context, file, table string, options ...Option) (w *Writer
 	t, _ := cfg.Table(table)
 	if !cfg.DualWritten(t) {
 		return nil, &diag.Error{Code: diag.DualWritesImpossible, Pos: cfg.Where("dual_writes"), What: fmt.Sprintf("dual writes are off for table %s", table),
-			Cause: "replicator would not expect the application's writes to Bigtable, so a late one would remain",
+			Cause: "replicator would not expect the application's writes to Bigtable, so a late write would remain",
 			Fix:   "set dual_writes.version_attribute or dual_writes.settle, and start the workers with it first"}
 	}
 	source, err := preflight.ConnectSource(ctx, cfg)

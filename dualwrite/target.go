@@ -80,7 +80,8 @@ func mutations(m *transform.Mapping, change cdc.Change) ([]transform.RowMutation
 	return slices.Concat(removing(batch.Rows, false), removing(batch.Rows, true)), nil
 }
 
-// removing returns the rows that are removed, or the other rows if remove is false.
+// removing returns the rows that the change removes. If `remove` is false, it returns the other
+// rows.
 func removing(rows []transform.RowMutation, remove bool) []transform.RowMutation {
 	return slices.DeleteFunc(slices.Clone(rows), func(row transform.RowMutation) bool { return row.Remove != remove })
 }
@@ -165,8 +166,8 @@ func (t *target) writeTimed(ctx context.Context, change cdc.Change) (Outcome, er
 	return Written, nil
 }
 
-// outcomeOf returns the outcome of a change after one of its rows has failed. The argument written
-// is how many other rows were written before.
+// outcomeOf returns the outcome of a change after one of its rows has failed. The argument
+// `written` is how many other rows were written before.
 func outcomeOf(err error, written int) Outcome {
 	if written > 0 {
 		return PartlyWritten

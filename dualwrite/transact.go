@@ -16,13 +16,13 @@ type Transactor interface {
 }
 
 // Transact changes several items of the table atomically, at most as many as TransactWriteItems
-// accepts. It reads the items, and writes the items that change returns for them. If another writer
-// was faster, Transact waits and starts again. Change must return as many items as it gets, in the
-// same order. Transact removes an item that change returns as not existing. Transact returns the
-// items as they were written.
+// accepts. It reads the items, and writes the items that the function `change` returns for them. If
+// another writer was faster, Transact waits and starts again. The function must return as many
+// items as it gets, in the same order. If it returns an item that does not exist, Transact removes
+// that item. Transact returns the items as they were written.
 //
 // The write is atomic in DynamoDB. Rows are written one after the other, so the outcome in Bigtable
-// is PartlyWritten if some rows failed. Errors are *Error, or the errors of change. Without a
+// is PartlyWritten if some rows failed. Errors are *Error, or the errors of `change`. Without a
 // version attribute, the error is ErrTransact.
 func (w *Writer) Transact(ctx context.Context, keys []attribute.Item, change func([]attribute.Item) ([]attribute.Item, error)) ([]attribute.Item, error) {
 	source, ok := w.source.(Transactor)
@@ -53,8 +53,8 @@ type part struct {
 	unseen error // the error that rank returned
 }
 
-// prepare reads the items and ranks what change makes of them. An item that exists neither before
-// nor after the change has no part.
+// prepare reads the items, and ranks the items that `change` returns. An item that exists neither
+// before nor after the change has no part.
 func (w *Writer) prepare(ctx context.Context, keys []attribute.Item, change func([]attribute.Item) ([]attribute.Item, error)) (parts []part, err error) {
 	const op = "Transact"
 	read := make([]attribute.Item, len(keys))

@@ -22,7 +22,7 @@ func newWaits(ctx context.Context) waits {
 	return waits{backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstWait),
 		backoff.WithMaxInterval(longWait),
-		backoff.WithRandomizationFactor(0), // rest draws
+		backoff.WithRandomizationFactor(0), // the method rest makes the waits random
 		backoff.WithMaxElapsedTime(0),
 		backoff.WithClockProvider(clock{ctx}),
 	)}

@@ -61,10 +61,10 @@ func (w *Writer) Put(ctx context.Context, item attribute.Item) (attribute.Item, 
 	return w.write(ctx, call{op: "Put", keys: w.mapping.Keys(item), read: item, image: item})
 }
 
-// Update reads an item, and puts the item that change returns for it. If another writer was faster,
-// Update waits and starts again. Keys may be the whole item. Change must keep the primary key and
-// may ignore the version attribute. If there is no item, change gets an item that does not exist.
-// Errors are *Error, or the errors of change.
+// Update reads an item, and puts the item that the function `change` returns for it. If another
+// writer was faster, Update waits and starts again. The argument `keys` may be the whole item. The
+// function must keep the primary key and may ignore the version attribute. If there is no item, the
+// function gets an item that does not exist. Errors are *Error, or the errors of `change`.
 func (w *Writer) Update(ctx context.Context, keys attribute.Item, change func(attribute.Item) (attribute.Item, error)) (attribute.Item, error) {
 	keys = w.mapping.Keys(keys)
 	waits := newWaits(ctx)
@@ -134,7 +134,7 @@ func (c Change) isStreams() bool {
 	return c.Attribute != "" && c.Number == "" && !c.Image.Exists()
 }
 
-// follow writes the rows of a change that DynamoDB has. The argument unseen is a result of rank.
+// follow writes the rows of a change that DynamoDB has. The argument `unseen` is a result of rank.
 func (w *Writer) follow(ctx context.Context, c Change, old attribute.Item, unseen error) (Outcome, error) {
 	switch {
 	case unseen != nil:
@@ -184,9 +184,9 @@ func (c Change) removed() attribute.Item {
 	return with(c.Keys, c.Attribute, number)
 }
 
-// rank sets the condition of a change, and the next number of its image. The result unseen says why
-// the rows of a new item could not be read. Then the item's number may be below that of a removed
-// item, and the stream decides (sink.Fell).
+// rank sets the condition of a change, and the next number of its image. The result `unseen` says
+// why the rows of a new item could not be read. Then the item's number may be lower than the number
+// of a removed item, and the stream decides (sink.Fell).
 func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unseen, err error) {
 	c.Attribute = w.mapping.VersionAttribute()
 	if c.Attribute == "" {

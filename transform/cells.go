@@ -146,8 +146,8 @@ func (c *cells) all(family string, attributes []attribute.Attribute) error {
 	return nil
 }
 
-// each makes a cell for each attribute, in the way that the attribute's target says. Both lists are
-// sorted by name.
+// each makes a cell for each attribute, as the attribute's target says. Both lists are sorted by
+// name.
 func (c *cells) each(item attribute.Item) error {
 	for _, name := range c.w.clashes {
 		if v, ok := item.Get(name); ok && !c.w.star.scatters(v) {
@@ -193,7 +193,7 @@ func (c *cells) target(t *target, a attribute.Attribute) error {
 	return c.one(t.family, qualifier, t.as, a.Name, a.Value)
 }
 
-// one adds one cell. The argument attr names the value in messages.
+// one adds one cell. The argument `attr` names the value in messages.
 func (c *cells) one(family, qualifier string, as Encoding, attr string, v attribute.Value) error {
 	if len(qualifier) > MaxQualifierBytes {
 		return unmappable("an attribute name has %d bytes; Bigtable allows column names of %d", len(qualifier), MaxQualifierBytes)
@@ -211,7 +211,7 @@ func (c *cells) one(family, qualifier string, as Encoding, attr string, v attrib
 func (c *cells) append(cell Cell, from int, attr string) error {
 	cell.Value = c.bytes[from:len(c.bytes):len(c.bytes)] // full slice expression: an append copies
 	if cell.Add {
-		cell.Timestamp = 0 // one cell holds the total, regardless of who adds to it and when
+		cell.Timestamp = 0 // an aggregate's one cell holds the total of all additions
 	}
 	if len(cell.Value) > MaxCellBytes {
 		return unmappable("attribute %s takes %d bytes; Bigtable allows cells of %d", quoteName(attr), len(cell.Value), MaxCellBytes)

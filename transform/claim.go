@@ -49,9 +49,9 @@ func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {
 }
 
 // ItemsOf returns the primary keys of the items that may have the row, according to the row's key.
-// Usually there is one item. For cells that many items share there is none. Unnamed says that the
-// row holds a version that names no item. Rules that always name their items never write such a
-// row.
+// Usually there is one item. If many items share the row's cells, there is none. The argument
+// `unnamed` says that the row holds a version that names no item. Rules that always name their
+// items never write such a row.
 func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 	var items []attribute.Item
 	for _, r := range m.rules {
@@ -69,8 +69,9 @@ func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 }
 
 // Claim returns the removal of everything that an item may have in a row under any rule. It returns
-// false if no rule maps the item to the row. Shared says that the item's version is stored under
-// its own name, next to the versions of other items. The version of the mutation is not set.
+// false if no rule maps the item to the row. The argument `shared` says that the item's version is
+// stored under its own name, next to the versions of other items. The version of the mutation is
+// not set.
 func (m *Mapping) Claim(table, row string, keys attribute.Item, shared bool) (RowMutation, bool) {
 	claim := RowMutation{Item: m.ItemKey(keys), Table: table, Row: row, Remove: true, Keep: m.keep}
 	if shared {
@@ -132,7 +133,7 @@ func (w *write) mayHold(c Column) bool {
 	}
 }
 
-// Without returns the claim without the families and columns that o names.
+// Without returns the claim without the families and columns that `o` names.
 func (m RowMutation) Without(o RowMutation) RowMutation {
 	m.Families = slices.DeleteFunc(slices.Clone(m.Families), func(f string) bool { return slices.Contains(o.Families, f) })
 	m.Columns = slices.DeleteFunc(slices.Clone(m.Columns), func(c Column) bool {
@@ -234,10 +235,10 @@ func valueOf(name string, keys attribute.Item, known Implying) (attribute.Value,
 	return attribute.Value{}, false
 }
 
-// reaches reports whether the parts can produce exactly the text in whole. The function text
-// returns what a placeholder with a known value becomes. Its result ok is false if the value has no
-// text. A placeholder without a known value can become every text that its form allows. If the
-// function text is nil, no value is known.
+// reaches reports whether the parts can produce exactly the text in `whole`. The function `text`
+// returns the text that a placeholder with a known value becomes. Its result `ok` is false if the
+// value has no text. A placeholder without a known value can become every text that its form
+// allows. If the function `text` is nil, no value is known.
 func reaches(parts []rowPart, whole string, text func(*rowPart) (result string, known, ok bool)) bool {
 	at := make([]bool, len(whole)+1) // where the next part can begin
 	at[0] = true
@@ -269,8 +270,8 @@ func reaches(parts []rowPart, whole string, text func(*rowPart) (result string, 
 	return at[len(whole)]
 }
 
-// extent returns the least and the most bytes of rest that a placeholder of an unknown value can
-// take. Least is greater than most if rest cannot begin with such a placeholder.
+// extent returns the least and the most bytes of `rest` that a placeholder with an unknown value
+// can take. If `rest` cannot begin with such a placeholder, `least` is greater than `most`.
 func (p *rowPart) extent(rest string) (least, most int) {
 	if n, ok := p.width(); ok {
 		if n > len(rest) {
@@ -359,8 +360,8 @@ func (w *write) invert(m *Mapping, r *rule, row string) (attribute.Item, bool) {
 	return attribute.NewItem(keys), true
 }
 
-// end returns the length of the placeholder at the beginning of rest, the unread part of a row. It
-// returns false if the row does not show where the placeholder ends.
+// end returns the length of the placeholder at the beginning of `rest`, the unread part of a row.
+// It returns false if the row does not show where the placeholder ends.
 func (w *write) end(i int, rest string) (int, bool) {
 	p := &w.row[i]
 	if least, most := p.extent(rest); least == most {
@@ -368,7 +369,7 @@ func (w *write) end(i int, rest string) (int, bool) {
 	} else if least > most {
 		return 0, false
 	}
-	literals := 0 // after the last placeholder
+	literals := 0 // the number of literals after the last placeholder
 	for _, q := range w.row[i+1:] {
 		if q.name != "" {
 			literals = -1
@@ -453,11 +454,11 @@ func percentDecoded(s string) string {
 // item.
 type Found struct{ Keys, Image attribute.Item }
 
-// Sweep turns consistent reads at readAt into mutations, as Load does. The rows to which the images
-// map are put, and claimed rows to which no image maps are removed. In a row that is put, the
-// claimed cells are deleted too. Every claim must belong to an item in found. A claim's version is
-// the version that the row holds, if any. With a version attribute, the claim's version ranks the
-// removal of a deleted item.
+// Sweep turns consistent reads at `readAt` into mutations, as Load does. The rows to which the
+// images map are put, and claimed rows to which no image maps are removed. In a row that is put,
+// the claimed cells are deleted too. Every claim must belong to an item in `found`. A claim's
+// version is the version that the row holds, if any. With a version attribute, the claim's version
+// ranks the removal of a deleted item.
 func Sweep(m *Mapping, found []Found, claims []RowMutation, generation uint32, readAt time.Time) Batch {
 	var images []attribute.Item
 	var absent []attribute.Item

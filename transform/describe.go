@@ -110,8 +110,8 @@ func describeWrite(w Write) describedWrite {
 	return d
 }
 
-// Restore is the inverse of Describe. Parse reads conditions. Errors are ErrMapping: the text is
-// not a description, or this version no longer accepts its mapping.
+// Restore is the inverse of Describe. The function `parse` reads conditions. Errors are ErrMapping:
+// the text is not a description, or this version no longer accepts its mapping.
 func Restore(text string, parse func(text string) (Condition, error)) (*Mapping, error) {
 	var d description
 	if err := json.Unmarshal([]byte(text), &d); err != nil {

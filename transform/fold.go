@@ -30,8 +30,8 @@ type history struct {
 	// addresses are the addresses of the item's images in the page. An image may have no address.
 	addresses []address
 	rule      *rule // the rule that decides for the newest image
-	// Reason says why the newest image has no address. Unknown says why the page does not show all
-	// addresses. With either reason, the item is parked.
+	// reason says why the newest image has no address. unknown says why the page does not show all
+	// addresses. With either of them, the item is parked.
 	reason      error
 	unknown     string
 	keyOnly     bool     // every image has the same addresses
@@ -83,7 +83,7 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 			puts, reason = nil, fell
 		}
 		if reason != "" {
-			b.Parked = append(b.Parked, b.Park(base, reason)) // and every address is removed
+			b.Parked = append(b.Parked, b.Park(base, reason)) // every address is removed below
 		}
 		if h.unaddressed {
 			b.Unaddressed = append(b.Unaddressed, Unaddressed{h.item, v})
@@ -100,7 +100,7 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 	return b
 }
 
-// put maps the newest image. If there is nothing to put, reason says why.
+// put maps the newest image. If there is nothing to put, `reason` says why.
 func (m *Mapping) put(enc *encoder, c *cdc.Change, h *history) (puts [][]Cell, reason string) {
 	if !c.New.Exists() {
 		return nil, "the stream record has no new image of the item"
@@ -202,10 +202,10 @@ func CellTime(readAt time.Time) int64 { return cellTime(readAt) }
 // negative.
 func cellTime(t time.Time) int64 { return max(0, t.UnixMilli()) * 1000 }
 
-// Load turns items that a load read at readAt into mutations at the version (generation, LoadHop,
+// Load turns items that a load read at `readAt` into mutations at the version (generation, LoadHop,
 // the second of readAt, CountExact). A later load of the same generation outranks an earlier load.
-// Every change of a stream outranks every load. ReadAt must not be later than the start of the
-// read. Items that cannot be mapped are parked as in Fold.
+// Every change of a stream outranks every load. The time `readAt` must not be later than the start
+// of the read. Items that cannot be mapped are parked as in Fold.
 func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Time) Batch {
 	micros := cellTime(readAt)
 	v := LoadVersion(generation, readAt)
@@ -239,12 +239,11 @@ func Load(m *Mapping, items []attribute.Item, generation uint32, readAt time.Tim
 	return b
 }
 
-// LoadWindow turns the changes of an export window into mutations at the version LoadVersion of the
-// window's end, for puts and removes alike. The argument changes must have one change per item.
-// Each change must have the sequence number of the version. The mutations outrank images that a
-// load read before the end. Later windows and changes of the stream outrank them. Cells have the
-// times of the changes. An address that the item's old image had and the new image does not have is
-// removed, as in Fold.
+// LoadWindow turns the changes of an export window into mutations. Puts and removes have the
+// version LoadVersion of the window's end. There must be one change per item, with the sequence
+// number of that version. The mutations outrank images that a load read before the end. Later
+// windows and changes of the stream outrank them. Cells have the times of the changes. An address
+// that the item's old image had and the new image does not have is removed, as in Fold.
 func LoadWindow(m *Mapping, changes []cdc.Change, generation uint32) Batch {
 	return Fold(m, changes, Stamp{Generation: generation, Hop: LoadHop, Apart: true})
 }

@@ -85,8 +85,8 @@ func ChangeOf(former, present *Mapping) Change {
 	return c
 }
 
-// key returns the templates of row and cell in the mapping's first write to the table and family of
-// the write like.
+// key returns the templates of row and cell in the mapping's first write to the table and family
+// that the write `like` has.
 func (m *Mapping) key(like *write) string {
 	for _, r := range m.rules {
 		for _, w := range r.writes {
@@ -146,7 +146,7 @@ func (m *Mapping) columns() []string {
 	return columns
 }
 
-// lacking returns the elements of list that other lacks, in their order.
+// lacking returns the elements of `list` that `other` lacks, in their order.
 func lacking(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }

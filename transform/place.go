@@ -92,9 +92,9 @@ func (m *Mapping) Addresses(item attribute.Item) ([]RowMutation, error) {
 // known ones.
 type scratch struct{ row, qualifier []byte }
 
-// add adds the addresses of an image to the union. The argument current says that the image is the
-// newest so far, from the given change. The error says why the image cannot be mapped. The
-// addresses that the image does have are added nevertheless.
+// add adds the addresses of an image to the union. The argument `current` says that the image is
+// the newest so far, from the given change. The error says why the image cannot be mapped.
+// Addresses that the image does have are added nevertheless.
 func (h *history) add(m *Mapping, s *scratch, image attribute.Item, change int, current bool) error {
 	r := m.match(image)
 	if current {
@@ -167,8 +167,8 @@ func (m *Mapping) puts(enc *encoder, image attribute.Item, h *history, at time.T
 	return puts, nil
 }
 
-// mutations appends one mutation for each row and version column of the union (T3): a put if puts
-// has cells for a current address, otherwise a remove.
+// mutations appends one mutation for each row and version column of the union (T3). It is a put if
+// `puts` has cells for a current address, and otherwise a remove.
 func (m *Mapping) mutations(rows []RowMutation, base RowMutation, h *history, puts [][]Cell) []RowMutation {
 	first := len(rows)
 	for i := range h.addresses {

@@ -87,10 +87,10 @@ const badNumber = "the version attribute %s is not an integer from 0 to 99999999
 // VersionAttribute returns the attribute whose number ranks images; empty if there is none.
 func (m *Mapping) VersionAttribute() string { return m.number }
 
-// RankOf returns the rank of an image or, if removed is set, of the removal of that item. An item
-// that does not exist, or lacks the attribute, has the number 0. Without a version attribute the
-// result is the zero Rank. If the attribute is not a valid number, the error is *Unmappable and the
-// rank has the number 0.
+// RankOf returns the rank of an image or, if `removed` is true, of the removal of that item. An
+// item that does not exist, or lacks the attribute, has the number 0. Without a version attribute,
+// the result is the zero Rank. If the attribute is not a valid number, the error is *Unmappable and
+// the rank has the number 0.
 func (m *Mapping) RankOf(image attribute.Item, removed bool) (Rank, error) {
 	if m.number == "" {
 		return Rank{}, nil
@@ -122,13 +122,13 @@ func (m *Mapping) removalOf(held Version) Rank {
 	return o
 }
 
-// rank returns the highest rank of an item's changes in a page. Reason says why the newest change
-// cannot be applied; it is "" if the change can be applied at that rank. A change is not applied if
-// its number is lower than the number of its own old image. In that case a writer has ignored the
-// condition, and a row with the higher number would reject the change. An item may be recreated
-// with a number below that of the removed item. Then the writer of such an item has ignored no
-// condition. The recreated item gets the higher number. At that number the later position decides,
-// so the changes of the recreated item win.
+// rank returns the highest rank of an item's changes in a page. The result `reason` says why the
+// newest change cannot be applied; it is "" if the change can be applied at that rank. A change is
+// not applied if its number is lower than the number of its own old image. In that case a writer
+// has ignored the condition, and a row with the higher number would reject the change. An item may
+// be recreated with a lower number than the removed item had. The writer of such an item has
+// ignored no condition. So the recreated item gets the higher number. At that number, the later
+// position decides, so the changes of the recreated item win.
 func (m *Mapping) rank(changes []cdc.Change, h *history) (top Rank, reason string) {
 	if m.number == "" {
 		return Rank{}, ""

@@ -140,8 +140,8 @@ func applyCalls(s scalar, calls []Call) (scalar, error) {
 	return s, nil
 }
 
-// check reports whether a value may be this part of a row key; alone is true if there are no other
-// parts.
+// check reports whether a value may be this part of a row key. The argument `alone` is true if
+// there are no other parts.
 func (p *rowPart) check(v attribute.Value, alone bool) error {
 	switch kind := v.Kind(); {
 	case kind != attribute.KindS && kind != attribute.KindN && kind != attribute.KindB:
@@ -222,7 +222,7 @@ func (m *Mapping) Key(row string) (attribute.Item, error) {
 			}
 		}
 		if p.kind == attribute.KindNone {
-			continue // not part of the primary key; the row does not show its type
+			continue // this part is not in the primary key, and the row does not show its type
 		}
 		v, err := keyValue(p.kind, text)
 		if err != nil {
