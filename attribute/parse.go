@@ -282,8 +282,8 @@ func (r *reader) sorted(members []Attribute) ([]Attribute, error) {
 	return single, nil
 }
 
-// value reads {"TYPE":…}. Depth is the nesting level of the value, and is 1 for an attribute of an
-// item.
+// value reads {"TYPE":…}. The argument `depth` is the nesting level of the value, and is 1 for an
+// attribute of an item.
 func (r *reader) value(depth int) (Value, error) {
 	if depth > maxDepth {
 		return Value{}, r.fault(TooDeep)

@@ -73,7 +73,8 @@ func (s *Scanner) End() bool {
 // Offset returns the number of bytes read.
 func (s *Scanner) Offset() int { return s.pos }
 
-// Object reads an object and calls member after each name. Member must read the value.
+// Object reads an object and calls member after each name. The argument `member` must read the
+// value.
 func (s *Scanner) Object(member func(name string) bool) bool {
 	if !s.take('{') {
 		return false

@@ -10,7 +10,7 @@ import (
 
 // Chain orders the exports of a load of the table that d describes: a full export and the windows
 // after it, or only windows. Windows without old images are accepted if all addresses follow from
-// the key and no application writes the target. The argument late bounds how long after a change
+// the key and no application writes the target. The argument `late` bounds how long after a change
 // the application may write the target. It is 0 if the application does not write the target. The
 // error is *exports.Error.
 func Chain(all []*exports.Export, d Description, m *transform.Mapping, late time.Duration, windowsAlone bool) ([]exports.Step, error) {

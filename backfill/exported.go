@@ -34,9 +34,9 @@ type Exported struct {
 	file   int // the file's index in the part
 }
 
-// GroupOf returns the maximum number of files in a part. The argument files has the number of files
-// of each export of the load. The result keeps the number of parts low, because every worker reads
-// the rows of all parts in the ledger.
+// GroupOf returns the maximum number of files in a part. The argument `files` has the number of
+// files of each export of the load. The result keeps the number of parts low, because every worker
+// reads the rows of all parts in the ledger.
 func GroupOf(files []int) int {
 	for group := 1; ; group++ {
 		parts, most := 0, 0
@@ -63,7 +63,7 @@ func partsOf(steps []exports.Step, group int) int {
 }
 
 // filesOf returns the files of a part of such a load. They are the files of the step with from ≤
-// index < to. Ok is false if there is no such part.
+// index < to. The result `ok` is false if there is no such part.
 func filesOf(steps []exports.Step, group, part int) (step exports.Step, from, to int, ok bool) {
 	for _, s := range steps {
 		n := PartsOfFiles(len(s.Files), group)
@@ -105,8 +105,8 @@ func (e *Exported) Read(ctx context.Context, index, total int, after json.RawMes
 	return Page{}, e.Close()
 }
 
-// page reads the next page of a file. The argument from is the index of the first file of the part.
-// At the end of the file the page is empty.
+// page reads the next page of a file. The argument `from` is the index of the first file of the
+// part. At the end of the file the page is empty.
 func (e *Exported) page(ctx context.Context, step exports.Step, index, from int, at exportPosition, limit int) (Page, error) {
 	if e.reader == nil || e.index != index || e.file != at.File || e.reader.Line() != at.Line {
 		if err := e.open(ctx, step, from+at.File, at.Line); err != nil {

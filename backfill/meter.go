@@ -71,9 +71,10 @@ func (m *Meter) ETA(estimate int64) time.Duration {
 	return eta
 }
 
-// ETA returns how long the rest of an estimate takes at rate items per second. The argument running
-// is how long the load has run. The ETA is unknown in the first minute, and before one per cent is
-// copied. It is also unknown at rate zero, and if more items were copied than estimated.
+// ETA returns how long the rest of an estimate takes at rate items per second. The argument
+// `running` is how long the load has run. The ETA is unknown in the first minute, and before one
+// per cent is copied. It is also unknown at rate zero, and if more items were copied than
+// estimated.
 func ETA(items, estimate int64, rate float64, running time.Duration) (eta time.Duration, known bool) {
 	if rate <= 0 || estimate <= 0 || running < etaAfter || float64(items) < etaShare*float64(estimate) || items >= estimate {
 		return 0, false

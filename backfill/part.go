@@ -172,8 +172,8 @@ func (r *running) durable(ctx context.Context, page Page) {
 	r.events.Copied(page.size())
 }
 
-// page reads the page at the part's position. ReadAt is not later than the read of the page, so the
-// page's images may have this time (B3).
+// page reads the page at the part's position. The result `readAt` is not later than the read of the
+// page, so the page's images may have this time (B3).
 func (r *running) page(ctx context.Context) (page Page, readAt time.Time, err error) {
 	limit := r.Limits.pageItems(r.at)
 	err = r.retry(ctx, func(ctx context.Context) (err error) {
@@ -203,11 +203,11 @@ func (r *running) retry(ctx context.Context, op func(ctx context.Context) error)
 	return r.Retry(ctx, op)
 }
 
-// imageTime returns a time that is certainly not later than the read of a page. Sent is when the
-// request was sent, on this worker's clock. Took is how long the request took. Answered is the
-// service's time of the answer; zero if the answer had no time. The earlier of the two times
-// counts, because the worker's clock may be ahead. An image with a time later than its read could
-// outrank a later load.
+// imageTime returns a time that is certainly not later than the read of a page. The argument `sent`
+// is when the request was sent, on this worker's clock. The argument `took` is how long the request
+// took. The argument `answered` is the service's time of the answer; zero if the answer had no
+// time. The earlier of the two times counts, because the worker's clock may be ahead. An image with
+// a time later than its read could outrank a later load.
 func imageTime(sent, answered time.Time, took time.Duration) time.Time {
 	if answered.IsZero() {
 		return sent

@@ -40,8 +40,9 @@ type Renderer struct {
 	written time.Duration // when plain lines were last written
 }
 
-// NewRenderer returns a Renderer that writes to out. Width returns the width of the terminal in
-// characters. It is called at every redraw. Width must be nil if out is not a terminal.
+// NewRenderer returns a Renderer that writes to out. The argument `width` returns the width of the
+// terminal in characters. It is called at every redraw. The argument `width` must be nil if out is
+// not a terminal.
 func NewRenderer(out io.Writer, width func() int) *Renderer {
 	return &Renderer{out: out, terminal: width != nil, width: width}
 }
@@ -50,7 +51,7 @@ func NewRenderer(out io.Writer, width func() int) *Renderer {
 // lines. It is for programs that read the reports.
 func NewRecorder(record func(Report)) *Renderer { return &Renderer{out: io.Discard, record: record} }
 
-// Show updates the output. Callers should call it about once a second. The argument now is a
+// Show updates the output. Callers should call it about once a second. The argument `now` is a
 // monotonic time.
 func (r *Renderer) Show(now time.Duration, reports []Report) error {
 	r.mu.Lock()

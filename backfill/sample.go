@@ -54,10 +54,10 @@ const (
 )
 
 // SplitKeys chooses the row keys at which a new target table is split, so that its copy does not
-// begin on one tablet. The keys are quantiles of a sample of row keys. Bytes is the size of the
-// table that the source reports. This size is up to six hours old and may be zero. So a large
-// sample alone is a sufficient reason to split. The result is ascending and has no repetitions. It
-// is empty for a small table.
+// begin on one tablet. The keys are quantiles of a sample of row keys. The argument `bytes` is the
+// size of the table that the source reports. This size is up to six hours old and may be zero. So a
+// large sample alone is a sufficient reason to split. The result is ascending and has no
+// repetitions. It is empty for a small table.
 func SplitKeys(sample []string, bytes int64) []string {
 	keys := slices.Clone(sample)
 	slices.Sort(keys)

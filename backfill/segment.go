@@ -70,8 +70,8 @@ const (
 )
 
 // NumberOfParts returns the number of segments into which a scan is divided. Each worker reads up
-// to segments of them concurrently. Bytes is the service's own figure, hours old. 0 means that the
-// figure is unknown, as for a table that was filled recently.
+// to segments of them concurrently. The argument `bytes` is the service's own figure, hours old. 0
+// means that the figure is unknown, as for a table that was filled recently.
 func NumberOfParts(bytes int64, segments int) int {
 	if bytes > 0 && bytes < smallTable {
 		return int(min(1+bytes/(smallTable/maxSmallParts), maxSmallParts))

@@ -260,8 +260,8 @@ type KeySampler interface {
 	SampleKeys(ctx context.Context, table string) ([]string, error)
 }
 
-// SweepRanges divides the rows that a sweep checks into ranges. The argument most bounds the number
-// of ranges, and so does maxSweepRanges. The ranges must not change during a pass.
+// SweepRanges divides the rows that a sweep checks into ranges. The argument `most` bounds the
+// number of ranges, and so does maxSweepRanges. The ranges must not change during a pass.
 func SweepRanges(ctx context.Context, target KeySampler, s sink.Sweeping, most int) ([]sink.Range, error) {
 	samples, err := target.SampleKeys(ctx, s.Table)
 	if err != nil {

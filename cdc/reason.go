@@ -48,9 +48,10 @@ var reasonsOfCodes = map[string]Reason{
 	"Serialization": Malformed,
 }
 
-// ReasonOf returns the reason for an error answer of DynamoDB or of its streams. Code is the
-// answer's error code, or "" if it has none. Status is its HTTP status, or 0 if that is unknown.
-// Most codes come with status 400, so a known code decides before the status.
+// ReasonOf returns the reason for an error answer of DynamoDB or of its streams. The argument
+// `code` is the answer's error code, or "" if it has none. The argument `status` is its HTTP
+// status, or 0 if that is unknown. Most codes come with status 400, so a known code decides before
+// the status.
 func ReasonOf(code string, status int) Reason {
 	code = strings.TrimSuffix(code, "Exception")
 	if reason, ok := reasonsOfCodes[code]; ok {

@@ -2,8 +2,8 @@ package checkpoint
 
 // Busiest returns the worker from which worker me should take over a shard, so that each worker
 // holds about shards ÷ workers. Of the workers listed in from, Busiest returns the one that holds
-// most shards, if it holds at least two more than me. Otherwise it returns "". The map held counts
-// shards by worker.
+// most shards, if it holds at least two more than me. Otherwise it returns "". The map `held`
+// counts shards by worker.
 //
 // A difference of one shard is left alone. So each takeover brings the numbers closer, and two
 // workers never take the same shard from each other repeatedly. A worker without shards need not be

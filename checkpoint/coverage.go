@@ -74,7 +74,7 @@ func (l *Ledger) NoteEnabling(ctx context.Context, source, label string, enablin
 // horizon while the stream still kept all changes since start. The caller must check this before a
 // load, and again when the load ends.
 //
-// The argument late bounds how long after a change the application may still write that change to
+// The argument `late` bounds how long after a change the application may still write that change to
 // the target. It is 0 if the application does not write the target. An image is written only once.
 // So it must be read after the application has written all changes that this generation does not
 // apply. From its adoption on, the generation applies and settles every change.

@@ -55,9 +55,9 @@ func (l *Ledger) Cutovers(ctx context.Context) (Cutovers, error) {
 	return all, nil
 }
 
-// Of returns the cutover that counts for a source table: the one that has moved it, else the one that is
-// running, else the last one. Pattern is the pattern to which the table belongs; "" for none. The result
-// is the zero value if there was no cutover of the table.
+// Of returns the cutover that counts for a source table: the one that has moved it, else the one
+// that is running, else the last one. The argument `pattern` is the pattern to which the table
+// belongs; "" for none. The result is the zero value if there was no cutover of the table.
 func (all Cutovers) Of(source, pattern string) (of Cutover) {
 	for _, c := range all {
 		if c.Covers(source, pattern) && (of.Attempt == 0 || c.outranks(of)) {

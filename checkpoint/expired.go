@@ -91,8 +91,8 @@ func HoldBack(removable []Shard, table TableState, merged []Applied) []Shard {
 	return out
 }
 
-// ForgetMerged removes the merged rows of shards that no longer have rows. The argument merged must
-// have been read before the shards.
+// ForgetMerged removes the merged rows of shards that no longer have rows. The argument `merged`
+// must have been read before the shards.
 func (l *Ledger) ForgetMerged(ctx context.Context, source string, merged []Applied, shards []Shard) error {
 	for _, m := range merged {
 		if slices.ContainsFunc(shards, func(s Shard) bool { return s.Label == m.Label && s.ID == m.Shard }) {

@@ -78,13 +78,13 @@ func (l *Ledger) AskExport(ctx context.Context, source string, approved bool, ex
 }
 
 // AdmissibleExport returns nil if images of exports may be applied in the table's generation. The
-// argument at is the time up to which the images contain every change. That is the time of a full
+// argument `at` is the time up to which the images contain every change. That is the time of a full
 // export, or the end of the last window of a chain. A scan always begins after the generation was
 // adopted, but an export may be older than the generation. The images of an older export lack
 // changes that an earlier generation has applied or lost, and would undo the applied ones. If there
 // was no gap yet, no change was applied in another generation. In that case the first reads of the
 // roots decide. The row of a root is removed only when the time kept has passed since the shard's
-// end. So a root without a row was first read before that time. The argument now is on the
+// end. So a root without a row was first read before that time. The argument `now` is on the
 // service's clock.
 func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late time.Duration) error {
 	never := func(why string) error {

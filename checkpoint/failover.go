@@ -53,8 +53,8 @@ func (a Activity) Since(before Activity) []string {
 	return slices.Compact(writers)
 }
 
-// Move changes the cluster to which the migration is assigned. The argument from must name the
-// present cluster, and the argument to names the new cluster. If the new cluster is already the
+// Move changes the cluster to which the migration is assigned. The argument `from` must name the
+// present cluster, and the argument `to` names the new cluster. If the new cluster is already the
 // present one, Move does nothing. If the present cluster is neither of these two, Move fails with
 // ErrClusterChanged. An empty from means that no cluster is known yet. Move is the last step of a
 // failover: workers then write again (H46).

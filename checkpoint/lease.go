@@ -50,8 +50,8 @@ func (s *Shard) Progress() Progress {
 		AppliedTo: s.AppliedTo, ReadAt: s.ReadTime(), CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate, Cutover: s.Sighted, Rechecked: s.Rechecked}
 }
 
-// Take leases a shard that Look returned. The argument parent is the row of the shard's parent, or
-// nil if there is no such row. If the shard was never read, Take also records what its finished
+// Take leases a shard that Look returned. The argument `parent` is the row of the shard's parent,
+// or nil if there is no such row. If the shard was never read, Take also records what its finished
 // parent covers. Take fails with ErrTaken if another worker was faster.
 func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, error) {
 	lease := &Lease{}

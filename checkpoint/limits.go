@@ -41,9 +41,9 @@ func (l Limits) Over(under Limits) Limits {
 	return under
 }
 
-// ReadUnits returns the limit in read units per second. Provisioned is the table's provisioned read
-// capacity, or 0 if the table is billed per request. ReadUnits returns false if there is no limit.
-// A share of 0 units is no limit.
+// ReadUnits returns the limit in read units per second. The argument `provisioned` is the table's
+// provisioned read capacity, or 0 if the table is billed per request. ReadUnits returns false if
+// there is no limit. A share of 0 units is no limit.
 func (l Limits) ReadUnits(provisioned int64) (float64, bool) {
 	switch {
 	case l.Read == nil:

@@ -349,7 +349,7 @@ func (l *Ledger) ResumeLoad(ctx context.Context, source, why string) (TableState
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.ResumeLoad(why) })
 }
 
-// CompleteCopy records that every part of the load is durable. The argument table is the record
+// CompleteCopy records that every part of the load is durable. The argument `table` is the record
 // that the caller had when it read the parts.
 func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) (TableState, error) {
 	at := l.Now(ctx)

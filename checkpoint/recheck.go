@@ -19,7 +19,7 @@ type Recheck struct {
 }
 
 // Number returns the number of the verify. It returns 0 if there is no recheck, or if the recheck
-// is over. The argument now is on the service's clock; zero if that clock is unknown.
+// is over. The argument `now` is on the service's clock; zero if that clock is unknown.
 func (r Recheck) Number(now time.Time) uint32 {
 	if !r.Until.IsZero() && now.After(r.Until) {
 		return 0

@@ -216,8 +216,8 @@ func (s *Shard) Incomplete() bool { return s.Ended() && !s.Complete }
 // known children: no child has a row, and the stream did not end. A shard stays unfollowed for a
 // short time while a listing is late, and longer if the stream cannot be listed. A listing made a
 // day after a shard's end settles the question. Either the listing has shown the children, or the
-// shards after them have caused a gap. The argument listed is the time of the last complete listing
-// (Listings); zero if unknown.
+// shards after them have caused a gap. The argument `listed` is the time of the last complete
+// listing (Listings); zero if unknown.
 func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 	if table.StreamEnded {
 		return nil
@@ -247,12 +247,12 @@ func (s *Shard) settled(table TableState) bool {
 // Covers returns an event time up to which every change of a finished shard's lineage is applied.
 // The changes of the shard's children are later. Covers uses three times: the time that the shard
 // inherited, the time of its last event, and open. Slack is subtracted from the last two. The
-// latest of these times counts. The argument open is when a listing last showed the shard open, or
-// zero. If no such time is known, Covers uses the first read of the shard. A page with a next
+// latest of these times counts. The argument `open` is when a listing last showed the shard open,
+// or zero. If no such time is known, Covers uses the first read of the shard. A page with a next
 // iterator does not prove that the shard is open. A closed shard that is read late returns such an
 // iterator on every page but its last. For a gap, Covers returns the time of the gap, because the
-// load that follows covers earlier changes. The argument owed must be the table's Owed. In a table
-// without a load, a root's first read does not cover changes that were trimmed before it.
+// load that follows covers earlier changes. The argument `owed` must be the table's Owed. In a
+// table without a load, a root's first read does not cover changes that were trimmed before it.
 func (s *Shard) Covers(open, owed time.Time) time.Time {
 	if s.State == Gap {
 		return s.DoneAt

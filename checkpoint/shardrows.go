@@ -150,8 +150,8 @@ const kept = 2 * cdc.Retention
 // without their parent's row they would look like a lost lineage (H16, H76). A parent's row is
 // removed before its children's rows and precedes them in the result, because a parent without
 // known children would wait for them permanently. The times at which the shards ended do not ensure
-// this order, because workers' clocks differ. The argument listed is the last complete listing, and
-// label is the label of its stream.
+// this order, because workers' clocks differ. The argument `listed` is the last complete listing,
+// and label is the label of its stream.
 func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now time.Time) []Shard {
 	type id struct{ label, shard string }
 	// A trimmed shard is finished only until a worker reopens it.

@@ -31,7 +31,7 @@ func (c *Cutover) Watched(now time.Time) error {
 	return nil
 }
 
-// Watch records that the streams were read up to a time. The argument keeps is the stream's
+// Watch records that the streams were read up to a time. The argument `keeps` is the stream's
 // retention. Changes that were made after the previous read were trimmed unread if they are older
 // than keeps by then.
 func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
@@ -42,8 +42,8 @@ func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
 	c.WatchedTo = at.UTC()
 }
 
-// Unwatch records that no process read the changes made between from and until. The argument at is
-// the present time.
+// Unwatch records that no process read the changes made between from and until. The argument `at`
+// is the present time.
 func (c *Cutover) Unwatch(from, until, at time.Time, why string) {
 	gap := CutoverUnwatched{from.UTC(), until.UTC(), why}
 	c.Unwatched = append(slices.Clone(c.Unwatched), gap)

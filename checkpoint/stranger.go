@@ -33,8 +33,8 @@ type Witnesses struct {
 // Stranger returns another migration that writes the target table; false if there is none. It skips
 // witnesses of source tables that the ledger or the process knows, because Beat judges those
 // witnesses. After the loss of a ledger, such witnesses belong to the lost ledger. It reads the
-// ledger's tables after the witnesses, because a table's record is created before its witness. L is
-// nil if no ledger exists yet.
+// ledger's tables after the witnesses, because a table's record is created before its witness. The
+// argument `l` is nil if no ledger exists yet.
 func (at Witnesses) Stranger(ctx context.Context, l *Ledger, own func(source string) bool) (Stranger, bool, error) {
 	rows, err := at.Store.Read(ctx, at.Prefix)
 	if err != nil || len(rows) == 0 {

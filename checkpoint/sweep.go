@@ -186,7 +186,7 @@ func (l *Ledger) ApproveSweep(ctx context.Context, source string) (TableState, e
 	return l.UpdateTable(ctx, source, (*TableState).ApproveSweep)
 }
 
-// BeginSweep begins a pass of the sweep. The argument table is the record that showed the pass as
+// BeginSweep begins a pass of the sweep. The argument `table` is the record that showed the pass as
 // due.
 func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass int, ranges []SweepRange) (TableState, error) {
 	at := l.Now(ctx)
@@ -195,8 +195,8 @@ func (l *Ledger) BeginSweep(ctx context.Context, table TableState, pass int, ran
 	})
 }
 
-// CompletePass records that every part of a pass is done. The argument table is the record that the
-// caller had when it read the parts.
+// CompletePass records that every part of a pass is done. The argument `table` is the record that
+// the caller had when it read the parts.
 func (l *Ledger) CompletePass(ctx context.Context, table TableState, sums Sums) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {

@@ -157,7 +157,7 @@ func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 }
 
 // NextVerifyPhase begins the phase to, which has the given number of parts and of differing
-// buckets. The argument sums has the totals of the completed phase.
+// buckets. The argument `sums` has the totals of the completed phase.
 func (s *TableState) NextVerifyPhase(number uint32, from, to, parts, differing int, sums VerifyCounts) error {
 	switch {
 	case s.Verify.Number == number && s.Verify.Phase == to:
@@ -364,13 +364,13 @@ func (l *Ledger) removeAll(ctx context.Context, prefix string) error {
 	return err
 }
 
-// BeginVerify begins a verify of a table. The argument table is the record from which the verify
+// BeginVerify begins a verify of a table. The argument `table` is the record from which the verify
 // was planned.
 func (l *Ledger) BeginVerify(ctx context.Context, table TableState, plan VerifyPlan) (TableState, error) {
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error { return s.BeginVerify(table.Verify.Number+1, plan) })
 }
 
-// NextVerifyPhase begins another phase of the verify. The argument table is the record that the
+// NextVerifyPhase begins another phase of the verify. The argument `table` is the record that the
 // caller had when it read the parts of the phase.
 func (l *Ledger) NextVerifyPhase(ctx context.Context, table TableState, to, parts, differing int, sums VerifyCounts) (TableState, error) {
 	return l.UpdateTable(ctx, table.Source, func(s *TableState) error {

@@ -66,7 +66,8 @@ type Available struct {
 // the ledger does not know the parent (roots, and children of removed rows). A child never starts
 // before its parent is finished (H12) and the parent's gap is declared. A trimmed parent is
 // reopened and read first. A held shard would be free if its lease had ended. It may be taken over
-// only for balance. Shards must hold all rows of the table, because Look forgets all others.
+// only for balance. The argument `shards` must hold all rows of the table, because Look forgets all
+// others.
 func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free, held []Available) {
 	rows := make(map[string]*Shard, len(shards))
 	for i := range shards {
@@ -97,10 +98,10 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 }
 
 // LookParts returns the free and the held parts of a phase. LoadPart or VerifyPart must have
-// returned its second argument for the table. Rows must be all rows of the phase. A free part is
-// not done. It has no owner, or its owner's lease has ended. A part without a row is returned in
-// its first state. A held part has a lease that has not ended. No part is free while the load or
-// verify is paused.
+// returned its second argument for the table. The argument `rows` must be all rows of the phase. A
+// free part is not done. It has no owner, or its owner's lease has ended. A part without a row is
+// returned in its first state. A held part has a lease that has not ended. No part is free while
+// the load or verify is paused.
 func (w *Watch) LookParts(rows []Part, of Part, table TableState, now time.Duration) (free, held []Part) {
 	known := make(map[int]Part, len(rows))
 	for _, p := range rows {

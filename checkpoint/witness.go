@@ -241,7 +241,7 @@ func (l *Ledger) mirror(ctx context.Context, source string, at Place, beat uint6
 }
 
 // unchanged returns ErrConflict if the table's record has changed since the caller read it. The
-// argument before is the record that the caller read. The witness was read in between. A verdict
+// argument `before` is the record that the caller read. The witness was read in between. A verdict
 // that compares the witness with an outdated record is invalid. Without this check, a worker that
 // was suspended there for longer than a lease could declare a false gap.
 func (l *Ledger) unchanged(ctx context.Context, before TableState, at Place) error {

@@ -36,8 +36,8 @@ func (m *meter) readIndex(x *secondaryIndex, size int, consistent bool) {
 	m.add(x, readUnits(size, consistent))
 }
 
-// write counts a write to the table and the writes to its indexes. The argument size is the size of
-// the larger of the two images.
+// write counts a write to the table and the writes to its indexes. The argument `size` is the size
+// of the larger of the two images.
 func (m *meter) write(size int, indexes []indexWrite) {
 	m.units += writeUnits(size)
 	for _, w := range indexes {

@@ -96,8 +96,8 @@ func (l *lifeline) at(when time.Time) *stored {
 }
 
 // within returns an item's images before a window and at its end. It also returns the time of the
-// item's last write in the window. Changed is false if the item was not written in the window, or
-// exists neither before the window nor after it.
+// item's last write in the window. The result `changed` is false if the item was not written in the
+// window, or exists neither before the window nor after it.
 func (l *lifeline) within(from, to time.Time) (before, after *stored, last time.Time, changed bool) {
 	for _, r := range l.revisions {
 		switch {

@@ -54,8 +54,8 @@ func definitionsOf(definitions []attributeDefinition) (map[string]attribute.Kind
 	return kinds, nil
 }
 
-// readKeys validates a key schema. Member is the schema's place in the request. Only the key of a
-// global index may have more than one attribute of the same key type.
+// readKeys validates a key schema. The argument `member` is the schema's place in the request. Only
+// the key of a global index may have more than one attribute of the same key type.
 func readKeys(elements []keyElement, kinds map[string]attribute.Kind, member string, global bool) (keySchema, error) {
 	if len(elements) == 0 {
 		return keySchema{}, missingMember(member)

@@ -19,7 +19,7 @@ type writeOptions struct {
 	ReturnItemCollectionMetrics string
 }
 
-// check validates the options. The argument allowed lists the values of ReturnValues, other than
+// check validates the options. The argument `allowed` lists the values of ReturnValues, other than
 // NONE, that the operation accepts.
 func (o *writeOptions) check(allowed ...string) (meter, error) {
 	if o.TableName == nil {
@@ -75,8 +75,8 @@ func (o *writeOptions) answer(m *meter, did outcome, update *expression.Update) 
 }
 
 // collections adds the ItemCollectionMetrics of operations on more than one item. It does so if the
-// request wants them and a table has local indexes. The argument keys lists the keys of the written
-// items.
+// request wants them and a table has local indexes. The argument `keys` lists the keys of the
+// written items.
 func (r *response) collections(wanted string, keys map[*table][]primaryKey) {
 	if wanted != "SIZE" {
 		return

@@ -62,7 +62,8 @@ func (s *Server) findNamed(ref tableRef) (*table, error) {
 	return t, err
 }
 
-// checkName rejects an invalid name of a table or index. Member is the name's place in the request.
+// checkName rejects an invalid name of a table or index. The argument `member` is the name's place
+// in the request.
 func checkName(name, member string, least int) error {
 	what := ""
 	switch {

@@ -31,7 +31,7 @@ type expressionParameters struct {
 	ExpressionAttributeValues item.Values
 }
 
-// bind prepares the placeholders. The argument given says that the request has an expression.
+// bind prepares the placeholders. The argument `given` says that the request has an expression.
 func (e *expressionParameters) bind(given bool) (*expression.Bindings, error) {
 	b, err := expression.NewBindings(e.ExpressionAttributeNames, e.ExpressionAttributeValues)
 	if err != nil {

@@ -187,7 +187,7 @@ func setOf(kind attribute.Kind, members []attribute.Value) (attribute.Value, err
 }
 
 // deleted returns the set after a DELETE. It returns nil if the set has no members left, because
-// sets are never empty. Found reports whether there was a set.
+// sets are never empty. The result `found` reports whether there was a set.
 func (a memberAction) deleted(it attribute.Item) (rest *attribute.Value, found bool, err error) {
 	old, found := a.path.lookup(it)
 	if !found {

@@ -10,8 +10,8 @@ import (
 // function reference").
 const maxInList = 100
 
-// ParseCondition parses a condition of a request. Kind is the request's member that holds the
-// condition, such as "ConditionExpression" or "FilterExpression".
+// ParseCondition parses a condition of a request. The argument `kind` is the request's member that
+// holds the condition, such as "ConditionExpression" or "FilterExpression".
 func ParseCondition(kind, text string, b *Bindings) (*Condition, error) {
 	p, err := newParser(kind, text, b)
 	if err != nil {

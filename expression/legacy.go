@@ -108,7 +108,7 @@ func (t LegacyTest) check() error {
 	return nil
 }
 
-// LegacyKeyCondition makes a key condition from tests of the key attributes. The argument sort is
+// LegacyKeyCondition makes a key condition from tests of the key attributes. The argument `sort` is
 // empty if there is no sort key.
 func LegacyKeyCondition(tests map[string]LegacyTest, hash, sort []string) (*KeyCondition, error) {
 	if len(tests) < 1 || len(tests) > max(2, len(hash)+len(sort)) {

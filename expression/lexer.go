@@ -93,7 +93,7 @@ func word(text string, i int) int {
 }
 
 // operatorLength returns the length of the operator at the beginning of the text. The argument
-// single lists the operators of one character.
+// `single` lists the operators of one character.
 func operatorLength(text, single string) int {
 	for _, two := range []string{"<>", "<=", ">="} {
 		if strings.HasPrefix(text, two) {

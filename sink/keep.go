@@ -39,7 +39,8 @@ const keepTries = 5
 
 // Execute makes one attempt to write a mutation, with as many reads as necessary. It returns true
 // if the mutation was applied. It returns false if the row has the mutation's version or a higher
-// version. Rows may be nil if the mutation does not keep older cells. Errors are *Error.
+// version. The argument `rows` may be nil if the mutation does not keep older cells. Errors are
+// *Error.
 //
 // A tombstone with the put's own version comes from an earlier attempt that was rejected and turned
 // into a remove. The put counts as rejected again, because the process that removed the row may

@@ -103,7 +103,7 @@ func (r Row) HeldBy(owner string) transform.Version {
 }
 
 // Versions returns the live version and the tombstone of the row's only item, or of the owner among
-// several. GoneAt is when the server wrote the tombstone, in microseconds since 1970.
+// several. The result `goneAt` is when the server wrote the tombstone, in microseconds since 1970.
 func (r Row) Versions(owner string) (live, gone transform.Version, goneAt int64) {
 	if owner == "" {
 		return r.Version, r.Gone, r.GoneAt

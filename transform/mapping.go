@@ -47,9 +47,9 @@ type KeyAttribute struct {
 	Type attribute.Kind // S, N or B
 }
 
-// NewMapping checks and returns a mapping. Without rowKey, the row key is the primary key. RowKey
-// may name further attributes, for example the tenant first, but it must include the whole primary
-// key. This keeps the rows of different items apart (T1). Errors are ErrMapping.
+// NewMapping checks and returns a mapping. Without rowKey, the row key is the primary key. The
+// argument `rowKey` may name further attributes, for example the tenant first, but it must include
+// the whole primary key. This keeps the rows of different items apart (T1). Errors are ErrMapping.
 func NewMapping(source, table, family string, primaryKey []KeyAttribute, rowKey ...string) (*Mapping, error) {
 	fail := func(format string, args ...any) (*Mapping, error) {
 		return nil, fmt.Errorf("%w: table %s: %s", ErrMapping, source, fmt.Sprintf(format, args...))

@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
 
-// Conformance tests a store. Open must return a separate, empty store for each test.
+// Conformance tests a store. The argument `open` must return a separate, empty store for each test.
 func Conformance(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 	for _, test := range []struct {
 		name string

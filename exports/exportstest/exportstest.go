@@ -92,8 +92,8 @@ func (o *Objects) Window(t Table, id string, from, to time.Time, view string, fi
 		"exportFromTime": from.UTC().Format(time.RFC3339Nano), "exportToTime": to.UTC().Format(time.RFC3339Nano)})
 }
 
-// write writes files and manifests. Summary has the members of the summary that differ between the
-// kinds of exports.
+// write writes files and manifests. The argument `summary` has the members of the summary that
+// differ between the kinds of exports.
 func (o *Objects) write(t Table, id, data string, files [][]string, summary map[string]any) error {
 	items, list := 0, []byte(nil)
 	for i, file := range files {

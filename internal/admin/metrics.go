@@ -245,16 +245,17 @@ func (m *Metrics) Throttled(reason string, waited time.Duration) {
 	m.throttled.WithLabelValues(reason).Add(max(0, waited).Seconds())
 }
 
-// Published counts messages of a table that are durable in the topic. Blocked counts ordering keys
-// that a failed publish had blocked.
+// Published counts messages of a table that are durable in the topic. The argument `blocked` counts
+// ordering keys that a failed publish had blocked.
 func (m *Metrics) Published(table string, messages, blocked int) {
 	m.published.WithLabelValues(table).Add(float64(messages))
 	m.blocked.WithLabelValues(table).Add(float64(blocked))
 }
 
-// Topic sets how far a table is behind its topic. Behind is a number of messages, and lag the age
-// of the oldest one. Retention is the time until the subscription drops the oldest message; 0 if
-// unknown. Dead is the number of messages in the dead-letter topic.
+// Topic sets how far a table is behind its topic. The argument `behind` is a number of messages,
+// and lag the age of the oldest one. The argument `retention` is the time until the subscription
+// drops the oldest message; 0 if unknown. The argument `dead` is the number of messages in the
+// dead-letter topic.
 func (m *Metrics) Topic(table string, behind uint64, lag, retention time.Duration, dead int) {
 	m.behind.WithLabelValues(table).Set(float64(behind))
 	m.topicLag.WithLabelValues(table).Set(lag.Seconds())

@@ -32,7 +32,7 @@ var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(?:\+\S*)?$`)
 
 // Identify returns the identity of the program. Values from the linker take precedence over the
 // values that the toolchain recorded. The toolchain records the module's version, and the commit of
-// a build in a working copy. Info may be nil.
+// a build in a working copy. The argument `info` may be nil.
 func Identify(version, revision, date string, info *debug.BuildInfo) Info {
 	b := Info{
 		Schema: "replicator.version/v1", Version: version, Revision: revision, Date: date,

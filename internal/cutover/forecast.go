@@ -27,9 +27,10 @@ type Forecast struct {
 	Wait time.Duration
 }
 
-// Foretell returns the forecast for a cutover of tables with the given number of open shards. Late is how
-// late the application may write what it wrote to the source; 0 if it does not write the target. Measured
-// is how long the last attempt took; 0 if there was none.
+// Foretell returns the forecast for a cutover of tables with the given number of open shards. The
+// argument `late` is how late the application may write what it wrote to the source; 0 if it does
+// not write the target. The argument `measured` is how long the last attempt took; 0 if there was
+// none.
 func Foretell(plan checkpoint.CutoverPlan, openShards int, late, measured time.Duration) Forecast {
 	f := Forecast{Freeze: measured, Measured: measured > 0, Wait: untilMoment(openShards, plan.ListedWithin()+listingTakes-plan.AtMost())}
 	if !f.Measured {

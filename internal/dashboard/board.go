@@ -62,7 +62,7 @@ type Board struct {
 	closed  bool
 }
 
-// New returns a page without data. Events returns the latest events, newest first.
+// New returns a page without data. The argument `events` returns the latest events, newest first.
 func New(events func(most int) []admin.Event) *Board {
 	b := &Board{events: events}
 	b.render(view{})
@@ -70,8 +70,8 @@ func New(events func(most int) []admin.Event) *Board {
 	return b
 }
 
-// Show updates the page. Fresh must be true if the ledger was just read. Otherwise the document is
-// a new judgement of the last reading, of the time readAt.
+// Show updates the page. The argument `fresh` must be true if the ledger was just read. Otherwise
+// the document is a new judgement of the last reading, of the time readAt.
 func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -68,7 +68,7 @@ func (d *demo) records() (n int64, err error) {
 }
 
 // forget makes all records of the stream a day old, so that the stream drops them, and narrates the
-// damage. Held is the number of records at the time when the workers stopped.
+// damage. The argument `held` is the number of records at the time when the workers stopped.
 func (d *demo) forget(ctx context.Context, held int64) error {
 	now, err := d.records()
 	if err != nil {

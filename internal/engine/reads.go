@@ -84,8 +84,8 @@ func (s stoppableSource) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, e
 	return page, err
 }
 
-// StoppableDiscover wraps discover, so that a clean stop cancels it. Discover may make many calls.
-// If discover is nil, the result is nil.
+// StoppableDiscover wraps discover, so that a clean stop cancels it. The argument `discover` may
+// make many calls. If discover is nil, the result is nil.
 func StoppableDiscover(discover func(context.Context, func(string) bool) (Discovery, error), calls *Reads) func(context.Context, func(string) bool) (Discovery, error) {
 	if discover == nil {
 		return nil

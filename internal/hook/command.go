@@ -59,7 +59,7 @@ func refuses(hook string, status int) bool {
 }
 
 // judge returns the outcome of a hook's command. If the outcome is not done, the result `how`
-// describes how the command ended. Status is -1 if the command was killed.
+// describes how the command ended. The argument `status` is -1 if the command was killed.
 func judge(ctx context.Context, hook string, status int, err error) (how string, outcome cutover.Outcome) {
 	switch {
 	case status == 0 && (err == nil || errors.Is(err, exec.ErrWaitDelay)):

@@ -19,8 +19,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Explain compares one item of a table in both databases. Key is the item's primary key in JSON. If
-// values is true, the explanation includes the values of differing cells.
+// Explain compares one item of a table in both databases. The argument `key` is the item's primary
+// key in JSON. If values is true, the explanation includes the values of differing cells.
 func Explain(ctx context.Context, p *terminal.Console, cfg *config.Config, ends desk.Ends, with string, t config.Table, key string, values bool) (*Explanation, error) {
 	m, err := ends.Open(ctx, p, cfg, desk.Request{Command: "explain", Table: t.From, With: with})
 	if err != nil {

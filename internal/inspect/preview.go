@@ -71,8 +71,8 @@ func previewsOf(m *transform.Mapping, cfg *config.Config, t config.Table, items 
 	return previews
 }
 
-// onDelete describes, in words, the cells that a delete of the item removes from the target.
-// Families is the number of families of the target table.
+// onDelete describes, in words, the cells that a delete of the item removes from the target. The
+// argument `families` is the number of families of the target table.
 func onDelete(p transform.Placement, families int) string {
 	if len(p.Rows) == 0 { // the item is ignored, or has no row
 		return "nothing, because there is no row"

@@ -49,8 +49,8 @@ func reasonOf(f itemFindings, v itemVerdict) *likelyReason {
 	return nil
 }
 
-// reason returns why one row differs, if all changes are applied. Ageing holds the families with a
-// garbage collection rule that removes cells by age.
+// reason returns why one row differs, if all changes are applied. The argument `ageing` holds the
+// families with a garbage collection rule that removes cells by age.
 func (r *itemRow) reason(present bool, ageing []string) *likelyReason {
 	live, gone, _ := r.seen.Versions(r.want.Owner)
 	held := max(live, gone)

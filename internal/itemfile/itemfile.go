@@ -104,8 +104,8 @@ func unreadable(entry int, err error) error {
 	return fmt.Errorf("entry %d is not JSON", entry)
 }
 
-// itemsOf returns the items of one document, or of one element of a list. Place names the document
-// in errors.
+// itemsOf returns the items of one document, or of one element of a list. The argument `place`
+// names the document in errors.
 func itemsOf(document json.RawMessage, place string) ([]attribute.Item, error) {
 	if isList(document) {
 		return elements(document, place)

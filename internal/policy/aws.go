@@ -25,9 +25,9 @@ type Statement struct {
 }
 
 // AWS returns the policy of the identity that reads DynamoDB. Workers and plan need the same
-// policy. Region is the source's region; if it is empty, the policy allows any region. A table is
-// in the account of the identity that reads it. So the policy allows the account of
-// source.role_arn, or any account if there is none.
+// policy. The argument `region` is the source's region; if it is empty, the policy allows any
+// region. A table is in the account of the identity that reads it. So the policy allows the account
+// of source.role_arn, or any account if there is none.
 func AWS(cfg *config.Config, region string) Policy {
 	var tables, streams, expiring []string
 	for _, t := range cfg.Tables {

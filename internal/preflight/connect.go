@@ -106,8 +106,9 @@ const FetchTime = 20 * time.Second
 // sending expired credentials.
 const renewBefore = 5 * time.Minute
 
-// LoadAWS reads the AWS configuration. Within is the timeout of each request for credentials. It
-// returns a *diag.Error if an environment variable has a value that the SDK cannot use.
+// LoadAWS reads the AWS configuration. The argument `within` is the timeout of each request for
+// credentials. It returns a *diag.Error if an environment variable has a value that the SDK cannot
+// use.
 func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
 	if err := config.CheckAWSVariables(os.LookupEnv); err != nil {
 		return aws.Config{}, err

@@ -266,7 +266,8 @@ func ExplainExpiry(t Table) *diag.Error {
 }
 
 // ExplainShare returns a warning if a limit is a share of provisioned capacity, but the table has
-// no provisioned capacity. Otherwise it returns nil. Option is the name of the setting.
+// no provisioned capacity. Otherwise it returns nil. The argument `option` is the name of the
+// setting.
 func ExplainShare(option string, limit config.Capacity, table string, d backfill.Description) *diag.Error {
 	if !limit.IsShare() || d.ReadCapacity > 0 {
 		return nil

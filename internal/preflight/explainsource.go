@@ -17,8 +17,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// ExplainSource explains errors of DynamoDB. Table is the requested table; "" if the request was
-// for no table or for several tables.
+// ExplainSource explains errors of DynamoDB. The argument `table` is the requested table; "" if the
+// request was for no table or for several tables.
 func ExplainSource(what, table string, err error) error {
 	var noKey *credentialsError
 	if errors.As(err, &noKey) {

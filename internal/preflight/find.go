@@ -25,7 +25,8 @@ func tablesOf(ctx context.Context, cfg *config.Config, tables *backfill.Tables) 
 }
 
 // LedgerTables returns the named table, or all tables of the configuration. For a pattern it
-// returns the tables that the ledger knows. Ledger is nil before the migration has begun.
+// returns the tables that the ledger knows. The argument `ledger` is nil before the migration has
+// begun.
 func LedgerTables(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, table string) ([]config.Table, error) {
 	if t, ok := cfg.Table(table); ok && table != "" {
 		return []config.Table{t}, nil

@@ -20,8 +20,8 @@ func LedgerStore(t *Target, cfg *config.Config) checkpoint.Store {
 
 // OpenLedger opens the ledger for a command that reads it and makes an operator's changes. It
 // returns nil without an error if no migration has begun. The command writes to the ledger under an
-// id that begins with the command's name and is unique to this process. Version is the program's
-// version.
+// id that begins with the command's name and is unique to this process. The argument `version` is
+// the program's version.
 func OpenLedger(ctx context.Context, store checkpoint.Store, cfg *config.Config, command, version string) (*checkpoint.Ledger, error) {
 	id := make([]byte, 8)
 	_, _ = rand.Read(id) // according to its documentation, it never fails

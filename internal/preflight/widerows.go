@@ -26,7 +26,8 @@ func (s *Sampled) Sharing() int {
 }
 
 // Wide returns the number of rows that the items of a table share, and the average size of such a
-// row in bytes. It returns 0 rows if that size is not too large. Bytes is the table's size.
+// row in bytes. It returns 0 rows if that size is not too large. The argument `bytes` is the
+// table's size.
 func (s *Sampled) Wide(bytes int64) (rows int, each int64) {
 	rows = len(s.shared)
 	if rows == 0 || rows > fewRows || s.Sharing() < seenEach*rows {

@@ -207,8 +207,8 @@ func addresses(records []checkpoint.Export) (all []string) {
 
 // Plan returns the plan with which a load would be sealed. It fails if the load's images do not
 // belong to this table, are not complete, or are too old. It sets only the source and the size in
-// the plan. The caller must set the other members. Oldest is the maximum age of the images; 0 means
-// no limit.
+// the plan. The caller must set the other members. The argument `oldest` is the maximum age of the
+// images; 0 means no limit.
 func (o *Opener) Plan(ctx context.Context, load checkpoint.Load, of Wanted, adopted time.Time, oldest time.Duration) (checkpoint.Plan, error) {
 	images, err := o.Open(ctx, load)
 	if err != nil {

@@ -29,8 +29,8 @@ type Recognised struct {
 	Series     string   `json:"series"`       // a pattern of names, if the tables look like one table split by time
 }
 
-// Propose writes a configuration for tables. Region may be "". A minimal configuration has no
-// comments and no proposed rules.
+// Propose writes a configuration for tables. The argument `region` may be "". A minimal
+// configuration has no comments and no proposed rules.
 func Propose(region string, target Target, tables []Table, minimal bool) Proposal {
 	w := writer{minimal: minimal, taken: map[string]bool{"replicator_state": true}}
 	w.head(region, target)

@@ -30,7 +30,7 @@ const stepWitness = "read the witness in the target"
 // LookAtTargets reads the witness rows of tables that are in sync according to the ledger but have
 // no coordinator. It checks that ledger and target still belong together. A running coordinator
 // does so every minute. If a target was lost or restored while no worker ran, the ledger alone does
-// not show that. Open returns the store of a target table's witness row.
+// not show that. The argument `open` returns the store of a target table's witness row.
 func (l *Input) LookAtTargets(ctx context.Context, open func(table string) checkpoint.Store, now time.Time) {
 	if l.Ledger == nil {
 		return

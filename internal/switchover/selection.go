@@ -61,8 +61,8 @@ func named(groups []group) string {
 	return strings.Join(names, ", ")
 }
 
-// chooses returns the groups that a command selects. Chosen is false if it selects none, and there are
-// several.
+// chooses returns the groups that a command selects. The result `chosen` is false if it selects
+// none, and there are several.
 func (o *Operator) chooses() (groups []group, chosen bool, err error) {
 	for _, g := range o.Cfg.Groups(o.configs()) {
 		one := group{Group: g}

@@ -121,8 +121,8 @@ func total(counts map[string]int64) int64 {
 	return n
 }
 
-// rehearsalVerdict returns nil if every item can be mapped. Aside holds the tables that could not
-// be read.
+// rehearsalVerdict returns nil if every item can be mapped. The argument `aside` holds the tables
+// that could not be read.
 func rehearsalVerdict(reports []Rehearsal, aside []string) error {
 	var found diag.List
 	for _, name := range aside {
