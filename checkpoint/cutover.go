@@ -217,7 +217,7 @@ func (c *Cutover) Left() error {
 	return ErrCutOver
 }
 
-// CutoverError is the error of a step that is not possible in the cutover's present state.
+// CutoverError is the error of a step that is not possible in the cutover's current state.
 type CutoverError struct {
 	Step, Reason, Cure string
 }

@@ -51,7 +51,7 @@ const (
 // a sweep.
 var ErrManyMappings = errors.New("too many mappings were replaced before a sweep was complete")
 
-// know records the source text and target tables of the present mapping.
+// know records the source text and target tables of the current mapping.
 func (s *TableState) know(m Mapping) {
 	if m.Text == "" || len(m.Text) > maxMappingText {
 		return
@@ -99,7 +99,7 @@ func (s *TableState) moveWitnesses(tables []string) {
 	s.WitnessBeats = beats
 }
 
-// FormerTables returns the target tables of former mappings that the present mapping does not
+// FormerTables returns the target tables of former mappings that the current mapping does not
 // write, sorted.
 func (s TableState) FormerTables() []string {
 	var tables []string

@@ -180,7 +180,7 @@ func (s Shard) Reached(p Progress) time.Time {
 	return s.PositionTime()
 }
 
-// Finished reports whether no worker reads the shard in its present state.
+// Finished reports whether no worker reads the shard in its current state.
 func (s *Shard) Finished() bool { return s.State == Done || s.State == Gap }
 
 // Ended reports whether the shard was read to its end and all its changes were applied at least

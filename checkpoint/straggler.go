@@ -43,7 +43,7 @@ func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
 }
 
 // Unwatch records that no process read the changes made between from and until. The argument `at`
-// is the present time.
+// is the current time.
 func (c *Cutover) Unwatch(from, until, at time.Time, why string) {
 	gap := CutoverUnwatched{from.UTC(), until.UTC(), why}
 	c.Unwatched = append(slices.Clone(c.Unwatched), gap)

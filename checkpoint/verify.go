@@ -122,7 +122,7 @@ func (r VerifyResult) Known() bool { return !r.EndedAt.IsZero() }
 // Clean reports whether there is a result, and no row differed or stayed in flight.
 func (r VerifyResult) Clean() bool { return r.Known() && r.Differing() == 0 && r.InFlight == 0 }
 
-// Stale reports whether the result is too old to describe the present state.
+// Stale reports whether the result is too old to describe the current state.
 func (r VerifyResult) Stale(now time.Time) bool { return now.Sub(r.EndedAt) > VerifyStaleAfter }
 
 // VerifyPlan is the plan with which a verify begins.

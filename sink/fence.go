@@ -71,7 +71,7 @@ func ParseFence(ledger, family string) (n uint64, own, ok bool) {
 }
 
 // NextFence returns the number to try next. It is above the last number that was tried and above
-// every present number of any ledger. It is at least the number of minutes since 1970, so that it
+// every existing number of any ledger. It is at least the number of minutes since 1970, so that it
 // does not collide with numbers of a lost ledger.
 func NextFence(last uint64, now time.Time, present []string) uint64 {
 	next := max(last+1, uint64(max(0, now.Unix()/60)))

@@ -18,7 +18,7 @@ import (
 // other row is removed. These puts and removes have the version of a load that read the item at
 // that moment. So every change of the stream in this generation outranks the sweep, as it outranks
 // a load. A late put of a load that read the item earlier does not restore a removed row. After the
-// write, the suspect's row or tombstone has the present generation, so the next pass does not find
+// write, the suspect's row or tombstone has the current generation, so the next pass does not find
 // it.
 //
 // Rows without a version may belong to another program. If row keys are plain identifiers, every
@@ -33,7 +33,7 @@ type Sweeping struct {
 	Former []Former
 	// Table is the target table.
 	Table string
-	// Generation is the present generation. Rows of older generations are suspects.
+	// Generation is the current generation. Rows of older generations are suspects.
 	Generation uint32
 	// Doubted is the version of rows copied from a full export before its windows; empty if there
 	// are none. Such rows are suspects too, because a change may lie between the export and the

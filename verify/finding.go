@@ -222,7 +222,7 @@ func count(c *Counts, k Kind) {
 	}
 }
 
-// StaleAfter is the age from which a result no longer describes the present state.
+// StaleAfter is the age from which a result no longer describes the current state.
 const StaleAfter = checkpoint.VerifyStaleAfter
 
 // Result is the outcome of a comparison of one table.
@@ -249,7 +249,7 @@ func (r Result) Clean() bool {
 	return !r.Ended.IsZero() && len(r.Unread) == 0 && r.Differing() == 0 && r.InFlight == 0
 }
 
-// Stale reports whether the result is too old to describe the present state.
+// Stale reports whether the result is too old to describe the current state.
 func (r Result) Stale(now time.Time) bool { return now.Sub(r.Ended) > StaleAfter }
 
 // Applied reports whether every change that was committed up to a time is applied.

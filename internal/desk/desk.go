@@ -1,7 +1,7 @@
 // Package desk opens a migration for a command. Its table `commands` lists the checks that each
 // command requires.
 //
-// It also provides the clock of the ledger: a command gets the present time from Migration.Now. All
+// It also provides the clock of the ledger: a command gets the current time from Migration.Now. All
 // waits use internal/task, so tests can run in virtual time.
 package desk
 
@@ -93,7 +93,7 @@ func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.C
 	return m, nil
 }
 
-// Now returns the present time, by which ages in this migration are judged. It is the time of the
+// Now returns the current time, by which ages in this migration are judged. It is the time of the
 // ledger, or of this process if the migration has not started.
 func (m *Migration) Now(ctx context.Context) time.Time {
 	if m.Ledger == nil {

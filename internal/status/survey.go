@@ -18,7 +18,7 @@ type Survey struct {
 }
 
 // Take returns the status of a reading, and the events since the previous reading. If the reading
-// failed, it judges the last successful reading again, at the present time, and returns no events.
+// failed, it judges the last successful reading again, at the current time, and returns no events.
 // The status is nil before the first successful reading.
 func (s *Survey) Take(l *Input, err error, env config.Lookup, hints string, now time.Time) (*Document, []admin.Event) {
 	if err == nil {

@@ -395,7 +395,7 @@ func (w *Worker) status(ctx context.Context) (*status.Document, error) {
 	return l.Judge(w.Console.Env, w.Hints, w.now(ctx)), nil
 }
 
-// now returns the present time, by which ages are judged. It is the time of the ledger, or of this
+// now returns the current time, by which ages are judged. It is the time of the ledger, or of this
 // process before the ledger is open.
 func (w *Worker) now(ctx context.Context) time.Time {
 	if w.ledger == nil {
