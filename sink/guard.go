@@ -52,8 +52,8 @@ type Predicate struct {
 	Families  []string
 	Qualifier string
 	AtLeast   transform.Version
-	// With Exactly, the request is executed only if a cell has exactly the value AtLeast. This is
-	// the compare-and-set of Mend, the only write that may lower a row's version.
+	// Exactly executes the request only if a cell has exactly the value AtLeast. This is the
+	// compare-and-set of Mend, the only write that may lower a row's version.
 	Exactly bool
 }
 

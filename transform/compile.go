@@ -24,15 +24,15 @@ type write struct {
 	row      []rowPart
 	template *Template
 
-	// A folded item is one cell of a row that other items share.
+	// folded reports that an item is one cell of a row that other items share.
 	folded    bool
 	family    string
 	qualifier []rowPart
 	cell      *CellRule
 	only      []string // sorted; nil: all but dropped
 
-	// Otherwise attributes become columns. Targets are sorted by attribute. Star is the target of
-	// all other attributes, or nil if these are not copied.
+	// targets are the columns, sorted by attribute, unless the item is folded. star is the target
+	// of all other attributes, or nil if these are not copied.
 	targets []target
 	star    *target
 	clashes []string // attributes whose column a rule gives to another attribute

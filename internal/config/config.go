@@ -119,7 +119,7 @@ type Table struct {
 	refused map[string]bool          // paths that the decoder refused
 	index   int                      // index in Config.Tables
 	merged  bool                     // another table has the same target
-	// Dual_writes.version_attribute; "" if the table has dual_writes: off.
+	// number is dual_writes.version_attribute; "" if the table has `dual_writes: off`.
 	number string
 
 	pattern  pattern.Pattern   // nil if the entry names one table

@@ -25,12 +25,12 @@ type meaning struct {
 	Families []meantFamily
 	Drop     []string
 	Rules    []meantRule
-	// The TTL attribute and the handling of expired items; nil if neither is given.
+	// Expire is the TTL attribute and the handling of expired items; nil if neither is given.
 	Expire []string
 	Merged bool
-	// The preset's row key depends on the key schema, which is unknown here.
+	// Preset is the preset's name. Its row key depends on the key schema, which is unknown here.
 	Preset string
-	// keep_versions does not change the cells that are written now. It is included because all rows
+	// KeepVersions does not change the cells that are written now. It is included because all rows
 	// of a table must have history, or none.
 	KeepVersions bool
 	// VersionAttribute orders the writes of application and replicator. If empty, it is omitted. So

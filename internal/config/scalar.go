@@ -16,7 +16,8 @@ import (
 // fault is an error in a value, before the value's position is known.
 type fault struct {
 	code string
-	// Text that follows the path of the key; if empty, the message names the value itself.
+	// what is the text that follows the path of the key. If it is empty, the message names the
+	// value itself.
 	what  string
 	cause string
 	fix   string

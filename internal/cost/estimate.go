@@ -30,8 +30,8 @@ type Table struct {
 	OpenShards int
 	// RowsPerSecond and ReadLimit, in read units a second, are the configured limits; 0 means none.
 	RowsPerSecond, ReadLimit float64
-	// If Published, changes are published to a topic. If Applied, changes are also pulled from the
-	// topic.
+	// Published reports that changes are published to a topic. Applied reports that they are also
+	// pulled from the topic.
 	Published, Applied bool
 	// From names the export that is copied, and Files is the number of its files. Files is 0 if the
 	// table is scanned instead. If Outside, the export is not in AWS.

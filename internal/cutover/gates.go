@@ -18,7 +18,7 @@ type Ready struct {
 	LagBelow, LagHeldFor time.Duration
 	VerifyWithin         time.Duration
 	FinalWithin          time.Duration // the freeze's deadline, if workers make the final verify; 0 otherwise
-	// If a table has fewer items than Small, the driver itself compares it; 0 means 20,000.
+	// Small is the number of items below which the driver itself compares a table; 0 means 20,000.
 	Small         int64
 	ParkedAtMost  int
 	HeadroomAbove time.Duration

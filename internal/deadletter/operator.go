@@ -135,7 +135,7 @@ type document struct {
 	DryRun   *bool    `json:"dry_run,omitempty"`
 	Messages []*entry `json:"messages,omitempty"`
 	Dropped  []*entry `json:"dropped,omitempty"`
-	// Number of dropped messages with changes that are not known to be applied.
+	// Lost is the number of dropped messages with changes that are not known to be applied.
 	Lost *int     `json:"lost,omitempty"`
 	Next []string `json:"next"` // commands that repair the rows
 }

@@ -35,11 +35,11 @@ type Application struct {
 	Bigtable string // the address of an emulator
 	Project  string // project of the target
 	Instance string // instance of the target
-	// Number of items that the servers change; they are the table's first items.
+	// Items is the number of items that the servers change, from the table's first item.
 	Items    int
 	Rate     float64       // changes a second
 	Duration time.Duration // how long to write, unless the context ends earlier
-	// Time after the commit in DynamoDB at which a server gives up the second write.
+	// Deadline is how long after the commit in DynamoDB a server abandons the second write.
 	Deadline time.Duration
 	Skew     time.Duration // how far the servers' clocks may be ahead or behind
 	Seed     uint64

@@ -24,7 +24,7 @@ type Spec struct {
 	Mapping     *transform.Mapping
 	Pattern     string // the pattern of table names to which the table belongs; "" for none
 	MappingHash string
-	// With AcceptMapping, a changed mapping raises the generation. Without it, a changed mapping is
+	// AcceptMapping lets a changed mapping raise the generation. Without it, a changed mapping is
 	// refused.
 	AcceptMapping bool
 	// AdoptRows lets the first generation write to targets that already have rows.
@@ -32,14 +32,13 @@ type Spec struct {
 	// Shared is true if other migrations also write the target tables. Then the mapping stores the
 	// origin of every row.
 	Shared bool
-	// With FromNow, changes from before the first start are dropped, unless the table is copied.
-	// Without FromNow and without a copy, all changes that the stream still holds are applied.
+	// FromNow drops changes from before the first start, unless the table is copied. Without
+	// FromNow and without a copy, all changes that the stream still holds are applied.
 	FromNow bool
 	// Young is true if the table was created after the first start. Then FromNow drops none of its
 	// changes. If changes may have been trimmed before the first read, that is a gap.
 	Young bool
-	// With Copy, existing items are loaded. With LoadAgain, existing items are also loaded
-	// automatically after each gap.
+	// Copy loads existing items. LoadAgain also loads existing items automatically after each gap.
 	Copy, LoadAgain bool
 	// From is the export or file that the first load copies. If it is zero, the load scans the
 	// table.

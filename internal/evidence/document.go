@@ -39,7 +39,7 @@ type Document struct {
 	At      time.Time `json:"at"`
 	Attempt uint32    `json:"attempt"`
 	Step    string    `json:"step"`
-	// True for a rehearsal, in which the application was neither stopped nor switched.
+	// Rehearse is true for a rehearsal, in which the application was neither stopped nor switched.
 	Rehearse          bool     `json:"rehearsal"`
 	Reason            string   `json:"reason,omitempty"`     // why the cutover was cancelled
 	ConfigurationHash string   `json:"configuration_hash"`   // hash of the configuration with which the cutover began
@@ -58,23 +58,24 @@ type Document struct {
 	UnfrozenAt    *time.Time `json:"unfrozen_at"`
 	EndedAt       *time.Time `json:"ended_at"`
 	FrozenSeconds float64    `json:"frozen_seconds"` // how long the application was without writes
-	// How long the stream is watched for late writers after the switch.
+	// WatchSeconds is how long the stream is watched for late writers after the switch.
 	WatchSeconds float64 `json:"watch_seconds"`
 
 	Gates     []checkpoint.CutoverGate     `json:"gates"`     // the gates at the end of the checks
 	Overrides []checkpoint.CutoverOverride `json:"overrides"` // gates that an operator overrode, with the reason
 	Tables    []Table                      `json:"tables"`
-	// For each target, the first fence number that no process used for writes.
+	// Fences holds, for each target, the first fence number that no process used for writes.
 	Fences   []Fence                   `json:"fences"`
 	Timeline []checkpoint.CutoverEvent `json:"timeline"`
 	// Steps are the steps of all tries, each with its length.
 	Steps []Step `json:"steps"`
-	// Hook calls, each with token, times, outcome and the end of its output.
+	// Hooks are the calls of hooks, each with token, times, outcome and the end of its output.
 	Hooks []checkpoint.CutoverHook `json:"hooks"`
-	// Tries that were abandoned, each with its reason. The application wrote on after each.
+	// GivenUp are the abandoned tries, each with its reason. After each of them, the application
+	// wrote again.
 	GivenUp []checkpoint.CutoverTry `json:"given_up"`
 	Strays  int                     `json:"strays"` // number of changes to the source after the freeze
-	// Items that changed after the freeze, by the hashes of their keys.
+	// Stragglers are items that changed after the freeze, by the hashes of their keys.
 	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"`
 }
 

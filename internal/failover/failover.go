@@ -60,7 +60,7 @@ type Plan struct {
 	// Switched is the operator's statement whether a cutover has switched the application. It is
 	// needed if the ledger does not show that.
 	Switched Answer
-	// With Rehearsal, nothing is changed.
+	// Rehearsal makes the command change nothing.
 	Rehearsal bool
 	// Tell is called with a text before each wait. It may be nil.
 	Tell func(string)

@@ -57,7 +57,7 @@ type heldVersion struct {
 	Hop        uint32 `json:"hop"`
 	Sequence   string `json:"sequence"`
 	Count      uint16 `json:"count"`
-	// When a load read the item; null for a change from the stream.
+	// LoadedAt is when a load read the item; null for a change from the stream.
 	LoadedAt  *time.Time `json:"loaded_at"`
 	WrittenAt *time.Time `json:"written_at"` // when a tombstone was written, by the server's clock
 }
@@ -75,9 +75,9 @@ type differingAt struct {
 // and the shard that the item's next change will come from.
 type explainedShard struct {
 	Carried *string `json:"carried"` // the shard that the row's version or tombstone came from
-	// Number of the ledger's shards that the version may have come from.
+	// AtHop is the number of the ledger's shards that the version may have come from.
 	AtHop int `json:"at_hop"`
-	// The shard that the next change will come from; null unless exactly one shard is open.
+	// Next is the shard that the next change will come from; null unless exactly one shard is open.
 	Next *string `json:"next"`
 	Open int     `json:"open"` // number of open shards
 }

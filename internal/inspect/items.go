@@ -22,7 +22,8 @@ import (
 type Choice struct {
 	Key, File string
 	Sample    int // number of items to take from the scan or the file
-	// Names of the key attributes of the file's items; if empty, they are read from the source.
+	// PrimaryKey has the names of the key attributes of the file's items. If it is empty, they are
+	// read from the source.
 	PrimaryKey string
 }
 

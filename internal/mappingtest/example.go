@@ -72,7 +72,7 @@ type Example struct {
 
 	items, changes []byte
 	itemsName      string // name of the part with the items
-	// Types are missing if they must be taken from the items.
+	// key is the primary key. It lacks types if they must be taken from the items.
 	key     []transform.KeyAttribute
 	archive *txtar.Archive // nil for a folder
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Conclude creates the missing resources if requested, and writes the outcome. Conclude returns the
-// verdict as known if failed checks or warnings have already shown the reasons for it. Other errors
-// are returned as failed.
+// Conclude creates the missing resources if requested, and writes the outcome. The result `known`
+// is the verdict if failed checks or warnings have already shown the reasons for it. Other errors
+// are returned as `failed`.
 func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error) {
 	known = errors.Join(in.Failed...)
 	refused := d.refusal(in.question)
@@ -26,7 +26,7 @@ func (in *Input) Conclude(ctx context.Context, d *Document) (known, failed error
 		failed = in.apply(ctx, d)
 	case in.question.Apply:
 		_, _ = fmt.Fprintln(in.Out, "\nnothing was created: fix the items marked ✗ first")
-	case known != nil: // parts that were not checked may be missing too
+	case known != nil: // more parts may be missing that could not be checked
 		_, _ = fmt.Fprintln(in.Out, "\nnothing was changed; fix the items marked ✗ first: this list may be incomplete")
 	case len(d.Create) > 0:
 		_, _ = fmt.Fprintln(in.Out, "\nnothing was changed; `replicator plan --apply` creates what is listed")

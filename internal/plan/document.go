@@ -27,10 +27,10 @@ type Document struct {
 	Totals   []cost.Total       `json:"totals"`
 	Prices   Prices             `json:"prices"`
 	Warnings diag.List          `json:"warnings"`
-	// Permissions that are known to be missing; null if there are none.
+	// Missing holds permissions that are known to be missing; null if there are none.
 	Missing *MissingPrivileges `json:"missing_iam"`
 
-	left bool // true if the application has left the source, so that there is nothing to plan
+	left bool // the application has left the source, so there is nothing to plan
 }
 
 // Cutover is what is expected of the cutover of a group of tables.
@@ -51,7 +51,7 @@ type Cutover struct {
 type Creation struct {
 	Kind string `json:"kind"` // table, family, view or app_profile
 	Name string `json:"name"`
-	// The families of a new table, or the missing family of an existing table.
+	// Families are the families of a new table, or the missing family of an existing table.
 	Families  []Family `json:"families,omitempty"`
 	View      string   `json:"view,omitempty"`  // the view that is created with the table
 	Shows     []string `json:"shows,omitempty"` // families of a view
@@ -71,7 +71,7 @@ type Table struct {
 	Items   int64  `json:"items"` // DynamoDB's count, up to six hours old
 	Bytes   int64  `json:"bytes"`
 	Billing string `json:"billing"`
-	// ARN of the KMS key that encrypts the table; left out for DynamoDB's own key.
+	// Key is the ARN of the KMS key that encrypts the table. It is left out for DynamoDB's own key.
 	Key        string         `json:"key,omitempty"`
 	OpenShards *int           `json:"open_shards"` // null if the stream could not be listed
 	Sampled    int            `json:"sampled"`

@@ -51,7 +51,7 @@ type Input struct {
 	// notFound is the error of a ping that did not find the instance or the app profile; nil if the
 	// ping succeeded.
 	notFound error
-	left     bool                // true if the application has left the source, so that other checks do not apply
+	left     bool                // the application has left the source, so other checks do not apply
 	cutovers checkpoint.Cutovers // records of the cutovers of all groups
 }
 
@@ -61,7 +61,7 @@ type sourceTable struct {
 	found    preflight.Table
 	items    []attribute.Item // items of the sample
 	refused  *diag.Error      // why the configured export would not be copied
-	copied   bool             // whether the table was loaded before
+	copied   bool             // the table was loaded before
 	warnings diag.List
 }
 

@@ -92,7 +92,7 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 }
 
 // tryKey reads one of the items by its key, as `parked retry` does. A run does not read items by
-// key. So without this check, a missing permission would not be noticed before it is needed.
+// key. Without tryKey, a missing permission would be noticed only when it is needed.
 func (in *Input) tryKey(ctx context.Context, out *sourceTable, items []attribute.Item) {
 	if len(items) == 0 {
 		return
@@ -192,7 +192,7 @@ func (in *Input) recovery(ctx context.Context, out *sourceTable) (string, error)
 
 func (out *sourceTable) addSample(s preflight.Sampled) {
 	out.Sampled, out.Unmappable = len(s.Items), s.Unmappable
-	// The sample is ordered by segment, so take keys from all parts of it.
+	// The sample is ordered by segment, so keys are taken from all parts of it.
 	for table, rows := range s.Rows {
 		of := ""
 		if len(s.Rows) > 1 {

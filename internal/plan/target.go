@@ -37,9 +37,9 @@ func (in *Input) examineInstance(ctx context.Context) bool {
 	return true
 }
 
-// cutOver reports whether the tables are cut over, and records that as the only failure. In that
-// case plan must create nothing. The target belongs to the application, and finalize may have
-// removed the resources that a run needs.
+// cutOver reports whether the tables are cut over, and records that as the only failure. Then plan
+// must create nothing. The target belongs to the application, and finalize may have removed the
+// resources that a run needs.
 func (in *Input) cutOver(ctx context.Context) bool {
 	limited, cancel := task.WithTimeout(ctx, preflight.ProbeTime)
 	defer cancel()
@@ -216,7 +216,7 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 // examineRows warns of target tables with rows, for which a run needs the operator's consent.
 func (in *Input) examineRows(ctx context.Context) {
 	if len(in.Failed) > 0 {
-		return // a test of rows is impossible: some tables or the ledger may be unknown
+		return // some tables or the ledger may be unknown, so rows cannot be checked
 	}
 	var tables []preflight.Table
 	for _, s := range in.sources {

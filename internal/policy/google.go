@@ -12,7 +12,7 @@ import (
 // Role is a custom role of Google Cloud, in the form that `gcloud iam roles create --file` accepts.
 // Source: https://cloud.google.com/iam/docs/creating-custom-roles
 type Role struct {
-	// The id with which the role is created; not part of the file.
+	// ID is the id with which the role is created. It is not part of the file.
 	ID                  string   `json:"-"`
 	Title               string   `json:"title"`
 	Description         string   `json:"description"`

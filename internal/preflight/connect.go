@@ -46,8 +46,8 @@ type Source struct {
 	clock   *clock.Watch
 }
 
-// localRegion is a region name for which the SDK redirects requests to an emulator on this machine:
-// those for tables, but not those for streams.
+// localRegion is a region name for which the SDK redirects requests for tables to an emulator on
+// this machine, but not requests for streams.
 const localRegion = "local"
 
 // ConnectSource reads the AWS configuration and builds the clients. It sends no request. The SDK
@@ -195,7 +195,7 @@ func Reach(ctx context.Context, cfg *config.Config) (t *Target, err error) {
 }
 
 // connectWithin connects, and gives up when ctx ends. Bigtable's client closes its connections when
-// the context of the connect ends. So connectWithin passes another context to the client, which
+// the context of the connect ends. So connectWithin passes the client another context, which
 // outlives ctx.
 func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
 	outlives := context.WithoutCancel(ctx)
@@ -206,7 +206,7 @@ func connectWithin(ctx context.Context, cfg *config.Config) (*Target, error) {
 		return t, err
 	}
 	if t != nil {
-		_ = t.Close() // its connections have ended before
+		_ = t.Close() // its connections have ended already
 	}
 	if err = noToken(outlives); err == nil {
 		err = fmt.Errorf("no answer in time: %w", context.Cause(ctx))

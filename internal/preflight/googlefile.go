@@ -19,9 +19,9 @@ const (
 	madeByGoogle = "name a file made by Google Cloud: the key of a service account, or the file that `gcloud auth application-default login` writes"
 )
 
-// checkGoogle refuses environment variables with values that Google's libraries cannot use. It does
-// nothing if the variable emulator redirects the client to an emulator, because an emulator needs
-// no credentials and no proxy.
+// checkGoogle refuses environment variables with values that Google's libraries cannot use. If the
+// variable named by `emulator` redirects the client to an emulator, it does nothing, because an
+// emulator needs no credentials and no proxy.
 func checkGoogle(emulator string) error {
 	if os.Getenv(emulator) != "" {
 		return nil
@@ -78,6 +78,6 @@ func contentFault(path string) (is, fix string) {
 // ofNetwork reports whether an error means that a service could not be reached. It recognizes only
 // typed errors.
 func ofNetwork(err error) bool {
-	var failed net.Error // includes *url.Error
+	var failed net.Error // *url.Error is one too
 	return errors.As(err, &failed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -24,7 +24,7 @@ func LedgerStore(t *Target, cfg *config.Config) checkpoint.Store {
 // the program's version.
 func OpenLedger(ctx context.Context, store checkpoint.Store, cfg *config.Config, command, version string) (*checkpoint.Ledger, error) {
 	id := make([]byte, 8)
-	_, _ = rand.Read(id) // according to its documentation, it never fails
+	_, _ = rand.Read(id) // crypto/rand.Read never fails
 	ledger, err := checkpoint.Open(ctx, store, cfg.Name, checkpoint.Options{ReadOnly: true, Worker: command + "-" + hex.EncodeToString(id), Lease: cfg.State.Lease,
 		About: checkpoint.About{Version: version}})
 	if errors.Is(err, checkpoint.ErrNoLedger) || status.Code(err) == codes.NotFound {

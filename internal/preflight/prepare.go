@@ -79,7 +79,8 @@ func (p *Prober) cutOver(ctx context.Context) bool {
 	return true
 }
 
-// Left knows from which tables of a configuration the application has moved to the target.
+// Left holds the tables of a configuration that the application has left: it has moved from them to
+// the target.
 type Left struct {
 	entries map[string]*checkpoint.Cutover // by table or pattern, as the configuration names it
 	tables  int                            // number of tables and patterns

@@ -27,9 +27,9 @@ const (
 	// block a first run for minutes. After that, Bigtable's client would return only "context
 	// deadline exceeded".
 	ProbeTime = 5 * time.Second
-	// CreateTime is the time limit for creating one target table with split points. Bigtable needs
-	// seconds for that. The limit can be long, because earlier probes have shown that the instance
-	// answers.
+	// CreateTime is the time limit for creating one target table with split points, which takes
+	// Bigtable some seconds. The limit can be long, because earlier probes have shown that the
+	// instance answers.
 	CreateTime = time.Minute
 )
 
@@ -70,20 +70,20 @@ type Prober struct {
 	Target    *Target // nil before reach has connected it
 	Worker    string
 	Dry       bool // change nothing, including the target's tables
-	// Idles: do not refuse tables that are cut over. This process then idles.
+	// Idles accepts tables that are cut over. This process then idles.
 	Idles bool
-	// AcceptMapping: do not refuse a table with a changed mapping.
+	// AcceptMapping accepts a table with a changed mapping.
 	AcceptMapping bool
-	// AdoptRows: do not refuse a table if its target has rows.
+	// AdoptRows accepts a table whose target has rows.
 	AdoptRows bool
-	// Mode determines whether changes are written, published or both. AcceptMode: do not refuse a
-	// table if the ledger has another mode.
+	// Mode determines whether changes are written, published or both. AcceptMode accepts a table
+	// for which the ledger has another mode.
 	Mode       checkpoint.Mode
 	AcceptMode bool
 	// Topic is the client of relay.pubsub_topic; nil before the topic was checked.
 	Topic *relay.PubSub
-	// Subscription is the client of relay.subscription. Applies: this process applies messages of
-	// the subscription, and does not publish.
+	// Subscription is the client of relay.subscription. Applies reports that this process applies
+	// messages of the subscription and does not publish.
 	Subscription *relay.PubSubscription
 	// DeadLetter is the client of relay.dead_letter, or nil. Retention is how long Subscription
 	// keeps messages.
@@ -99,8 +99,8 @@ type Prober struct {
 	noViews   []string        // views that the service cannot create, as <table>:<view>
 	Found     Found
 	Failed    []error
-	// Told holds all answers, for commands that also show them in another form. With InFull, cause
-	// and fix of a failure are written immediately, and not at the end.
+	// Told holds all answers, for commands that also show them in another form. With InFull, the
+	// cause and the fix of a failure are written at once, not at the end.
 	Told   []Answer
 	InFull bool
 }
@@ -165,7 +165,7 @@ func (p *Prober) askProfile(ctx context.Context) {
 	p.Ask(ctx, ProbeTime, "app profile "+p.Cfg.Target.AppProfile, p.Profile)
 }
 
-// Untold is the error of a probe without a result, which is neither a failure nor a success.
+// Untold is the error of a probe without a result. Such a probe has neither failed nor succeeded.
 type Untold string
 
 func (u Untold) Error() string { return string(u) }
@@ -229,7 +229,7 @@ func InPlace(e *diag.Error, hints string) (headline, remedy string) {
 	var text strings.Builder
 	_ = diag.List{e}.WithFlags(hints).Render(&text)
 	headline, remedy, _ = strings.Cut(text.String(), "\n")
-	_, headline, _ = strings.Cut(headline, " ") // without the first word, error or warning
+	_, headline, _ = strings.Cut(headline, " ") // drop the first word, which is error or warning
 	return headline, remedy
 }
 
@@ -245,7 +245,7 @@ func (p *Prober) Credentials(ctx context.Context) (string, error) {
 }
 
 // table checks a table and its stream. If a pattern matched the table, its error is written in
-// full, but does not prevent the start. Only this table is suspended.
+// full, but does not prevent the start. Only that table is suspended.
 func (p *Prober) table(ctx context.Context, t config.Table) {
 	if t.Pattern() != "" {
 		inFull, failed := p.InFull, p.Failed
@@ -317,10 +317,10 @@ func Specs(cfg *config.Config) []sink.TableSpec {
 		for _, target := range t.Targets() {
 			families := sink.DataFamilies(target.Families)
 			for i := range families {
-				// These families need exactly the declared rule. The timestamps of expire: gc are
-				// computed from the rule's age. Elements of lists need a rule that keeps all cells.
-				// A rule by age would remove valid values, including counters, because their cells
-				// have the timestamp 0.
+				// These families need exactly the declared rule. With `expire: gc`, the timestamps
+				// are computed from the rule's age. Elements of lists need a rule that keeps all
+				// cells. A rule by age would remove valid values. It would also remove counters,
+				// because their cells have the timestamp 0.
 				if t.TTL.Expire == "gc" || t.KeepVersions || slices.Contains(lists, families[i].Name) {
 					families[i].Check = sink.Same
 				} else if slices.Contains(counters, families[i].Name) {

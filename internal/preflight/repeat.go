@@ -54,8 +54,8 @@ func AskTarget[T any](ctx context.Context, ask func(context.Context) (T, error))
 	return askWithin(ctx, mayPass, ask)
 }
 
-// askWithin sends a request, and retries it for ProbeTime if helps reports that the failure is
-// temporary. An attempt that began within ProbeTime may last until ctx ends.
+// askWithin sends a request. It retries the request for ProbeTime if `helps` reports that the
+// failure is temporary. An attempt that began within ProbeTime may last until ctx ends.
 func askWithin[T any](ctx context.Context, helps func(error) bool, ask func(context.Context) (T, error)) (answer T, err error) {
 	began := task.Mono(ctx)
 	inTime := func(err error) bool { return helps(err) && task.Mono(ctx)-began < ProbeTime }

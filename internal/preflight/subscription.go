@@ -39,7 +39,7 @@ func unfit(cfg *config.Config, f relay.SubscriptionFacts) *fault {
 	kept, remembered := timespan.Format(f.Retention), timespan.Format(cfg.State.TombstoneAge)
 	return first(append(unpulled(name, f), []setting{
 		{cfg.Relay.Topic != "" && f.Topic != cfg.Relay.Topic, fault{"it belongs to topic " + f.Topic, "name a subscription of " + cfg.Relay.Topic}},
-		{f.Ordered, fault{"it has ordering, which delays every later message of an item behind a waiting one",
+		{f.Ordered, fault{"it has ordering, so one waiting message of an item delays all later messages of the item",
 			"create one without --enable-message-ordering: " + another(f)}},
 		{f.ExactlyOnce, fault{"it has exactly-once delivery, which rejects acknowledgements after the deadline", update(name, "--no-enable-exactly-once-delivery")}},
 		{f.Transformed, fault{"it transforms messages, so appliers would not get them as published", update(name, "--clear-message-transforms")}},

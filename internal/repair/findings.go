@@ -37,7 +37,8 @@ type Document struct {
 	Table    string `json:"table"`
 	DryRun   bool   `json:"dry_run"`  // true for a dry run, which writes nothing
 	Findings int    `json:"findings"` // number of findings to repair
-	// Number of repaired findings; in a dry run, of those that would be repaired.
+	// Repaired is the number of repaired findings. In a dry run, it is the number that would be
+	// repaired.
 	Repaired int            `json:"repaired"`
 	Outcomes []OutcomeCount `json:"outcomes"` // one for each outcome that occurred
 	// NotReached is the number of findings that were not processed because of an earlier failure.

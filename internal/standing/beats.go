@@ -14,13 +14,13 @@ const leases = 3
 // Fresh returns the maximum age of a process's reports that count.
 func Fresh(lease time.Duration) time.Duration { return leases * lease }
 
-// isFresh reports whether a time is at most three durations of a lease ago.
+// isFresh reports whether a time is at most three lease durations ago.
 func isFresh(at, now time.Time, lease time.Duration) bool {
 	return !at.IsZero() && now.Sub(at) <= Fresh(lease)
 }
 
 // Answers reports whether the process that wrote a heartbeat answers. The heartbeat must be at most
-// three durations of a lease old. If the process knows the error of its clock, the service's clock
+// three lease durations old. If the process knows the error of its clock, the service's clock
 // is used.
 func Answers(b checkpoint.Heartbeat, now time.Time, lease time.Duration) bool {
 	return isFresh(beatAt(b), now, lease)

@@ -158,7 +158,7 @@ func (j *judgement) unread() {
 	j.s.Conditions = append(j.s.Conditions, all...)
 }
 
-// whyUnread returns why a shard was not read for three durations of a lease.
+// whyUnread returns why a shard was not read for three lease durations.
 func whyUnread(shard *Shard, row *checkpoint.Shard) (Reason, string) {
 	switch {
 	case shard.Unfollowed:

@@ -32,7 +32,7 @@ const (
 	Parked     State = "parked"      // items could not be stored
 	Differs    State = "differs"     // known rows differ from their items
 	CatchingUp State = "catching_up" // changes may be unapplied
-	// All changes are applied, except those of the last three durations of a lease.
+	// All changes are applied, except those of the last three lease durations.
 	InSync State = "in_sync"
 )
 

@@ -16,7 +16,7 @@ type Column struct {
 	Number     bool   // the cell holds a number
 	Gauge      admin.Gauge
 
-	rare bool // shown only if the figure of at least one table is not zero
+	rare bool // the figure is shown only if it is not zero for at least one table
 	// text returns the text of a cell. If it is nil, the text is the figure as a whole number.
 	text func(*tableLine) string
 	// value returns the figure as a number; nil if it is unknown.
@@ -172,8 +172,8 @@ func joinLag(sum *Table, all []*Table) {
 	}
 }
 
-// joinHeadroom sets the headroom of a line to the least headroom of its tables. The true value may
-// be lower if the headroom of a table that can be replicated is unknown.
+// joinHeadroom sets the headroom of a line to the least headroom of its tables. If the headroom of
+// a replicated table is unknown, the real value may be lower.
 func joinHeadroom(sum *Table, all []*Table) {
 	for _, t := range all {
 		if t.HeadroomSeconds != nil && (sum.HeadroomSeconds == nil || *t.HeadroomSeconds < *sum.HeadroomSeconds) {

@@ -81,8 +81,8 @@ var ofUnmet = []condition{
 	})},
 }
 
-// ofReading are the conditions in which shards of a table are not read: the worker with their
-// leases is gone, or no worker acquires them. The first condition that applies is shown.
+// ofReading are the conditions in which shards of a table are not read: their worker is gone, or no
+// worker acquires them. The first condition that applies is shown.
 var ofReading = []condition{
 	{name: "silent", holds: func(s subject) bool { return s.t.silent > 0 }, next: leads("run", func(s subject) string {
 		return fmt.Sprintf("%s: a silent worker holds %s; a running worker takes over within seconds", s.t.Source, terminal.Plural(s.t.silent, "shard"))
@@ -371,9 +371,9 @@ func parkedWhy(s subject) string {
 	return terminal.Plural(s.t.Parked, "item") + " " + verb + " a decision"
 }
 
-// clockSteps returns steps for workers with ledger writes that are in the future by this machine's
+// clockSteps returns steps for workers whose ledger writes are in the future by this machine's
 // clock. Lag and headroom compare workers' times with this clock. A clock that is behind cannot be
-// detected: such a worker looks like a silent worker.
+// detected, because such a worker looks like a silent worker.
 func clockSteps(s subject) (steps []standing.NextStep) {
 	add := func(format string, args ...any) {
 		steps = append(steps, leads("status --shards", says(fmt.Sprintf(format, args...)))(s)...)

@@ -53,7 +53,7 @@ func (c copyStatus) String() string {
 	switch {
 	case c.State == copyDone:
 		took := c.Done.Sub(*c.Started)
-		if took < 0 { // the times are from two clocks, the service's and a worker's
+		if took < 0 { // the two times may come from different clocks
 			return "done"
 		}
 		return "done (" + backfill.FormatDuration(took) + ")"

@@ -18,10 +18,10 @@ import (
 type cutoverStatus struct {
 	Group  string   `json:"group"`  // name of the group
 	Tables []string `json:"tables"` // source tables of the group
-	Ready  bool     `json:"ready"`  // whether every gate is ready
-	// Names of the gates that are not ready, without duplicates.
+	Ready  bool     `json:"ready"`  // every gate is ready
+	// OpenGates are the names of the gates that are not ready, each once.
 	OpenGates []string `json:"open_gates"`
-	// The gates of every table; empty after the application has switched.
+	// Gates are the gates of every table. Gates is empty once the application has switched.
 	Gates     []gateStatus `json:"gates"`
 	Step      string       `json:"step"` // empty before the first attempt
 	Attempt   uint32       `json:"attempt"`
@@ -31,7 +31,7 @@ type cutoverStatus struct {
 	// FrozenSince is when the application was asked to stop its writes; null if writes are not
 	// frozen now.
 	FrozenSince *time.Time `json:"frozen_since"`
-	// The process that drives the cutover; null if no process does.
+	// Driver is the process that drives the cutover; null if no process does.
 	Driver  *string `json:"driver"`
 	Trouble *string `json:"trouble"` // the condition that the step waits for, or its error
 	Strays  int     `json:"strays"`  // number of changes to the source after the freeze

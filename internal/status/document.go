@@ -35,7 +35,7 @@ type Document struct {
 	Schema    string              `json:"schema"`
 	Name      string              `json:"name"`
 	Phase     string              `json:"phase"`
-	Standing                      // state of the whole migration; its next steps are below
+	Standing                      // the state of the whole migration
 	At        time.Time           `json:"at"`
 	Source    string              `json:"source"`
 	Target    string              `json:"target"`
@@ -80,7 +80,7 @@ type workerStatus struct {
 	Keeps   []string `json:"keeps"` // source tables that have this worker as coordinator
 	// HeartbeatAt is the time at which the worker last wrote to the ledger, by its own clock.
 	HeartbeatAt *time.Time `json:"heartbeat_at"`
-	// Silent reports whether the last heartbeat is older than three durations of a lease. Other
+	// Silent reports whether the last heartbeat is older than three lease durations. Other
 	// workers may acquire the shards of a silent worker.
 	Silent bool `json:"silent"`
 	// Idle reports whether the worker has no work, because the tables are cut over.
@@ -249,7 +249,7 @@ func (t *Table) undeclared() {
 
 // suspended adds the trouble of a table that cannot be replicated. Such a table matched a pattern,
 // or was dropped. A dropped table is shown as trouble for one day. After that, if its stream was
-// read to the end in time, only its line in the status shows the drop.
+// read to its end in time, only the table's line in the status shows the drop.
 func (t *Table) suspended(in TableInput) {
 	a := in.State.Suspended
 	t.Suspended = a.Reason

@@ -27,8 +27,8 @@ func (l *Input) lookWhere(ctx context.Context, ask func(context.Context) (string
 	}
 }
 
-// elsewhere adds the fact that the app profile routes to another cluster than the ledger's. No
-// worker writes to that cluster, and its content is unknown.
+// elsewhere records that the app profile routes to another cluster than the ledger's. No worker
+// writes to that cluster, and its content is unknown.
 func (m *Document) elsewhere(why string) {
 	if why == "" {
 		return

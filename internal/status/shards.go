@@ -41,7 +41,8 @@ type Shard struct {
 	Position   *string    `json:"position"`
 	EventTime  *time.Time `json:"event_time"` // time of the last applied change
 	ReadAt     *time.Time `json:"read_at"`
-	// When the shard's row was last written, including renewals of the lease, by its owner's clock.
+	// WrittenAt is when the shard's row was last written, including renewals of the lease, by its
+	// owner's clock.
 	WrittenAt        *time.Time `json:"written_at"`
 	DoneAt           *time.Time `json:"done_at"`
 	LagSeconds       *float64   `json:"lag_seconds"`
@@ -49,9 +50,11 @@ type Shard struct {
 	HeadroomSeconds  *float64   `json:"headroom_seconds"`
 	ChangesPerSecond *float64   `json:"changes_per_second"`
 	Changes          uint64     `json:"changes"` // number of applied changes
-	// Number of changes that were applied once and will be applied a second time (dual_writes).
+	// Settling is the number of changes that were applied once and will be applied a second time
+	// (dual_writes).
 	Settling uint64 `json:"settling"`
-	// The shard has an owner, but its last read is more than three durations of a lease ago.
+	// Old reports that the shard has an owner, but its last read is more than three lease durations
+	// ago.
 	Old bool `json:"old"`
 	// Why the shard makes no progress; null if it makes progress, or is done with known children.
 	Why    *whyStatus `json:"why"`

@@ -25,8 +25,8 @@ type Table struct {
 	Generation      *uint32 `json:"generation"`
 	LoadNeeded      bool    `json:"needs_load"`
 	NeedsLoadReason *string `json:"needs_load_reason"`
-	// Kept: late writes are rejected. withheld: late writes are not rejected. null before the first
-	// fence number.
+	// Fence is kept if late writes are rejected, and withheld if they are not rejected. It is null
+	// before the first fence number.
 	Fence       *string `json:"fence"`
 	FenceReason *string `json:"fence_reason"` // why the fence is withheld
 	// LossKind is the widest kind of loss that needs repair.
@@ -36,15 +36,15 @@ type Table struct {
 	LastGap    *gapStatus `json:"last_gap"`
 	Copy       copyStatus `json:"copy"`
 	LagSeconds *float64   `json:"lag_seconds"`
-	// The lag is the time since the last empty read of the stream.
+	// LagEstimated reports that the lag is the time since the last empty read of the stream.
 	LagEstimated    bool     `json:"lag_estimated"`
 	HeadroomSeconds *float64 `json:"headroom_seconds"`
 	HeadroomAtMost  bool     `json:"headroom_at_most"` // the headroom may be lower, because it is unknown for some shards
-	// Null if a shard with an owner has not reported its rate recently.
+	// ChangesPerSecond is null if a shard with an owner has not reported its rate recently.
 	ChangesPerSecond *float64 `json:"changes_per_second"`
-	// The earliest of the last reads of all readable shards.
+	// OldestReadAt is the earliest of the last reads of all readable shards.
 	OldestReadAt *time.Time `json:"oldest_read_at"`
-	// The last read is more than three durations of a lease ago.
+	// Old reports that this last read is more than three lease durations ago.
 	Old    bool `json:"old"`
 	Parked int  `json:"parked"`
 	// Settling is the number of changes that were applied once and will be applied a second time
@@ -65,16 +65,17 @@ type Table struct {
 
 	Suspended string `json:"-"` // why the table cannot be replicated; "" if it can be
 	stands    standing.Standing
-	// Time since which listings have not shown the children of an ended shard; zero if none are
-	// missing.
+	// Childless is the time since which listings have not shown the children of an ended shard;
+	// zero if none are missing.
 	Childless  time.Time `json:"-"`
 	LongGone   bool      `json:"-"` // the table was dropped, and its stream has ended too
 	slowed     []string  // reasons why the table's load is not faster
 	copiedFrom string    // the export that the table's load copies; "" for a scan
-	// Why the table's load waits for an operator after an export failed; "" if it does not.
+	// noExport is why the table's load waits for an operator after an export failed; "" if it does
+	// not wait.
 	noExport string
-	// The step for which the table's load waits, with a command without the word replicator; nil
-	// for none.
+	// load is the step for which the table's load waits, with a command without the word
+	// replicator; nil if there is none.
 	load        *standing.NextStep
 	coordinator string
 	waiting     int // number of shards that could be read but have no owner

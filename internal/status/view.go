@@ -13,11 +13,11 @@ func (w *workerStatus) HeartbeatText(now time.Time) string {
 	return since(w.HeartbeatAt, now) + " ago"
 }
 
-// LagText and HeadroomText return figures of a table as text; "-" if unknown.
+// LagText and HeadroomText return figures of a table as text; "-" if they are unknown.
 func (t *Table) LagText() string      { return lagText(t.LagSeconds, t.LagEstimated) }
 func (t *Table) HeadroomText() string { return t.headroomText() }
 
-// LagText and RateText return figures of a shard as text; "-" if unknown.
+// LagText and RateText return figures of a shard as text; "-" if they are unknown.
 func (s *Shard) LagText() string  { return lagText(s.LagSeconds, s.LagEstimated) }
 func (s *Shard) RateText() string { return rateText(s.ChangesPerSecond) }
 

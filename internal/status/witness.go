@@ -19,7 +19,8 @@ import (
 type targetFinding struct {
 	table, cause string
 	unknown      bool // the witness row could not be read
-	// The witness row could not be read because this identity lacks the permission.
+	// denied reports that the witness row could not be read because this identity lacks the
+	// permission.
 	denied bool
 }
 
@@ -44,9 +45,9 @@ func (l *Input) LookAtTargets(ctx context.Context, open func(table string) check
 			continue
 		}
 		if in.State.Suspended.Reason != "" || l.MappingDiffers(i) || l.left(i) {
-			// Skip the table in three cases. The source may be gone, and the target with it. The
-			// configuration may name another target, which another check reports. Or finalize has
-			// removed the witness row, because the target belongs to the application.
+			// A table is skipped in three cases. The source may be gone, and the target with it.
+			// The configuration may name another target, which another check reports. Or finalize
+			// has removed the witness row, because the target belongs to the application.
 			continue
 		}
 		source, targets := l.Tables[i].From, l.Tables[i].Targets()

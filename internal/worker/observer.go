@@ -39,7 +39,8 @@ type observer struct {
 
 	mu     sync.Mutex
 	copies map[string]*copyProgress // by source table
-	// Tables in the order of the configuration, and then in the order in which they joined.
+	// order has the tables in the order of the configuration, and then in the order in which they
+	// joined.
 	order []string
 	// failing holds the time at which publishing last failed, by reason.
 	failing map[failing]time.Duration

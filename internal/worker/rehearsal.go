@@ -30,7 +30,7 @@ type Rehearsal struct {
 	Cells   int64  `json:"cells"`
 	Shards  int    `json:"shards"`
 	Changes int64  `json:"changes"`
-	// Number of items that cannot be mapped, by reason.
+	// Unmappable is the number of items that cannot be mapped, by reason.
 	Unmappable map[string]int64 `json:"unmappable"`
 }
 

@@ -36,31 +36,31 @@ type Options struct {
 	Console *terminal.Console
 	Log     *slog.Logger
 	Lines   *backfill.Renderer // draws the progress of copies
-	// Receives the answers of probes; if nil, they are written to stderr as lines.
+	// Records receives the answers of probes. If it is nil, they are written to stderr as lines.
 	Records *slog.Logger
 	Build   build.Info
 	Hints   string // flags to append to commands in next steps
 
 	Once bool // end when all open shards are drained
-	// With Once: how long a shard must have returned only empty pages.
+	// Idle, with Once, is how long a shard must have returned only empty pages.
 	Idle time.Duration
-	// Do not copy existing items; only replicate the streams.
+	// NoCopy replicates only the streams and does not copy existing items.
 	NoCopy        bool
 	AcceptMapping bool // begin a new generation if the mapping has changed
 	AdoptRows     bool // begin the first generation in a target that holds rows
 	Publish       bool // publish changes to the configuration's topic, too
 	NoWrite       bool // with Publish: do not write changes to the target
 	Loads         bool // with Publish: also publish the items of loads
-	// Apply the messages of the configuration's subscription, instead of the stream.
+	// FromTopic applies the messages of the configuration's subscription instead of the stream.
 	FromTopic  bool
 	AcceptMode bool // accept a mode that differs from the ledger's
 	// Serve health, metrics and status at http.listen of the configuration.
 	Serve   bool
 	Profile bool                           // also serve profiles of the process
 	Reread  func() (*config.Config, error) // reads the configuration again
-	// Each value requests a Reread; nil if there are no requests.
+	// Rereads requests a Reread with each value; nil if there are no requests.
 	Rereads <-chan struct{}
-	// Called after the worker has logged that it stops; may be nil.
+	// Stopping is called after the worker has logged that it stops; it may be nil.
 	Stopping func()
 }
 
@@ -77,7 +77,7 @@ type Worker struct {
 	subscription *relay.PubSubscription
 	parkTopic    *relay.PubSub          // nil if parked items are not published
 	deadLetter   *relay.PubSubscription // nil if the dead-letter topic is not watched
-	// Topic for messages that appliers refuse; "" if there is none.
+	// deadTopic is the topic for messages that appliers refuse; "" if there is none.
 	deadTopic string
 	retention time.Duration // retention of subscription
 	limits    limits
