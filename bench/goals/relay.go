@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ func servePubSub() error {
 
 // queue is the clients of a Pub/Sub in a process of its own.
 type queue struct {
+	latency      time.Duration // how long a publish request takes besides
 	topic        *relay.PubSub
 	subscription *relay.PubSubscription
 	end          func()
@@ -58,12 +60,21 @@ func (q *queue) renew(ctx context.Context) error {
 		return err
 	}
 	q.end = end
-	o := []option.ClientOption{option.WithEndpoint(address), option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))}
+	o := []option.ClientOption{option.WithEndpoint(address), option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),
+		option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(q.delay))}
 	if q.topic, err = relay.OpenTopic(ctx, "p", topic, o...); err != nil {
 		return err
 	}
 	q.subscription, err = relay.OpenSubscription(ctx, "p", subscription, o...)
 	return err
+}
+
+// delay makes a publish request take longer, as one to the service does.
+func (q *queue) delay(ctx context.Context, method string, request, answer any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
+	if q.latency > 0 && strings.HasSuffix(method, "/Publish") {
+		time.Sleep(q.latency)
+	}
+	return invoke(ctx, method, request, answer, c, o...)
 }
 
 func (q *queue) close() {
@@ -190,6 +201,17 @@ func publishing(ctx context.Context, b *bench) error {
 	}
 	b.ratio(row+" / end to end, directly", "CPU", cpu, costs[0], costs[1], "")
 	b.ratio(row+" / end to end, directly", "rows/s", rate, costs[0], costs[1], "")
+	for _, far := range []struct {
+		latency time.Duration
+		goal    string
+	}{{20 * time.Millisecond, ">= 5000"}, {50 * time.Millisecond, ">= 2500"}} {
+		q.latency = far.latency
+		costs, err := b.measure(way{"relay", func() (int, error) { return q.publish(ctx, times, body) }})
+		if err != nil {
+			return err
+		}
+		b.alone(fmt.Sprintf("%s, a request takes %s", row, far.latency), "rows/s", medianOf(costs[0], rate), far.goal)
+	}
 	return nil
 }
 
@@ -202,8 +224,9 @@ func direct(ctx context.Context, t *target, pages int, body []byte) way {
 	}}
 }
 
-// applying is what a record costs from the topic to the target, beside the direct path; and how much
-// more four appliers write than one where the target takes its time.
+// applying is what a record costs from the topic to the target, beside the direct path, and whether
+// a backlog makes it dearer; and how much more four appliers write than one where the target takes
+// its time.
 func applying(ctx context.Context, b *bench) error {
 	const row = "apply a topic"
 	if b.skips(row) {
@@ -233,13 +256,15 @@ func applying(ctx context.Context, b *bench) error {
 		}
 		return way{name, func() (int, error) { return q.apply(ctx, t, appliers, inFlight, 1000*pages) }}
 	}
-	costs, err := b.measure(apply("an applier", fast, 1, 0, times), direct(ctx, fast, times, body),
+	costs, err := b.measure(apply("few waiting", fast, 1, 0, b.times(2)), direct(ctx, fast, times, body), apply("many waiting", fast, 1, 0, b.times(40)),
 		apply("one slow applier", slow, 1, fewInFlight, b.times(3)), apply("four slow appliers", slow, 4, fewInFlight, b.times(12)))
 	if err != nil {
 		return err
 	}
-	b.ratio(row+" / end to end, directly", "CPU", cpu, costs[0], costs[1], "")
-	b.ratio(row+" / end to end, directly", "rows/s", rate, costs[0], costs[1], "")
-	b.ratio(row+", 20 ms, 4 of 16 in flight / 1", "rows/s", rate, costs[3], costs[2], ">= 3")
+	b.ratio(row+", 2,000 waiting / directly", "CPU", cpu, costs[0], costs[1], "<= 1.6")
+	b.ratio(row+", 2,000 waiting / directly", "rows/s", rate, costs[0], costs[1], "")
+	b.ratio(row+", 40,000 waiting / directly", "CPU", cpu, costs[2], costs[1], "<= 1.6")
+	b.ratio(row+", 40,000 waiting / 2,000", "CPU", cpu, costs[2], costs[0], "flat")
+	b.ratio(row+", 20 ms, 4 of 16 in flight / 1", "rows/s", rate, costs[4], costs[3], ">= 3")
 	return nil
 }
