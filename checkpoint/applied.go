@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -99,7 +100,7 @@ func (l *Ledger) NoteApplied(ctx context.Context, source string, applied []Appli
 			}
 		}
 		before := record.Tracks
-		record.Tracks = outside(union(record.Tracks, applied), merged)
+		record.Tracks = outside(union(slices.Concat(record.Tracks, applied)), merged)
 		if found && reflect.DeepEqual(before, record.Tracks) || !found && len(record.Tracks) == 0 {
 			return nil
 		}
@@ -135,9 +136,9 @@ func (l *Ledger) MergeApplied(ctx context.Context, source string) error {
 		if err := decode(row, &records[i]); err != nil {
 			return err
 		}
-		all = union(all, records[i].Tracks)
+		all = append(all, records[i].Tracks...)
 	}
-	for _, track := range all {
+	for _, track := range union(all) {
 		if err := l.mergeTrack(ctx, source, track); err != nil {
 			return err
 		}
@@ -184,17 +185,17 @@ func (l *Ledger) mergeTrack(ctx context.Context, source string, add Applied) err
 	return ErrConflict
 }
 
-// union merges two sorted lists of tracks. Tracks with the same name become one.
-func union(a, b []Applied) []Applied {
-	all := slices.Concat(a, b)
-	slices.SortStableFunc(all, func(x, y Applied) int { return x.compare(y.Track) })
+// union makes one entry of all entries of a track, in the order of the tracks. It first gathers the
+// runs of a track and then sorts them once. If it joined the entries one by one, its work would grow
+// with the square of their number, and an applier has an entry for each message.
+func union(all []Applied) []Applied {
+	runs := map[Track][]Run{}
+	for _, a := range all {
+		runs[a.Track] = append(runs[a.Track], a.Runs...)
+	}
 	var out []Applied
-	for _, t := range all {
-		if n := len(out); n > 0 && out[n-1].Track == t.Track {
-			out[n-1].Runs = out[n-1].Runs.Union(t.Runs)
-			continue
-		}
-		out = append(out, Applied{Track: t.Track, Runs: slices.Clone(t.Runs)})
+	for _, t := range slices.SortedFunc(maps.Keys(runs), Track.compare) {
+		out = append(out, Applied{Track: t, Runs: join(runs[t])})
 	}
 	return out
 }

@@ -3,6 +3,8 @@ package checkpoint_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -219,6 +221,39 @@ func TestAnAppliersRowIsBounded(t *testing.T) {
 	}
 	if err := l.NoteApplied(ctx, "T", []checkpoint.Applied{{Track: checkpoint.Track{1, "l", "s"}, Runs: slices.Clone(runs[:100])}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// An applier notes each message by itself, in the order in which the topic gives them. The work for
+// a message, counted as bytes of memory, does not grow with the number of messages (issue 48).
+func TestNotesAreJoinedOnce(t *testing.T) {
+	ctx := context.Background()
+	work := func(messages int) float64 {
+		l, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "m", checkpoint.Options{Worker: "a", ID: "id"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := make([]checkpoint.Applied, messages)
+		for i, n := range rand.New(rand.NewPCG(1, 2)).Perm(messages) {
+			run := checkpoint.Run{From: 2*uint64(n) + 1, To: 2*uint64(n) + 1} // no run touches another
+			notes[i] = checkpoint.Applied{Track: checkpoint.Track{1, "l", "s"}, Runs: checkpoint.Runs{run}}
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if err := l.NoteApplied(ctx, "T", notes); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.MergeApplied(ctx, "T"); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if merged, err := l.Merged(ctx, "T"); err != nil || len(merged) != 1 || len(merged[0].Runs) != messages {
+			t.Errorf("%d messages: merged %d, %v", messages, len(merged), err)
+		}
+		return float64(after.TotalAlloc-before.TotalAlloc) / float64(messages)
+	}
+	if few, many := work(1000), work(16_000); many > 2*few {
+		t.Errorf("of 1,000 messages each takes %.0f bytes, of 16,000 %.0f", few, many)
 	}
 }
 

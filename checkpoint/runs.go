@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -17,17 +18,11 @@ type Run struct {
 type Runs []Run
 
 // Union returns the messages that are in r or in o.
-func (r Runs) Union(o Runs) Runs {
-	all := slices.Concat(r, o)
-	slices.SortFunc(all, func(a, b Run) int {
-		switch {
-		case a.From < b.From:
-			return -1
-		case a.From > b.From:
-			return 1
-		}
-		return 0
-	})
+func (r Runs) Union(o Runs) Runs { return join(slices.Concat(r, o)) }
+
+// join makes Runs of ranges in any order. It reuses their memory.
+func join(all []Run) Runs {
+	slices.SortFunc(all, func(a, b Run) int { return cmp.Compare(a.From, b.From) })
 	out := all[:0]
 	for _, run := range all {
 		if n := len(out); n > 0 && run.From <= out[n-1].To+1 {
@@ -40,18 +35,20 @@ func (r Runs) Union(o Runs) Runs {
 }
 
 // Within reports whether o contains all runs of r.
-func (r Runs) Within(o Runs) bool {
+func (r Runs) Within(o Runs) bool { return len(r.Outside(o)) == 0 }
+
+// Outside returns the runs of r that o does not contain completely. Because both are in order, it
+// passes through each of them once.
+func (r Runs) Outside(o Runs) (out Runs) {
 	for _, run := range r {
-		if !slices.ContainsFunc(o, func(held Run) bool { return held.From <= run.From && run.To <= held.To }) {
-			return false
+		for len(o) > 0 && o[0].To < run.To {
+			o = o[1:]
+		}
+		if len(o) == 0 || o[0].From > run.From {
+			out = append(out, run)
 		}
 	}
-	return true
-}
-
-// Outside returns the runs of r that o does not contain completely.
-func (r Runs) Outside(o Runs) Runs {
-	return slices.DeleteFunc(slices.Clone(r), func(run Run) bool { return Runs{run}.Within(o) })
+	return out
 }
 
 // Prefix returns the last number of the unbroken run of applied messages that begins with number
