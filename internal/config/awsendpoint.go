@@ -123,7 +123,8 @@ func (e awsEndpoints) checkPair() diag.List {
 // isElsewhere reports whether a service is redirected to a host outside AWS.
 func isElsewhere(e endpoint) bool { return e.url != "" && !awshost.IsEndpoint(e.url) }
 
-// settingLike returns the setting that redirects another service, in the same place as set.
+// settingLike returns the setting that redirects another service, in the same place as the setting
+// of `set`.
 func (e awsEndpoints) settingLike(set endpoint, service string) string {
 	if strings.HasPrefix(set.where, anyService) {
 		return ownVariable(service)

@@ -67,8 +67,8 @@ type Start string
 
 const (
 	StartHorizon Start = "trim_horizon" // apply all changes that the stream still holds
-	// Read all changes that the stream still holds, but apply only those made after the first
-	// start.
+	// StartNow reads all changes that the stream still holds, but applies only changes made after
+	// the first start.
 	StartNow Start = "now"
 )
 
@@ -216,18 +216,18 @@ type Verify struct {
 
 // Cutover configures the move of the application from DynamoDB to Bigtable.
 type Cutover struct {
-	ReadyWhen      ReadyWhen        `key:"ready_when"`                                                                                         // gates that must be ready before the application's writes are frozen
-	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                                                   // how long a requested cutover may wait for its approval, its hours and its gates
-	ListingsApart  time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`                                     // has no effect; see listing_bound
-	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                                                       // how late the stream may list a child shard after its parent has ended
-	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"`                                    // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, and no process has to answer
-	FreezeAtMost   time.Duration    `key:"freeze_at_most" default:"8s" min:"1s" max:"1h"`                                                      // the longest freeze that may be expected. A cutover waits until a freeze is expected to be that short. If other settings need more time, the limit rises to that
-	FreezeDeadline time.Duration    `key:"freeze_deadline" unset:"30s, or twice freeze_at_most as it is raised" omit:"true" min:"1s" max:"1d"` // how long writes may be frozen in a try, after the time that the hook freeze_writes may take. Then the application resumes
-	Deadlines      CutoverDeadlines `key:"deadlines" omit:"true"`                                                                              // have no effect; see freeze_deadline
-	Tries          int              `key:"tries" default:"3" min:"1" max:"20"`                                                                 // how often a cutover may freeze writes. A try that would take longer than freeze_at_most is abandoned, and the application writes until the next one
-	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                                                         // how long workers watch the stream for late writers after the switch
-	Groups         []CutoverGroup   `key:"groups" omit:"true"`                                                                                 // tables that are cut over together, by the name of the group. By default tables with a common target table are a group
-	Hooks          CutoverHooks     `key:"hooks"`                                                                                              // hooks that freeze, switch and unfreeze the application; give all three or none
+	ReadyWhen      ReadyWhen        `key:"ready_when"`                                                                                           // gates that must be ready before the application's writes are frozen
+	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                                                     // how long a requested cutover may wait for its approval, its hours and its gates
+	ListingsApart  time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`                                       // has no effect; see listing_bound
+	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                                                         // how late the stream may list a child shard after its parent has ended
+	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"`                                      // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, and no process has to answer
+	FreezeAtMost   time.Duration    `key:"freeze_at_most" default:"8s" min:"1s" max:"1h"`                                                        // the longest freeze that may be expected. A cutover waits until a freeze is expected to be that short. If other settings need more time, the limit rises to that
+	FreezeDeadline time.Duration    `key:"freeze_deadline" unset:"30s, or twice freeze_at_most if that is longer" omit:"true" min:"1s" max:"1d"` // how long writes may be frozen in a try, after the time that the hook freeze_writes may take. Then the application resumes
+	Deadlines      CutoverDeadlines `key:"deadlines" omit:"true"`                                                                                // have no effect; see freeze_deadline
+	Tries          int              `key:"tries" default:"3" min:"1" max:"20"`                                                                   // how often a cutover may freeze writes. A try that would take longer than freeze_at_most is abandoned, and the application writes until the next one
+	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                                                           // how long workers watch the stream for late writers after the switch
+	Groups         []CutoverGroup   `key:"groups" omit:"true"`                                                                                   // tables that are cut over together, by the name of the group. By default tables with a common target table are a group
+	Hooks          CutoverHooks     `key:"hooks"`                                                                                                // hooks that freeze, switch and unfreeze the application; give all three or none
 }
 
 // CutoverGroup is a group of tables that are cut over together.
@@ -259,7 +259,8 @@ type CutoverHooks struct {
 	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and succeeds when no write is in flight
 	Switch         string `key:"switch" check:"hook" unset:"no cutover can be started"`          // moves the application to the target
 	UnfreezeWrites string `key:"unfreeze_writes" check:"hook" unset:"no cutover can be started"` // lets the application write the source again
-	// maximum duration of one call. It is cut to what is left of the deadline of the try
+	// maximum duration of one call. If less time is left until the deadline of the try, the call
+	// ends at that deadline
 	Timeout      time.Duration `key:"timeout" default:"10m" min:"1s" max:"1h"`
 	FreezeWithin time.Duration `key:"freeze_within" default:"1m" min:"1s" max:"1d"` // how long freeze_writes may take, with all of its repetitions
 }

@@ -53,10 +53,10 @@ type Board struct {
 	events func(most int) []admin.Event
 
 	mu      sync.Mutex
-	name    string // of the migration
+	name    string // the migration's name
 	body    []byte // the part that changes
 	event   []byte // the event that sends body to the pages
-	number  uint64 // number of body; 0 before the first
+	number  uint64 // the number of the current body; 0 before the first
 	trail   trail
 	clients int
 	closed  bool
@@ -85,14 +85,14 @@ func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
 func (b *Board) render(v view) {
 	var body bytes.Buffer
 	if err := templates.ExecuteTemplate(&body, "body", v); err != nil {
-		panic("dashboard: " + err.Error()) // a view is plain data, and writes to a buffer never fail
+		panic("dashboard: " + err.Error()) // the data of a view always fits its template, and a buffer returns no error
 	}
 	b.body = body.Bytes()
 	b.number++
 	b.event = fmt.Appendf(nil, "id: %d\nevent: page\ndata: %s\n\n", b.number, bytes.ReplaceAll(b.body, []byte("\n"), []byte("\ndata: ")))
 }
 
-// Close ends the streams of all pages. A server must call it before a shutdown: the shutdown waits
+// Close ends the streams of all pages. A server must call it before a shutdown. The shutdown waits
 // for all requests, and streams never end by themselves.
 func (b *Board) Close() {
 	b.mu.Lock()

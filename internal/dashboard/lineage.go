@@ -214,7 +214,7 @@ func unreadOf(m *status.Document, t *status.Table) state {
 }
 
 // stateOf returns the state of a shard, as the drawing and the list show it. If no worker reads the
-// shard, it returns unread.
+// shard, it returns `unread`.
 func stateOf(s *status.Shard, unread state) state {
 	reads := s.State == "reading"
 	switch why := s.Because(); {

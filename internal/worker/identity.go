@@ -26,6 +26,6 @@ func hostname() string {
 // random returns random bytes in hex.
 func random(bytes int) string {
 	b := make([]byte, bytes)
-	_, _ = rand.Read(b) // according to its documentation, it never fails
+	_, _ = rand.Read(b) // crypto/rand.Read never fails
 	return hex.EncodeToString(b)
 }

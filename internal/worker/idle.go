@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// After the application has left the source, a process idles. If the process ended, a supervisor
+// After the application has left the source, a process idles. If it ended instead, a supervisor
 // would restart it again and again. In every kind of process, the tasks that replicate tables stop.
 // After that, the process reads only the ledger, and writes only its own row in the ledger. The
 // driver of the cutover keeps running, and one of the processes continues the watch for late
@@ -36,9 +36,9 @@ const stepIdle = "check whether the tables are still cut over (ReadRows)"
 // errResumed ends the idle state of a process. The process then starts again, as after a restart.
 var errResumed = errors.New("the tables are no longer cut over")
 
-// untilLeft runs follow until the application has left the source. Then it stops follow and returns
-// checkpoint.ErrCutOver. It does not report that the ledger cannot be read, because follow reports
-// that.
+// untilLeft runs `follow` until the application has left the source. Then it stops `follow` and
+// returns checkpoint.ErrCutOver. If the ledger cannot be read, untilLeft does not report it,
+// because `follow` does.
 func untilLeft(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledger, follow func(ctx context.Context) error) error {
 	followed, stop := context.WithCancelCause(ctx)
 	defer stop(context.Canceled)

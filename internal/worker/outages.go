@@ -26,8 +26,9 @@ type outages struct {
 	told map[outage]time.Duration // failures that were reported and do not end by themselves
 }
 
-// outage identifies a failure. If a service does not answer, it fails for all tables. If it refuses
-// a request, it may fail for one table only. A record that cannot be read is a separate outage.
+// outage identifies a failure. A service that does not answer fails for all tables. A service that
+// refuses a request may refuse it for one table only. A record that cannot be read is a separate
+// outage.
 type outage struct{ code, step, table, record string }
 
 // spell holds the times of an outage.
@@ -36,7 +37,7 @@ type spell struct {
 	operation   string
 }
 
-// retry records that a step failed and is retried after wait.
+// retry records that a step failed, and is retried after `wait`.
 func (o *outages) retry(now time.Duration, table, step string, wait time.Duration, err error) {
 	facts := factsOf(step, err)
 	why := outageOf(facts.Code, table, step, err)

@@ -26,7 +26,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	beside, wait := oneBeside()
 	defer wait()
 	var last status.Survey
-	// When this process last recorded itself in the ledger; 0 if it has not yet.
+	// beaten is when this process last recorded itself in the ledger; 0 if it has not done so yet.
 	var beaten time.Duration
 	teller := clock.Teller{Log: w.Log}
 	defer func() { w.leave(ctx) }()
@@ -105,10 +105,10 @@ func (o *observer) topical(m *status.Document, retention time.Duration) {
 	}
 }
 
-// oneBeside returns two functions: run starts f concurrently, unless an earlier f is still running;
-// and wait waits until f has ended. A survey uses it for the check of parked items. If there are
-// many parked items, or the target does not answer, that check may take long, and a survey must not
-// wait for it.
+// oneBeside returns two functions. The first one, `run`, starts f concurrently, unless an earlier f
+// is still running. The second one, `wait`, waits until f has ended. A survey uses them for the
+// check of parked items. With many parked items, or if the target does not answer, that check may
+// take long, and a survey must not wait for it.
 func oneBeside() (run func(f func()), wait func()) {
 	running := make(chan struct{}, 1)
 	run = func(f func()) {

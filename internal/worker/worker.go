@@ -54,7 +54,7 @@ type Options struct {
 	// FromTopic applies the messages of the configuration's subscription instead of the stream.
 	FromTopic  bool
 	AcceptMode bool // accept a mode that differs from the ledger's
-	// Serve health, metrics and status at http.listen of the configuration.
+	// Serve serves health, metrics and status at http.listen of the configuration.
 	Serve   bool
 	Profile bool                           // also serve profiles of the process
 	Reread  func() (*config.Config, error) // reads the configuration again
@@ -82,8 +82,8 @@ type Worker struct {
 	retention time.Duration // retention of subscription
 	limits    limits
 
-	idling atomic.Bool // whether the tables are cut over
-	shown  atomic.Bool // whether the ledger may have a row of this process
+	idling atomic.Bool // the tables are cut over
+	shown  atomic.Bool // the ledger may have a row of this process
 
 	mu     sync.Mutex
 	joined map[string]preflight.Table // tables that matched patterns, by name
@@ -275,7 +275,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 
 	// The other tasks end after the pipeline, so that people can watch a slow stop.
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
-	// Has no context of its own, so that surveys continue if the endpoints fail.
+	// This group has no context of its own, so that surveys continue if the endpoints fail.
 	var side errgroup.Group
 	side.Go(func() error { o.draw(beside); return nil })
 	side.Go(func() error { w.survey(beside, o, parking); return nil })
@@ -351,7 +351,7 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 	}
 	options := apply.Options{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
 		Cluster: all.Cluster, Families: all.Families, Restore: all.Restore}
-	if w.deadLetter != nil { // without this check, the interface would hold a nil pointer
+	if w.deadLetter != nil { // a nil pointer in an interface would not be nil
 		options.DeadLetter = w.deadLetter
 	}
 	if w.deadTopic != "" {
