@@ -33,13 +33,13 @@ switch.
 
 The ledger records every step before it begins, so any worker can continue after a crash.
 
-The config names three hooks, executables or https:// addresses: they stop the application's writes,
-switch it, and release it. A worker can call the hooks if its --probe of each hook succeeded. If no
-worker can call them, this command does, and must keep running.
+The config names three hooks: executables or https:// addresses. They stop the application's writes,
+switch it to the target, and let it write again. A worker can call the hooks if its --probe of each
+hook succeeded. If no worker can, this command calls them, and must keep running.
 
-Until the switch, a passed deadline, a failure, a missed writer or cutover cancel ends the attempt.
-Then the application writes the source again, and the tables resume from their checkpoints. After
-the switch there is no cancel.`,
+Before the switch, an attempt ends if a deadline passes, a step fails, a writer was missed, or you
+run cutover cancel. Then the application writes the source again, and the tables resume from their
+checkpoints. After the switch there is no cancel.`,
 		Example: `  replicator cutover check
   replicator cutover start --dry-run --keep-fallback yes
   replicator cutover start --keep-fallback yes
@@ -268,8 +268,8 @@ func newFinalize(p *program) *cobra.Command {
 		Use: "finalize [flags]", Short: "Remove replicator's metadata; list what to decommission", GroupID: groupMigrate,
 		Long: `After a cutover, remove replicator's metadata from the target tables, and list what to decommission.
 
-It removes the column families _cdc and _cdc_gone, those of the fence, and the view of the config,
-once the watch for late writers is over. The application's own families stay.
+It removes the column families _cdc and _cdc_gone, the families of the fence, and the view that
+target.view names, once the watch for late writers is over. The application's own families stay.
 
 The cutover's record stays in the state table, so that replicator run never writes again: it only
 idles. Nothing is removed while a worker is running and not idle.`,

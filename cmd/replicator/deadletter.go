@@ -55,7 +55,7 @@ func newDeadLetterDrop(p *program) *cobra.Command {
 	}
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.BoolVar(&s.All, "all", false, "every message, or every one of --table")
+	flags.BoolVar(&s.All, "all", false, "every message, or all of --table")
 	flags.StringVar(&s.Table, "table", "", "only of this source `TABLE`")
 	flags.StringVar(&s.State, "state", "", "every message in this `STATE`")
 	flags.BoolVar(&dry, "dry-run", false, "show what would be dropped")

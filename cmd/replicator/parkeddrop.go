@@ -21,7 +21,7 @@ func newParkedDrop(p *program) *cobra.Command {
 		Long: `Remove the records of parked items without storing the items. Nothing is deleted in the source.
 
 The item's rows were removed when it was parked. They stay removed until the item changes in the
-source or is loaded again. It may be parked again then.
+source or is loaded again. Then it may be parked again.
 
 Each drop is logged without item data. The content cannot be restored. A REF with a version drops
 only the record of that version.

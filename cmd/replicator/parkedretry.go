@@ -46,7 +46,7 @@ running. Retrying twice does no harm.
 func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed) {
 	flags := c.Flags()
 	flags.SortFlags = false
-	flags.BoolVar(&s.All, "all", false, "every parked item, or every one of --table")
+	flags.BoolVar(&s.All, "all", false, "every parked item, or all of --table")
 	flags.StringVar(&s.Table, "table", "", "only this source `TABLE`")
 	flags.StringVar(&s.Key, "key", "", preflight.KeyHelp)
 	flags.StringVar(&s.Reason, "reason", "", "every parked item whose reason contains `TEXT`")

@@ -15,8 +15,8 @@ run does.
 Each message is a CloudEvent in JSON with the item before and after the change. Its ordering key is
 a hash of table and item key. After a crash some changes are published again, with the same id.
 
-relay itself writes existing items to the target, and those of every later load. --loads also
-publishes them. Give it to every relay process before a load begins.
+relay itself writes existing items to the target, also in every later load. --loads also publishes
+these items. Give --loads to every relay process before a load begins.
 
 Without --apply, processes of run --from pubsub pull relay.subscription and write the changes.
 Create the subscription first: earlier messages can never be confirmed as applied. The table is in
