@@ -182,8 +182,8 @@ func (a *Application) first(ctx context.Context, r *rand.Rand) (old, image attri
 }
 
 // second returns the write to Bigtable, with the time of the server's own clock. The write deletes
-// the columns of the old item, and sets those of the new one. For a removed item, it deletes the
-// old columns, or the whole row. If there is nothing to write, row is empty.
+// the columns of the old item, and sets the columns of the new item. For a removed item, it deletes
+// the old columns or the whole row. If there is nothing to write, `row` is empty.
 func (a *Application) second(old, image attribute.Item, at time.Time, whole bool) (row string, m *bigtable.Mutation, err error) {
 	m = bigtable.NewMutation()
 	for _, item := range []attribute.Item{old, image} {

@@ -52,15 +52,15 @@ type Options struct {
 // error names the part that took too long.
 const (
 	copyStart  = 60 * time.Second     // includes the start of the workers
-	copyItem   = 2 * time.Millisecond // a multiple of the time for one item on an idle machine
+	copyItem   = 2 * time.Millisecond // several times what one item takes on an idle machine
 	drainLimit = 40 * time.Second
 )
 
 // copyLimit is the maximum duration of the copy.
 func (o *Options) copyLimit() time.Duration { return copyStart + time.Duration(o.Items)*copyItem }
 
-// life is the time after which a worker ends by itself. Without it, workers would keep running if
-// the demo is killed. It is longer than the limits of all parts together. A comparison counts as a
+// life is the time after which a worker ends by itself. Otherwise workers would keep running if the
+// demo is killed. It is longer than the limits of all parts together. A comparison counts as a
 // copy, because it reads as much.
 func (o *Options) life() time.Duration {
 	return o.Duration + 3*(o.copyLimit()+drainLimit) + mendLimit + 10*time.Minute
@@ -263,8 +263,8 @@ func (d *demo) progress(ctx context.Context) progress {
 	return progress{}
 }
 
-// until calls done repeatedly, and returns when done returns true. It also calls each once a
-// second, if each is not nil.
+// until calls `done` repeatedly, and returns when `done` returns true. If `each` is not nil, it
+// also calls `each` once a second.
 func (d *demo) until(ctx context.Context, limit time.Duration, what string, each func(), done func() bool) error {
 	const look = 200 * time.Millisecond
 	deadline, told := time.Now().Add(limit), time.Now()

@@ -15,21 +15,21 @@ type Needs struct {
 	// Hint is the fix that is shown if the migration has not started. If it is "", the fix is to
 	// start a worker. The flags that name the configuration are appended.
 	Hint string
-	// Write: the command changes data, so a flag must allow the use of an emulator.
+	// Write marks a command that changes data, so a flag must allow the use of an emulator.
 	Write bool
-	// Cluster: the app profile must route to the cluster that the ledger records.
+	// Cluster requires that the app profile routes to the cluster that the ledger records.
 	Cluster bool
 	// Cutover is the last stage of a cutover in which the command is allowed.
 	Cutover Stage
-	// Mapping: the existing rows must have been written with the mapping of this configuration.
+	// Mapping requires that the existing rows were written with the mapping of this configuration.
 	Mapping bool
-	// Names: show the names of source and target on stderr. Without Names, only the name of an
-	// emulator is shown.
+	// Names makes the command show the names of source and target on stderr. Without Names, only
+	// the name of an emulator is shown.
 	Names bool
-	// Source: the source must describe every table, and each must be the table that the ledger
-	// follows.
+	// Source requires that the source describes every table, and that each is the table that the
+	// ledger follows.
 	Source bool
-	// AnyStream: the command also accepts a table that was recreated, or that has another stream.
+	// AnyStream also accepts a table that was recreated, or that has another stream.
 	AnyStream bool
 }
 
@@ -47,7 +47,7 @@ const (
 
 // commands are all commands that open a migration, with their requirements.
 var commands = map[string]Needs{
-	// Status itself reports such problems.
+	// A problem of the cluster or the mapping is part of the status, so it is no reason to refuse.
 	"status": {Role: "operator"},
 	// In another cluster or with another mapping, correct rows would look wrong.
 	"explain": {Does: "explain an item of %s", Role: "explain", Cluster: true, Mapping: true, Names: true, Cutover: BeforeSwitch},

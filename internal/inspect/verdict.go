@@ -26,12 +26,12 @@ type itemFindings struct {
 	image      attribute.Item
 	unmappable string
 	placed     transform.Placement
-	// If `expired`, garbage collection already removes the item's cells. If `outlives`, expired
-	// items stay in the target (expire: keep).
+	// expired reports that garbage collection already removes the item's cells. outlives reports
+	// that expired items stay in the target (expire: keep).
 	expired, outlives bool
-	// If `ignored`, a rule excludes the item from the copy. If `moves`, an item's key does not
-	// determine its rows. Then the rows of a removed item are known only if a parked image of the
-	// item exists.
+	// ignored reports that a rule excludes the item from the copy. moves reports that an item's key
+	// does not determine its rows. Then the rows of a removed item are known only if a parked image
+	// of the item exists.
 	ignored, moves bool
 	rows           []itemRow
 	ageing         []string // families with a rule that removes cells by age
@@ -106,7 +106,8 @@ const (
 	itemAbsent    = "absent"    // absent from both databases
 	itemUnlocated = "unlocated" // absent from the source; its former row is unknown
 	itemIgnored   = "ignored"   // excluded from the copy by its rule
-	// Expired: garbage collection removes its cells, but the source has not removed it yet.
+	// The item has expired: garbage collection removes its cells, but the source has not removed it
+	// yet.
 	itemExpired    = "expired"
 	itemKept       = "kept"       // absent from the source; its row exists, which is correct if the item expired
 	itemParked     = "parked"     // could not be stored
