@@ -22,7 +22,7 @@ type decodedScan struct {
 
 type decodedScanKey struct{}
 
-// decode reads the body of a good answer. If the body cannot be decoded here, decode restores it
+// decode reads the body of a good answer. If the body cannot be decoded here, `decode` restores it
 // for the client. It reads nothing if the call does not come from Scan.
 func (p *decodedScan) decode(r *smithyhttp.Response) bool {
 	if p == nil || r.StatusCode < 200 || r.StatusCode > 299 {

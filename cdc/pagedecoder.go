@@ -30,7 +30,7 @@ type decodedPage struct {
 
 type decodedPageKey struct{}
 
-// decode reads the body of a good answer. If the body cannot be decoded here, decode restores it
+// decode reads the body of a good answer. If the body cannot be decoded here, `decode` restores it
 // for the client.
 func (p *decodedPage) decode(r *smithyhttp.Response) (done bool) {
 	text, err := BodyText(r)

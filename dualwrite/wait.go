@@ -33,7 +33,7 @@ type clock struct{ ctx context.Context }
 func (c clock) Now() time.Time { return task.Now(c.ctx) }
 
 // rest waits for half to one and a half times the policy's wait, so that writers that collided once
-// do not collide again. If ctx ends, rest returns its cause.
+// do not collide again. If ctx ends, it returns the cause.
 func (w waits) rest(ctx context.Context) error {
 	return task.Sleep(ctx, time.Duration(float64(w.policy.NextBackOff())*(0.5+task.Rand(ctx))))
 }

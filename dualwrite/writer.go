@@ -245,8 +245,7 @@ func with(item attribute.Item, name string, value attribute.Value) attribute.Ite
 }
 
 // resolve decides the outcome of a failed write of DynamoDB. If the outcome is unknown, it reads
-// the items. If resolve returns no error, the write was executed, and the previous images are
-// unknown.
+// the items. If it returns no error, the write was executed, and the previous images are unknown.
 func (w *Writer) resolve(ctx context.Context, op string, failed error, changes ...Change) error {
 	var not *NotExecuted
 	if errors.Is(failed, ErrConflict) || errors.As(failed, &not) {

@@ -84,7 +84,7 @@ func (src *source) lastKey(it attribute.Item) []byte {
 }
 
 // whole returns the table's item for an entry of an index. The caller must hold no lock. If the
-// item was deleted meanwhile, whole returns the entry itself.
+// item was deleted meanwhile, it returns the entry itself.
 func (src *source) whole(it attribute.Item, entry *stored) *stored {
 	key, err := src.table.schema.ofItem(it)
 	if err != nil {

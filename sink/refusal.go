@@ -34,7 +34,7 @@ type refusals struct {
 
 // settle decides what happens to a row of the batch that is not durable. The argument `failed` is
 // the row's error, or nil if the row was not sent. The result `done` reports that the row needs no
-// further request. The returned error is nil if settle has handled `failed`.
+// further request. The returned error is nil if `failed` is handled.
 func (r *refusals) settle(ctx context.Context, b *transform.Batch, i int, failed error) (done bool, err error) {
 	row := &b.Rows[i]
 	switch {

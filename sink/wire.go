@@ -342,8 +342,8 @@ func begin(b []byte, field protowire.Number, guess int) ([]byte, message) {
 	return append(b, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"[:m.room]...), m
 }
 
-// end writes the length. If the length needs more or less room than the guess, end moves the
-// message.
+// end writes the length. If the length needs more or less room than the guess, the message is
+// moved.
 func (m message) end(b []byte) []byte {
 	length := len(b) - m.at - m.room
 	need := protowire.SizeVarint(uint64(length))

@@ -139,7 +139,7 @@ func (b *Batch) Park(row RowMutation, reason string) Parked {
 }
 
 // change returns the record that a mutation came from. An item of a load has no stream record, so
-// change returns an insert at the time of the read, or a remove if the item was not found.
+// the result is an insert at the time of the read, or a remove if the item was not found.
 func (b *Batch) change(i int, v Version) cdc.Change {
 	if i < len(b.changes) {
 		return b.changes[i]

@@ -217,7 +217,7 @@ func (r *working) narrow(v *Verdict, c Candidate) {
 	}
 }
 
-// seeks reports whether a finding is one that the pass of a candidate looks for.
+// seeks reports whether the candidate's pass looks for such a finding.
 func (r *working) seeks(f Finding, c Candidate) bool {
 	ofItem := f.Kind == Missing || f.Kind == Different
 	switch {

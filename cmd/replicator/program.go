@@ -136,7 +136,7 @@ func (p *program) within(ctx context.Context) (context.Context, context.CancelFu
 }
 
 // concluded returns the error of a command whose context may have ended by a signal or --timeout.
-// In that case the command's own error is only the text of an interrupted client. So concluded
+// In that case the command's own error is only the text of an interrupted client. So `concluded`
 // reports the signal or the timeout instead, unless the error is a result of the command.
 func (p *program) concluded(err error) error {
 	if cause := context.Cause(p.bounded); err == nil || cause == nil || errors.Is(cause, context.Canceled) {

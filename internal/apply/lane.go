@@ -191,8 +191,8 @@ func (l *lane) ended(again bool) {
 	l.wake.Signal()
 }
 
-// apply applies a message. If the message fails first in its table, apply retries until the message
-// succeeds. If another message of the table already fails, apply puts this message back.
+// apply applies a message. If the message fails first in its table, it is retried until it
+// succeeds. If another message of the table already fails, this message is put back.
 func (l *lane) apply(life engine.Lifecycle, m *message) error {
 	out := undone
 	err := l.Retry(life.Finishing(), "write", func(ctx context.Context) (err error) {

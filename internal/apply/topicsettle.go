@@ -36,7 +36,7 @@ type unsettledMessage struct {
 	due  time.Duration // on the monotonic clock
 }
 
-// await makes a message wait until its second application is due. During a drain await drops the
+// await makes a message wait until its second application is due. During a drain, it drops the
 // message, and Pub/Sub delivers it again to another process.
 func (a *appliers) await(life engine.Lifecycle, l *lane, m *message) {
 	due, exact := task.Mono(life.Work)+l.late, m.exact

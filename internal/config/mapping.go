@@ -183,8 +183,8 @@ func (b *specBuilder) report(code, path string, offset int, what, cause, fix str
 	b.found = append(b.found, &diag.Error{Code: code, Pos: b.table.place(b.path+path, offset), What: what, Cause: cause, Fix: fix})
 }
 
-// place returns the position of a value plus an offset into its text. If the value is not given,
-// place returns the position of the nearest section that is given.
+// place returns the position of a value plus an offset into its text. If the value is not given, it
+// returns the position of the nearest section that is given.
 func (t *Table) place(path string, offset int) diag.Position {
 	if w, ok := t.written[path]; ok {
 		return w.place(offset)

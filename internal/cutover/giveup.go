@@ -24,7 +24,7 @@ func gives(why string, cure checkpoint.Cure) ending {
 }
 
 // end ends a try for the given reason, so that the application can write again at once. Without a
-// reason, end does nothing.
+// reason, it does nothing.
 func (v *drive) end(ctx context.Context, c checkpoint.Cutover, now time.Time, e ending) error {
 	if e.why == "" {
 		return nil

@@ -172,8 +172,8 @@ func (d *demo) cutOver(ctx context.Context) (c Comparison, err error) {
 }
 
 // begin starts a cutover, and follows it to the switch. A gate may close again, for example because
-// a shard was just listed. The attempt then ends before the application is stopped, and begin
-// starts another attempt.
+// a shard was just listed. The attempt then ends before the application is stopped, and another
+// attempt begins.
 func (d *demo) begin(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		select { // wait a little: the stream has just changed

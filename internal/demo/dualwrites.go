@@ -40,8 +40,8 @@ func (d *demo) describeApplication(c *exec.Cmd) {
 		c.Process.Pid, servers, clockSkew, giveUp)
 }
 
-// apply runs the application in its own process. With Cutover, the application keeps writing after
-// apply has returned.
+// apply runs the application in its own process. With Cutover, the application keeps writing
+// afterwards.
 func (d *demo) apply(ctx context.Context) error {
 	if d.Cutover {
 		if err := d.site.open(); err != nil {

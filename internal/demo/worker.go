@@ -168,7 +168,7 @@ type sample struct {
 }
 
 // observe reads the worker's metrics. A worker that is starting or has ended does not answer. In
-// that case observe returns the worker's last metrics, with no leases.
+// that case it returns the worker's last metrics, with no leases.
 func (w *worker) observe(ctx context.Context) sample {
 	w.mu.Lock()
 	address, s := w.address, w.last

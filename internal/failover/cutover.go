@@ -76,7 +76,7 @@ func endingsOf(all checkpoint.Cutovers, r Result, answer Answer, now time.Time) 
 	return endings, nil
 }
 
-// settled reports whether it is known whether the application has switched.
+// settled reports whether the ledger shows if the application has switched.
 func settled(c checkpoint.Cutover) bool {
 	return c.Step.Over() || c.Step.Switched() || c.Step == checkpoint.CutoverCancelling
 }

@@ -203,8 +203,8 @@ func (m *move) copied(ctx context.Context, table string) error {
 
 // still fails if a process still writes the ledger. Writes in the former cluster are visible only
 // after they are replicated. If replication brings such writes, their writer may still be running.
-// So still waits and checks a second time. It waits for the ledger's replication first, because the
-// ledger lists the tables and the owners of leases.
+// So `still` waits and checks a second time. It waits for the ledger's replication first, because
+// the ledger lists the tables and the owners of leases.
 func (m *move) still(ctx context.Context) error {
 	m.tell("waiting %s to check that nothing writes to the ledger", m.Still)
 	before, err := ask(ctx, m.ledger.Activity)

@@ -311,8 +311,8 @@ func (f *follower) declare(held, after engine.Lifecycle, lease *checkpoint.Lease
 }
 
 // hear requests the source's time if no answer has shown it yet. The first answer that a worker
-// receives may already say that a shard is lost. If hear fails, the gap is declared without a time,
-// because a gap must not wait.
+// receives may already say that a shard is lost. If the request fails, the gap is declared without
+// a time, because a gap must not wait.
 func (f *follower) hear(ctx context.Context) {
 	if !f.Ledger.ServiceTime(ctx).IsZero() {
 		return

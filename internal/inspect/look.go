@@ -52,7 +52,7 @@ type look struct {
 const longestWait = 10 * time.Second
 
 // twice reads the item and its rows. If the rows differ from the item, and a worker may soon apply
-// the missing change, twice reads the item and the rows again.
+// the missing change, it reads the item and the rows again.
 func (l *look) twice(ctx context.Context) (*Explanation, error) {
 	e, again, err := l.once(ctx)
 	if err != nil || again <= 0 {

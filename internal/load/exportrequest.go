@@ -96,7 +96,7 @@ func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, e
 }
 
 // asking makes a call about an export. It leaves time between such calls, because an export takes
-// minutes or hours. If the service permanently refuses the attempt, asking ends the attempt.
+// minutes or hours. If the service permanently refuses the attempt, the attempt ends.
 func (c *Conductor) asking(ctx context.Context, r checkpoint.ExportRequest, now time.Time, call func() error) error {
 	if c.exporter == nil {
 		return source.ErrNone

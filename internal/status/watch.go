@@ -150,9 +150,8 @@ func painted(p *terminal.Console, text []byte) string {
 	return string(text)
 }
 
-// watch shows the status now and at every interval, until ctx ends. If the first reading fails,
-// watch ends, because the setup is wrong. Later readings may fail temporarily; watch shows each
-// failure.
+// watch shows the status now and at every interval, until ctx ends. If the first reading fails, it
+// ends, because the setup is wrong. Later readings may fail temporarily; watch shows each failure.
 func watch(ctx context.Context, read func(ctx context.Context) (*Document, error), v view, interval time.Duration) error {
 	for seen := false; ; {
 		next := task.Mono(ctx) + interval

@@ -98,7 +98,7 @@ func (w *Worker) rereadOnRequest(ctx context.Context) {
 }
 
 // reread reads the configuration again and puts its limits in force. It also logs other changed
-// keys, for which a restart is needed. If the configuration has errors, reread changes nothing.
+// keys, for which a restart is needed. If the configuration has errors, it changes nothing.
 func (w *Worker) reread(ctx context.Context) {
 	next, err := w.Reread()
 	var kept []string

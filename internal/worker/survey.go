@@ -21,7 +21,7 @@ const stepSurvey = "read the ledger for metrics (ReadRows)"
 // survey copies the ledger's view of the whole migration to the metrics until ctx ends. It also
 // removes the records of parked items that a later change has healed. Every worker reports all
 // shards. So if a worker stalls, the others still report its shards. If the ledger cannot be read,
-// survey judges the last reading at the current time, so that the reported headroom still falls.
+// it judges the last reading at the current time, so that the reported headroom still falls.
 func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
 	beside, wait := oneBeside()
 	defer wait()
