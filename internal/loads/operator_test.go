@@ -2,6 +2,7 @@ package loads
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/exports/exportstest"
@@ -39,25 +41,45 @@ type answers struct {
 	unknown  error // instead of a report
 	exports  map[string]archived
 	asked    []string
+	failing  int // the call that fails, from 1; 0 for none
+	calls    int
+}
+
+// call fails for another table than the two of the migration, and where the test asks for it.
+func (a *answers) call(table string) error {
+	a.calls++
+	switch {
+	case a.calls == a.failing:
+		return &cdc.Error{Op: "DescribeTable", Reason: cdc.Denied, Err: errors.New("denied")}
+	case table != "Orders" && table != "Parts":
+		return &cdc.Error{Op: "DescribeTable", Reason: cdc.NotFound, Err: errors.New(table)}
+	}
+	return nil
 }
 
 func (a *answers) Describe(ctx context.Context, table string) (backfill.Description, error) {
 	a.asked = append(a.asked, table)
+	if err := a.call(table); err != nil {
+		return backfill.Description{}, err
+	}
 	return backfill.Description{Name: table, ARN: ordersARN, ID: "id", At: task.Now(ctx).Add(a.ahead), Items: 1000, Bytes: 64 << 20, ReadCapacity: a.capacity,
 		PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}, nil
 }
 
-func (a *answers) Recovery(context.Context, string) (backfill.Recovery, error) {
-	return a.recovery, nil
+func (a *answers) Recovery(_ context.Context, table string) (backfill.Recovery, error) {
+	return a.recovery, a.call(table)
 }
 
 func (a *answers) Report(context.Context, string) (backfill.ExportReport, error) {
-	return a.report, a.unknown
+	return a.report, cmp.Or(a.call("Orders"), a.unknown)
 }
 
 func (a *answers) OpenFolder(_ context.Context, env config.Lookup, address string) (exports.Store, string, error) {
 	if env == nil {
 		return nil, "", errors.New("there are no credentials without an environment")
+	}
+	if err := a.call("Orders"); err != nil {
+		return nil, "", err
 	}
 	e := a.exports[address]
 	if e == nil {

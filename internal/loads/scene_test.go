@@ -42,7 +42,7 @@ type scene struct {
 // play runs a script in a world of its own, from noon.
 func play(t *testing.T, backfill string, script func(ctx context.Context, s *scene)) {
 	t.Helper()
-	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders}, {from: Parts}]\nbackfill: "+backfill+"\n"),
+	cfg, err := config.Parse("f", []byte("version: 1\nname: test\ntarget: {project: p, instance: i}\ntables: [{from: Orders, to: orders-rows}, {from: Parts, to: parts-rows}]\nbackfill: "+backfill+"\n"),
 		func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
