@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
 // CutoverLease is the name of the lease that the driver of a cutover holds. It works like a table's
@@ -16,6 +17,18 @@ func CutoverLease(row string) string {
 		return "/cutover"
 	}
 	return "/cutover/" + row
+}
+
+// driverLease is the longest lease of a driver. While the application is frozen, it waits for a driver
+// that was killed until another one lets it go. Two drivers do no harm, so the lease may be short.
+const driverLease = 6 * time.Second
+
+// lasting returns how long a row's lease lasts without renewal.
+func (l *Ledger) lasting(key string) time.Duration {
+	if drives := l.coordinatorKey(CutoverLease("")); key == drives || strings.HasPrefix(key, drives+"/") {
+		return min(l.lease, driverLease)
+	}
+	return l.lease
 }
 
 // cutoverKey returns the key of the record of a group. The record of a pipeline that is a single group

@@ -131,9 +131,9 @@ func (l *Ledger) Worker() string { return l.worker }
 // Lease returns how long a lease lasts without renewal.
 func (l *Ledger) Lease() time.Duration { return l.lease }
 
-// margin returns how long before the end of its lease a holder must stop trusting the lease. So the
+// margin returns how long before the end of a lease a holder must stop trusting the lease. So the
 // holder has stopped before another worker takes over.
-func (l *Ledger) margin() time.Duration { return l.lease / 5 }
+func margin(lasts time.Duration) time.Duration { return lasts / 5 }
 
 func (l *Ledger) pipelineKey() string                 { return l.name + "/pipeline" }
 func (l *Ledger) tableKey(source string) string       { return l.name + "/table/" + source }

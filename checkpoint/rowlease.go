@@ -17,6 +17,7 @@ type rowLease struct {
 	ledger *Ledger
 	store  Store
 	key    string
+	lasts  time.Duration // how long the lease lasts without renewal
 	end    context.CancelCauseFunc
 
 	turn    *task.Limit // allows one write at a time; held across store calls; guards the next two fields
@@ -39,7 +40,7 @@ type pending struct {
 // counter.
 func (l *Ledger) begin(ctx context.Context, store Store, key string, counter uint64, encode func() ([]byte, error), apply func() bool) (*rowLease, context.Context, error) {
 	held, end := context.WithCancelCause(ctx)
-	t := &rowLease{ledger: l, store: store, key: key, turn: task.NewLimit(1), counter: counter, end: end}
+	t := &rowLease{ledger: l, store: store, key: key, lasts: l.lasting(key), turn: task.NewLimit(1), counter: counter, end: end}
 	if err := t.write(ctx, encode, apply); err != nil {
 		end(err)
 		if errors.Is(err, ErrLeaseLost) {
@@ -93,7 +94,7 @@ func (t *rowLease) settle(ctx context.Context) error {
 	t.mu.Lock()
 	// The lease counts from when the write was sent, not from when its response came (H44). Other
 	// workers count from when they see the counter change, which is later.
-	t.until = p.sent + t.ledger.lease - t.ledger.margin()
+	t.until = p.sent + t.lasts - margin(t.lasts)
 	over := p.apply()
 	t.mu.Unlock()
 	if over {
@@ -126,14 +127,14 @@ func (t *rowLease) trust() (time.Duration, error) {
 // ends when ctx ends or the lease is lost. keep ends the context of the lease in time, even if
 // renewals hang or fail.
 func (t *rowLease) keep(ctx context.Context, renew func(ctx context.Context) error) error {
-	third := t.ledger.lease / 3
+	third := t.lasts / 3
 	for {
 		until, lost := t.trust()
 		if lost != nil {
 			return lost
 		}
 		now := task.Mono(ctx)
-		due := until - (t.ledger.lease - t.ledger.margin()) + third
+		due := until - (t.lasts - margin(t.lasts)) + third
 		if now >= until {
 			t.lose(ErrLeaseLost)
 			return ErrLeaseLost

@@ -7,9 +7,10 @@ import "time"
 // agree (H64).
 type Watch struct {
 	lease        time.Duration
-	coordinators map[string]sighting // by row key
-	shards       map[string]sighting // from the last call of Look, by label and id
-	parts        map[partID]sighting // from the last call of LookParts
+	lasting      func(key string) time.Duration // how long a coordinator's lease lasts
+	coordinators map[string]sighting            // by row key
+	shards       map[string]sighting            // from the last call of Look, by label and id
+	parts        map[partID]sighting            // from the last call of LookParts
 }
 
 type partID struct {
@@ -26,7 +27,7 @@ type sighting struct {
 // NewWatch returns a watch that has seen no row yet. A lease counts as renewed when the watch first
 // sees it.
 func (l *Ledger) NewWatch() *Watch {
-	return &Watch{lease: l.lease, coordinators: map[string]sighting{}}
+	return &Watch{lease: l.lease, lasting: l.lasting, coordinators: map[string]sighting{}}
 }
 
 // sees returns the sighting of a row whose counter was read at now. It keeps an earlier sighting
@@ -52,7 +53,7 @@ func (w *Watch) CoordinatorLeaseFree(s CoordinatorLease, now time.Duration) bool
 	before, found := w.coordinators[s.Row.Key]
 	seen := sees(before, found, s.Row.Counter, now)
 	w.coordinators[s.Row.Key] = seen
-	return s.Owner() == "" || w.over(seen, now)
+	return s.Owner() == "" || now-seen.since >= w.lasting(s.Row.Key)
 }
 
 // Available is a shard that may be leased, with its parent's row if there is one.

@@ -218,7 +218,7 @@ func TestADriverGivesItsLeaseBack(t *testing.T) {
 			_, err := other.TakeCoordinatorLease(s.Ctx, lease())
 			s.Must(err)
 		})
-		if s.driveFor(70 * time.Second); len(s.failed) > 0 || lease().Owner() != "other" {
+		if s.driveFor(64 * time.Second); len(s.failed) > 0 || lease().Owner() != "other" {
 			t.Errorf("%s holds the lease that another process took; failed: %q", lease().Owner(), s.failed)
 		}
 		s.Sleep(time.Minute)

@@ -87,12 +87,13 @@ func hopeless(c checkpoint.Cutover, table string, p *proof, s Settings, now time
 }
 
 // overTime returns an ending if the freeze has lasted as long as it may. The reason includes the
-// condition for which the drain waits.
+// condition for which the drain waits. The cause may be a process that was killed: its shards are not
+// read. Its record would also end the next try, so the fence is raised first.
 func overTime(c checkpoint.Cutover, now time.Time, waits string) ending {
 	if c.FrozenAt.IsZero() || now.Sub(c.FrozenAt) <= c.Limit() {
 		return ending{}
 	}
-	return gives(fmt.Sprintf("after a freeze of %s (%s)", spell(c.Limit()), waits), checkpoint.CureWait)
+	return gives(fmt.Sprintf("after a freeze of %s (%s)", spell(c.Limit()), waits), checkpoint.CureRaise)
 }
 
 // endsDisturbed ends the try if `disturbed` returns a reason. The result `done` reports that the

@@ -121,7 +121,7 @@ func TestTwoDriversBegin(t *testing.T) {
 			return execute(), nil
 		}
 		s.start(plan())
-		if c := s.driveFor(20 * time.Second); !taken || c.Step != checkpoint.CutoverRequested || len(s.failed) > 0 {
+		if c := s.driveFor(5 * time.Second); !taken || c.Step != checkpoint.CutoverRequested || len(s.failed) > 0 {
 			t.Errorf("taken %t; %s; failed: %q", taken, c.Step, s.failed)
 		}
 	})
