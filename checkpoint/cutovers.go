@@ -115,10 +115,10 @@ func (all Cutovers) Last() (attempt uint32) {
 	return attempt
 }
 
-// Moves reports whether the cutover moves a source table. A record that names no tables moves all
-// tables.
+// Moves reports whether the cutover moves a source table. A record without a group that names no tables
+// moves all tables.
 func (c *Cutover) Moves(table string) bool {
-	return c.Attempt > 0 && (len(c.Tables) == 0 || slices.Contains(c.Tables, table))
+	return c.Attempt > 0 && (c.Group == "" && len(c.Tables) == 0 || slices.Contains(c.Tables, table))
 }
 
 // Covers reports whether the cutover moves a source table, or the pattern to which the table belongs. A

@@ -394,3 +394,38 @@ func TestRefusalsNameTheCommand(t *testing.T) {
 		}
 	}
 }
+
+// Once the application has left one table, commands for that table are refused, and commands for all tables
+// leave it out: they neither describe it nor refuse the others. A cutover of one group keeps a command from
+// the tables of that group only.
+func TestACommandIsForTheTablesThatStay(t *testing.T) {
+	s := started(t)
+	stands := func(group string, step checkpoint.CutoverStep) {
+		_, err := s.ledger.UpdateCutover(t.Context(), group, func(c *checkpoint.Cutover) error {
+			c.Attempt, c.Step, c.Group, c.Tables = 1, step, group, []string{group}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	stands("Parts", checkpoint.CutoverDone)
+	if _, err := s.open(Request{Command: "verify", Table: "Parts"}); s.codeOf(err) != diag.CutOver {
+		t.Errorf("the table that was left: %v", err)
+	}
+	m, err := s.open(Request{Command: "verify"})
+	if err != nil || len(m.Tables) != 1 || m.Tables[0].Config.From != "Orders" || m.Left() != nil || slices.Contains(s.calls, "describe Parts") {
+		t.Errorf("all tables: %v, %v, %v", err, m, s.calls)
+	}
+	if m, err := s.open(Request{Command: "cutover check"}); err != nil || len(m.Tables) != 2 || slices.Contains(s.calls, "describe Parts") {
+		t.Errorf("a command about cutovers: %v, %v", err, s.calls)
+	}
+	stands("Orders", checkpoint.CutoverDrain)
+	if _, err := s.open(Request{Command: "backfill start", Table: "Orders"}); s.codeOf(err) != diag.CutoverRefused || !strings.Contains(err.Error(), "a cutover of Orders is running") {
+		t.Errorf("a table whose group is frozen: %v", err)
+	}
+	stands("Orders", checkpoint.CutoverDone)
+	if _, err := s.open(Request{Command: "verify"}); s.codeOf(err) != diag.CutOver {
+		t.Errorf("all tables, all left: %v", err)
+	}
+}

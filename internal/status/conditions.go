@@ -178,14 +178,14 @@ func line(text func(subject) string) func(subject) []string {
 // takes.
 func leads(command string, why func(subject) string) func(subject) []standing.NextStep {
 	return func(s subject) []standing.NextStep {
-		table := ""
+		table, flag := "", ""
 		if s.t != nil {
 			table = s.t.Source
 		}
 		if s.c != nil {
-			command += s.c.flag
+			flag = s.c.flag
 		}
-		return []standing.NextStep{{Command: standing.Command(command, table, s.m.with), Why: why(s)}}
+		return []standing.NextStep{{Command: standing.Command(command+flag, table, s.m.with), Why: why(s)}}
 	}
 }
 
