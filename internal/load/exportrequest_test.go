@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +145,8 @@ func (s *loadScene) raised(ctx context.Context) {
 // whichever coordinator continues.
 func TestAnExportThatIsAskedFor(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
+		var told []string
+		s.Events.Exporting = func(table, arn, failed string) { told = append(told, table+" "+arn+failed) }
 		a := s.wishes(ctx, &archive{takes: 10 * time.Minute, lost: 2})
 		if state := s.conducts(ctx, 5*time.Minute); state.Load.Request.ARN != shopARN+"/export/1" || state.Stage() != checkpoint.StageAsked {
 			t.Errorf("under way: %+v", state.Load)
@@ -152,8 +155,8 @@ func TestAnExportThatIsAskedFor(t *testing.T) {
 		if !state.Loaded() || state.Load.Source != "export" || state.Load.Export.Address != "s3://bucket/deep//er/AWSDynamoDB/1" || len(s.live(ctx)) != 12 || s.shop.reads != 0 {
 			t.Errorf("%+v, %d rows", state.Load, len(s.live(ctx)))
 		}
-		if len(a.orders) != 1 || a.calls < 3 || a.orders[0].At.Nanosecond() != 0 || a.orders[0].At.Before(state.AdoptedAt) || a.orders[0].Bucket != "bucket" {
-			t.Errorf("%d calls: %+v", a.calls, a.orders)
+		if len(a.orders) != 1 || a.calls < 3 || a.orders[0].At.Nanosecond() != 0 || a.orders[0].At.Before(state.AdoptedAt) || a.orders[0].Bucket != "bucket" || a.orders[0].TableARN != shopARN || !slices.Equal(told, []string{"Orders " + shopARN + "/export/1"}) {
+			t.Errorf("%d calls: %+v, told %q", a.calls, a.orders, told)
 		}
 	})
 }

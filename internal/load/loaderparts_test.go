@@ -101,14 +101,15 @@ func TestWhatASweepLooksFor(t *testing.T) {
 		"of others":        {"orders", checkpoint.TableState{Generation: 2}, loadSettings{}, sink.Sweeping{}},
 		"owned":            {"orders", checkpoint.TableState{Generation: 2}, loadSettings{owned: true}, sink.Sweeping{Owned: true}},
 		"made by us":       {"orders", checkpoint.TableState{Generation: 2, MadeByUs: true}, loadSettings{}, sink.Sweeping{Owned: true}},
-		"made for several": {"orders", checkpoint.TableState{Generation: 2, MadeByUs: true}, loadSettings{shared: true}, sink.Sweeping{}},
+		"made for several": {"orders", checkpoint.TableState{Generation: 2, MadeByUs: true}, loadSettings{shared: true}, sink.Sweeping{Shared: true}},
+		"of younger items": {"orders", checkpoint.TableState{Generation: 2}, loadSettings{skipExpired: true}, sink.Sweeping{}},
 		"a former table":   {"former", checkpoint.TableState{Generation: 2, MadeByUs: true}, loadSettings{owned: true}, sink.Sweeping{}},
 		"written by apps":  {"orders", checkpoint.TableState{Generation: 2}, loadSettings{late: time.Second}, sink.Sweeping{Written: true}},
 		"in doubt":         {"orders", checkpoint.TableState{Generation: 2, Load: windows}, loadSettings{}, sink.Sweeping{Doubted: transform.LoadVersion(2, at)}},
 		"of a load before": {"orders", checkpoint.TableState{Generation: 3, Load: windows}, loadSettings{}, sink.Sweeping{}},
 	} {
 		got := sweeping(m, nil, c.table, c.state, c.settings)
-		if got.Owned != c.want.Owned || got.Written != c.want.Written || got.Doubted != c.want.Doubted || got.Table != c.table || got.Generation != c.state.Generation || got.Mapping != m {
+		if got.Owned != c.want.Owned || got.Shared != c.want.Shared || got.Written != c.want.Written || got.Doubted != c.want.Doubted || got.Table != c.table || got.Generation != c.state.Generation || got.Mapping != m {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -41,7 +41,7 @@ func (s *shop) Describe(ctx context.Context, _ string) (backfill.Description, er
 			return backfill.Description{}, err
 		}
 	}
-	d := backfill.Description{Name: "Orders", ID: s.id, Items: int64(s.items), Bytes: s.bytes, At: task.Now(ctx).Add(-s.behind), ReadCapacity: s.capacity}
+	d := backfill.Description{Name: "Orders", ARN: shopARN, ID: s.id, Items: int64(s.items), Bytes: s.bytes, At: task.Now(ctx).Add(-s.behind), ReadCapacity: s.capacity}
 	if s.timeless {
 		d.At = time.Time{}
 	}

@@ -218,6 +218,9 @@ func TestOf(t *testing.T) {
 			if now := r.Now(t.Context()); !now.Equal(at) {
 				t.Errorf("%s: it is %s, not %s", name, now, at)
 			}
+			if r.Had == nil || !r.Had(7) || r.Had(6) {
+				t.Errorf("%s: generations of other migrations are not told apart", name)
+			}
 			if _, _, err := r.Item(t.Context(), attribute.Item{}); err != nil || e.items != 1 {
 				t.Errorf("%d items are read, %v", e.items, err)
 			}
