@@ -39,7 +39,9 @@ func (b Heartbeat) ByService(at time.Time) time.Time {
 }
 
 // Records reports whether the holder's program keeps a Writer record, which says what the program
-// may write, and obeys the cutover of any group of tables. A program without a version is not a release, and counts as a program of this version.
+// may write, obeys the cutover of any group of tables, and keys messages by
+// TableState.OrderingBuckets. A program without a version is not a release, and counts as a program
+// of this version.
 func (b Heartbeat) Records() bool { return b.Holder.Version == "" || b.Reads >= Format }
 
 // Lasted returns how long the trouble had lasted when the row was written. Both times come from the

@@ -35,9 +35,10 @@ type Row struct {
 // former mappings. A table's record has format 3 while it has such a load or mapping. Format 4 is
 // the format of a target table's record once a cutover has raised the table's fence. It keeps older
 // programs from reading the fence's number, because they keep no record of what they may write
-// (Writer). Format 5 replaces it: its programs obey the cutovers of single groups of tables. All other
-// records have format 2, so workers of several versions may run concurrently
-// until then.
+// (Writer). Format 5 replaces it: its programs obey the cutovers of single groups of tables, and
+// key messages by TableState.OrderingBuckets. An older program writes a table's record back without
+// that member, and later programs then key messages as it does. All other records have format 2, so
+// workers of several versions may run concurrently until then.
 const (
 	Format       = 5
 	exportFormat = 3

@@ -46,6 +46,9 @@ type TableState struct {
 	Former  []Former `json:"former_mappings,omitempty"`
 	// Apply is the mode in which changes are applied; "" means direct.
 	Apply Mode `json:"apply,omitempty"`
+	// OrderingBuckets is the number of ordering keys of the table's messages in a topic. 0 means a
+	// key for each item, as in records of older versions.
+	OrderingBuckets int `json:"ordering_buckets,omitempty"`
 	// NeedsLoad reports that the target may lack changes until the table is loaded again. Reason
 	// says why.
 	NeedsLoad bool          `json:"needs_load,omitempty"`

@@ -2,12 +2,9 @@ package relay
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
@@ -53,7 +50,7 @@ const (
 type Message struct {
 	Data       []byte
 	Attributes map[string]string // for filters: table, event, version, schema, content-type
-	Key        string            // the ordering key
+	Key        string            // the ordering key (Keying)
 }
 
 // Size returns approximately how many bytes the message takes on the wire.
@@ -75,6 +72,7 @@ type Origin struct {
 	Generation  uint32
 	Hop         uint32
 	MappingHash string // of the mapping under which the changes are applied
+	Keying      Keying // of the ordering keys; the message does not contain it
 }
 
 // Change is a change with its position among the messages of its shard.
@@ -134,19 +132,6 @@ type Body struct {
 	CellTime    string          `json:"cell_time" desc:"latest time of the shard up to the change; the timestamp of cells" format:"date-time"`
 }
 
-// OrderingKey returns the ordering key of an item's messages: a hash of the source table and the
-// primary key.
-func OrderingKey(table string, keys attribute.Item) (string, error) {
-	text, err := attribute.MarshalItem(keys)
-	if err != nil {
-		return "", err
-	}
-	h := sha256.New()
-	h.Write([]byte(strconv.Itoa(len(table)) + ":" + table))
-	h.Write(text)
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
 // Encode returns the message of a change. Encode is pure, so the same change always gives the same
 // message (R1). It leaves out images that do not fit, and the result `omitted` reports that.
 func Encode(c Change) (m Message, omitted Omission, err error) {
@@ -185,19 +170,19 @@ func encode(c Change) (Message, error) {
 			return Message{}, err
 		}
 	}
-	key, err := OrderingKey(c.Table, c.Keys)
+	subject, err := Subject(c.Table, c.Keys)
 	if err != nil {
 		return Message{}, err
 	}
 	id := c.Shard + "/" + c.Sequence.String()
 	if c.Loaded { // many items of a part are read in the same second, so the id needs the key too
-		id += "/" + key
+		id += "/" + subject
 	}
-	data, err := cloudEvent(Type, id, c.StreamARN, key, c.Time, body)
+	data, err := cloudEvent(Type, id, c.StreamARN, subject, c.Time, body)
 	if err != nil {
 		return Message{}, err
 	}
-	return Message{Data: data, Key: key, Attributes: map[string]string{
+	return Message{Data: data, Key: c.Keying.Key(c.Table, subject), Attributes: map[string]string{
 		"content-type": ContentType, "table": c.Table, "event": body.Event, "version": version, "schema": SchemaV1,
 	}}, nil
 }

@@ -118,7 +118,7 @@ func TestGoldenParked(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, compiled(t, relay.ParkedJSONSchema()), "parked", m.Data)
-	if key, err := relay.OrderingKey("Orders", change.Keys); err != nil || m.Key != key || m.Attributes["schema"] != relay.ParkedSchemaV1 {
+	if subject, err := relay.Subject("Orders", change.Keys); err != nil || m.Key != subject || m.Attributes["schema"] != relay.ParkedSchemaV1 {
 		t.Errorf("key %q, attributes %v, %v", m.Key, m.Attributes, err)
 	}
 	if m.Attributes["table"] != "Orders" || m.Attributes["event"] != "MODIFY" || m.Attributes["version"] != string(p.Version) {
@@ -238,8 +238,8 @@ func generated(t *testing.T, path, kind, title string, body reflect.Type, embedd
 	}
 }
 
-// H95: keys of DynamoDB may be 3 KB long and binary. An ordering key is a short text, and different
-// items have different keys.
+// H95: keys of DynamoDB may be 3 KB long and binary. Subjects and ordering keys are short text.
+// Different items have different subjects.
 func TestH95_OrderingKeysAreShortText(t *testing.T) {
 	seen := map[string]bool{}
 	binary := attribute.NewItem([]attribute.Attribute{{Name: "p", Value: attribute.Binary(bytes.Repeat([]byte{0, 255, '\n'}, 700))}, {Name: "s", Value: attribute.String(strings.Repeat("\x00ü", 400))}})
@@ -251,7 +251,10 @@ func TestH95_OrderingKeysAreShortText(t *testing.T) {
 		{"T", parse(t, `{"p":{"S":"1"}}`)}, {"T", parse(t, `{"p":{"N":"1"}}`)}, {"T1", parse(t, `{"p":{"S":"1"}}`)},
 		{"T", parse(t, `{"p":{"S":"a"},"s":{"S":"bc"}}`)}, {"T", parse(t, `{"p":{"S":"ab"},"s":{"S":"c"}}`)},
 	} {
-		key, err := relay.OrderingKey(c.table, c.keys)
+		key, err := relay.Subject(c.table, c.keys)
+		if bucket := relay.Keying(relay.MaxKeying).Key(c.table, key); len(bucket) > 14 || strings.Trim(bucket, "-0123456789abcdef") != "" || relay.Keying(0).Key(c.table, key) != key {
+			t.Errorf("%s: a bucket has key %q", c.table, bucket)
+		}
 		if err != nil || len(key) != 64 || strings.Trim(key, "0123456789abcdef") != "" || seen[key] {
 			t.Errorf("%s: %q, %v", c.table, key, err)
 		}

@@ -69,15 +69,15 @@ func encodeParked(migration, ref string, p transform.Parked, omitted Omission) (
 			return Message{}, err
 		}
 	}
-	key, err := OrderingKey(p.Source, c.Keys)
+	subject, err := Subject(p.Source, c.Keys) // also the ordering key, because parked items are few
 	if err != nil {
 		return Message{}, err
 	}
-	data, err := cloudEvent(ParkedType, ref, "/replicator/"+migration, key, c.Time, body)
+	data, err := cloudEvent(ParkedType, ref, "/replicator/"+migration, subject, c.Time, body)
 	if err != nil {
 		return Message{}, err
 	}
-	return Message{Data: data, Key: key, Attributes: map[string]string{
+	return Message{Data: data, Key: subject, Attributes: map[string]string{
 		"content-type": ContentType, "table": p.Source, "event": body.Event, "version": body.Version, "schema": ParkedSchemaV1,
 	}}, nil
 }

@@ -31,6 +31,10 @@ const (
 	batchMessages       = 1000
 	batchBytes          = 1 << 20
 	publishTimeout      = 30 * time.Second
+	// requests bounds the concurrent requests. The client's default depends on the number of
+	// processors, but a request mostly waits for the service. A page may have a request for each
+	// bucket.
+	requests = 256
 )
 
 // connect opens a client that tries each request once, because the caller retries. The client's own
@@ -72,6 +76,7 @@ func OpenTopic(ctx context.Context, project, topic string, o ...option.ClientOpt
 	p.PublishSettings.CountThreshold = batchMessages
 	p.PublishSettings.ByteThreshold = batchBytes
 	p.PublishSettings.Timeout = publishTimeout
+	p.PublishSettings.NumGoroutines = requests
 	p.PublishSettings.FlowControlSettings = pubsub.FlowControlSettings{
 		MaxOutstandingMessages: outstandingMessages, MaxOutstandingBytes: outstandingBytes, LimitExceededBehavior: pubsub.FlowControlBlock,
 	}

@@ -105,7 +105,7 @@ func (q *queue) publish(ctx context.Context, pages int, body []byte) (int, error
 	return all, nil
 }
 
-var published = relay.Origin{Ledger: "ledger", Table: "Orders", StreamARN: "arn", Label: "label", Shard: "shard", Generation: 1, MappingHash: "hash"}
+var published = relay.Origin{Ledger: "ledger", Table: "Orders", StreamARN: "arn", Label: "label", Shard: "shard", Generation: 1, MappingHash: "hash", Keying: 256}
 
 // apply lets so many appliers, each with an identity and limits of its own, write what stands in
 // the topic, and the coordinator's merging beside them.

@@ -12,8 +12,9 @@ func newRelay(p *program) *cobra.Command {
 		Long: `Publish every change of the tables' streams to relay.pubsub_topic, and copy their existing items as
 run does.
 
-Each message is a CloudEvent in JSON with the item before and after the change. Its ordering key is
-a hash of table and item key. After a crash some changes are published again, with the same id.
+Each message is a CloudEvent in JSON with the item before and after the change. Its subject is a hash
+of table and item key, and its ordering key one of relay.ordering_buckets buckets of that hash. After
+a crash some changes are published again, with the same id.
 
 relay itself writes existing items to the target, also in every later load. --loads also publishes
 these items. Give --loads to every relay process before a load begins.

@@ -17,7 +17,7 @@ type Item struct {
 	New     attribute.Item
 }
 
-// Store keeps items by the ordering key of their messages. Put must keep the item with the higher
+// Store keeps items by the hash that is the subject of their messages. Put must keep the item with the higher
 // version, atomically: messages come twice, and after a crash older ones come again.
 type Store interface {
 	Put(ctx context.Context, key string, item Item) error
@@ -28,8 +28,12 @@ type Store interface {
 func Consume(ctx context.Context, subscription *pubsub.Subscriber, store Store) error {
 	return subscription.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
 		change, err := relay.Decode(m.Data)
+		var item string
+		if err == nil {
+			item, err = relay.Subject(change.Table, change.Keys)
+		}
 		if err == nil && change.Omitted == "" { // otherwise there is no image: read the item if you need it
-			err = store.Put(ctx, m.OrderingKey, Item{string(change.Version()), change.New})
+			err = store.Put(ctx, item, Item{string(change.Version()), change.New})
 		}
 		if err != nil {
 			m.Nack()

@@ -68,7 +68,12 @@ func TestConsume(t *testing.T) {
 	if err := consumer.Consume(limited, client.Subscriber(subscription), store); err != nil {
 		t.Fatal(err)
 	}
-	if got := store.items["item"]; len(store.items) != 1 || got.New.Exists() || got.Version == "" {
-		t.Errorf("%+v", store.items)
+	for _, got := range store.items {
+		if len(store.items) != 1 || got.New.Exists() || got.Version == "" {
+			t.Errorf("%+v", store.items)
+		}
+	}
+	if len(store.items) == 0 {
+		t.Error("nothing is stored")
 	}
 }

@@ -110,7 +110,7 @@ func NewMetrics(build Build) *Metrics {
 	m.throttled = counter("replicator_throttled_seconds_total", "Time spent waiting for a limit.", "reason")
 	m.leases = register(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: "replicator_leases_held", Help: "Shards whose lease this process holds."}))
 	m.published = counter("replicator_relay_published_total", "Messages that the topic has accepted. A change that is read again is published again.", table)
-	m.blocked = counter("replicator_relay_blocked_keys_total", "Ordering keys that a failed publish had blocked. They are resumed at once.", table)
+	m.blocked = counter("replicator_relay_blocked_keys_total", "Ordering keys, each a bucket of a table's items, that a failed publish blocked until they were resumed.", table)
 	m.behind = gauge("replicator_relay_behind_messages", "Published messages that are not confirmed as applied, over all shards and appliers.", table)
 	m.topicLag = gauge("replicator_relay_lag_seconds", "Age of the last change before the oldest message that is not confirmed as applied. 0 if all are.", table)
 	m.topicHeadroom = gauge("replicator_relay_retention_headroom_seconds", "Minimum time left until the subscription drops messages that are not applied.", table)

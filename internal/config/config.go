@@ -271,6 +271,7 @@ type Relay struct {
 	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                    // topic to which relay publishes changes: projects/PROJECT/topics/TOPIC
 	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"`     // subscription of the topic, for run --from pubsub; R1311 lists unsuitable settings
 	DeadLetter   string `key:"dead_letter" check:"subscription" unset:"the dead-letter topic is not monitored"` // subscription of the dead-letter topic. While it has a message, no table is in sync
+	Buckets      int    `key:"ordering_buckets" default:"256" min:"0" max:"65536"`                              // ordering keys of a table: each item belongs to one of these buckets. 0: a key for each item, which publishes slower
 	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                      // message format: CloudEvents 1.0 in structured mode
 }
 

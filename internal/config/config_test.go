@@ -148,7 +148,7 @@ func TestMinimal(t *testing.T) {
 		Cutover: Cutover{Hooks: CutoverHooks{Timeout: 10 * time.Minute, FreezeWithin: time.Minute}, ReadyWhen: ReadyWhen{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, Headroom: 12 * time.Hour},
 			RequestExpires: 15 * time.Minute,
 			ListingBound:   2 * time.Minute, Fence: "after_switch", FreezeAtMost: 8 * time.Second, Tries: 3, WatchFor: 24 * time.Hour},
-		Relay:  Relay{Format: "cloudevents_json"},
+		Relay:  Relay{Buckets: 256, Format: "cloudevents_json"},
 		Errors: Errors{OnBadItem: BadItemPark, ParkTo: "state", StopAbove: 1000},
 		HTTP:   HTTP{Listen: "127.0.0.1:8080"},
 		Log:    Log{Level: "info", Format: "auto"},

@@ -115,33 +115,19 @@ func (d *Driver) stands(ctx context.Context, source string, f *Figures, now time
 	}
 	f.Coordinator = lease.Heartbeat()
 	processes, err := d.Ledger.Processes(ctx)
-	f.Outdated = f.outdated(lease.Owner(), slices.DeleteFunc(processes, func(p checkpoint.Process) bool {
-		return !standing.Answers(p.Heartbeat, now, d.Ledger.Lease())
-	}))
+	f.Outdated = f.outdated(lease.Owner(), standing.Answering(processes, now, d.Ledger.Lease()))
 	return err
 }
 
-// outdated returns a process of an older version that replicates the table, or may do so soon; ""
-// if there is none. Such a process keeps no record of the rows that it may write. It stops when the
-// fence is raised for a cutover.
+// outdated returns why a process of an older version hinders a cutover; "" if there is none. Such a
+// process keeps no record of the rows that it may write. It stops when the fence is raised for a
+// cutover.
 func (f *Figures) outdated(coordinator string, processes []checkpoint.Process) string {
-	old := func(name string, b checkpoint.Heartbeat) string {
-		return fmt.Sprintf("process %s runs version %s, which keeps no record of what it may write", name, b.Holder.Version)
+	worker, version := standing.Outdated(f.Shards, coordinator, f.Coordinator, processes)
+	if worker == "" {
+		return ""
 	}
-	for _, s := range f.Shards {
-		if s.Owner != "" && !s.Records() {
-			return old(s.Owner, s.Heartbeat)
-		}
-	}
-	if coordinator != "" && !f.Coordinator.Records() {
-		return old(coordinator, f.Coordinator)
-	}
-	for _, p := range processes {
-		if !p.Records() {
-			return old(p.Worker, p.Heartbeat)
-		}
-	}
-	return ""
+	return fmt.Sprintf("process %s runs version %s, which keeps no record of what it may write", worker, version)
 }
 
 // Gates reads and judges all gates.

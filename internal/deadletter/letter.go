@@ -114,8 +114,8 @@ func entryOf(d relay.Delivery) *entry {
 	e.Table, e.Event, e.Version, e.Shard, e.Number, e.Generation = c.Table, c.EventName(), string(c.Version()), c.Shard, c.Number, c.Generation
 	at := c.Time.UTC()
 	e.Time = &at
-	if key, err := relay.OrderingKey(c.Table, c.Keys); err == nil {
-		e.KeyHash = key[:hashDigits]
+	if subject, err := relay.Subject(c.Table, c.Keys); err == nil {
+		e.KeyHash = subject[:hashDigits]
 	}
 	e.change = c
 	return e

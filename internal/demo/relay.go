@@ -29,7 +29,7 @@ func (s *services) startPubSub(ctx context.Context) error {
 // consumed is a copy of the table, made only from the messages of the topic.
 type consumed struct {
 	messages, repeated int
-	items              map[string]relay.Change // the last change of each item, by ordering key
+	items              map[string]relay.Change // the last change of each item, by its hash
 }
 
 // consume reads the topic as a consumer would. For each item it keeps the message with the highest
@@ -48,8 +48,12 @@ func (s *services) consume() (consumed, error) {
 		} else {
 			seen[id] = true
 		}
-		if had, ok := out.items[m.OrderingKey]; !ok || had.Version() < c.Version() {
-			out.items[m.OrderingKey] = c
+		item, err := relay.Subject(c.Table, c.Keys)
+		if err != nil {
+			return out, err
+		}
+		if had, ok := out.items[item]; !ok || had.Version() < c.Version() {
+			out.items[item] = c
 		}
 	}
 	return out, nil
@@ -73,7 +77,7 @@ func (d *demo) relayed(ctx context.Context) error {
 		}
 		for _, item := range page.Items {
 			keys := attribute.NewItem(keysOf(item))
-			key, err := relay.OrderingKey(tableName, keys)
+			key, err := relay.Subject(tableName, keys)
 			if err != nil {
 				return err
 			}

@@ -57,11 +57,13 @@ type Options struct {
 	Tables  []Spec
 	// Mode determines whether changes are written, published or both. With AcceptMode, Mode may
 	// replace the mode that the ledger records for a table. Topic receives the published messages.
-	// With PublishLoads, it also receives the items that loads read.
+	// With PublishLoads, it also receives the items that loads read. Keying is how this process, as
+	// coordinator, wants messages to be keyed.
 	Mode         checkpoint.Mode
 	AcceptMode   bool
 	Topic        relay.Topic
 	PublishLoads bool
+	Keying       relay.Keying
 	// Kept is how long the appliers' subscription keeps unacknowledged messages. The default is
 	// checkpoint.LongestKept. A message that is not applied within that time is a gap.
 	Kept time.Duration

@@ -3,11 +3,13 @@ package engine
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -16,8 +18,57 @@ import (
 // Publisher makes the changes that followers read durable in a topic.
 type Publisher struct {
 	*Common
-	topic relay.Topic
-	loads bool // also publish the items that loads read
+	topic  relay.Topic
+	loads  bool          // also publish the items that loads read
+	wanted relay.Keying  // by this process's configuration
+	keying *atomic.Int64 // by the table's record, as the assigner last read it
+}
+
+// See takes the keying of the table's record for the next pages.
+func (p Publisher) See(state checkpoint.TableState) { p.keying.Store(int64(state.OrderingBuckets)) }
+
+// FirstKeys calls Rekey for a table without buckets. Each process calls it before it reads shards,
+// so a table that begins to be published has buckets from its first message.
+func (p Publisher) FirstKeys(ctx context.Context) error {
+	if !p.Mode.Publishes() {
+		return nil
+	}
+	state, _, err := p.Ledger.Table(ctx, p.Source)
+	if err != nil || state.OrderingBuckets > 0 {
+		return err
+	}
+	return p.Rekey(ctx)
+}
+
+// Rekey records in the table's row how this process keys messages, if the row differs. It waits
+// while a process of an older version may publish, because that process gives each item a key of its
+// own. A shard's reader changes the keys between two pages, and publishes a page completely before
+// the next one. So no message of an item's older changes is unpublished when the item's key changes.
+func (p Publisher) Rekey(ctx context.Context) error {
+	if !p.Mode.Publishes() {
+		return nil
+	}
+	state, _, err := p.Ledger.Table(ctx, p.Source)
+	if err != nil || state.OrderingBuckets == int(p.wanted) {
+		return err
+	}
+	shards, err := p.Ledger.Shards(ctx, p.Source)
+	if err != nil {
+		return err
+	}
+	processes, err := p.Ledger.Processes(ctx)
+	if err != nil {
+		return err
+	}
+	running := standing.Answering(processes, p.Ledger.Now(ctx), p.Ledger.Lease())
+	if old, _ := standing.Outdated(shards, "", checkpoint.Heartbeat{}, running); old != "" {
+		return nil
+	}
+	_, err = p.Ledger.UpdateTable(ctx, p.Source, func(s *checkpoint.TableState) error {
+		s.OrderingBuckets = int(p.wanted)
+		return nil
+	})
+	return err
 }
 
 // Publish makes the messages of a page durable in the topic, and retries without a time limit. If
@@ -33,7 +84,7 @@ func (p Publisher) Publish(life Lifecycle, shard checkpoint.Shard, at checkpoint
 	}
 	origin := relay.Origin{
 		Ledger: p.Ledger.ID(), Table: p.Source, StreamARN: shard.StreamARN, Label: shard.Label, Shard: shard.ID,
-		Generation: shard.Generation, Hop: shard.Hop, MappingHash: p.MappingHash,
+		Generation: shard.Generation, Hop: shard.Hop, MappingHash: p.MappingHash, Keying: relay.Keying(p.keying.Load()),
 	}
 	page, err := relay.NewPage(origin, relay.Number{Before: at.Applied, CellTime: at.CellTime}, changes, dropped)
 	if err != nil {
@@ -84,7 +135,7 @@ func (p Publisher) PublishLoad(life Lifecycle, state checkpoint.TableState, part
 	version := transform.LoadVersion(state.Generation, readAt)
 	read := relay.Change{Loaded: true, CellTime: readAt, Origin: relay.Origin{
 		Ledger: p.Ledger.ID(), Table: p.Source, StreamARN: state.StreamARN, Label: state.Label, Shard: fmt.Sprintf("load-%d/part-%d", part.Number, part.Index),
-		Generation: state.Generation, Hop: transform.LoadHop, MappingHash: p.MappingHash,
+		Generation: state.Generation, Hop: transform.LoadHop, MappingHash: p.MappingHash, Keying: relay.Keying(state.OrderingBuckets),
 	}}
 	for _, item := range items {
 		changes = append(changes, cdc.Change{Event: cdc.Insert, Sequence: version.Sequence(), Time: readAt, Keys: m.Keys(item), New: item})

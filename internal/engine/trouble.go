@@ -67,7 +67,11 @@ func causeOf(err error) string {
 	case errors.As(err, &write):
 		return quoting("Bigtable: "+write.Reason.String()+" ("+write.Code+")", write.Text)
 	case errors.As(err, &topic):
-		return quoting("Pub/Sub: "+string(topic.Reason)+" ("+topic.Code+")", topic.Text)
+		cause := "Pub/Sub: " + string(topic.Reason) + " (" + topic.Code + ")"
+		if topic.Op == "Publish" {
+			cause += ", its ordering keys are blocked until the next attempt"
+		}
+		return quoting(cause, topic.Text)
 	case errors.Is(err, backfill.ErrProgress):
 		return "this version cannot read the progress of the copy in the ledger"
 	case errors.Is(err, context.DeadlineExceeded):

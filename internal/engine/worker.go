@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -88,7 +89,7 @@ func NewTable(p *Worker, spec Spec) *Table {
 			return stoppableSource{p.Open(streamARN), p.Calls, p.Ledger.Heard, canaries}
 		},
 		Witnesses: &Witnesses{Common: c, fencing: fencing, mapping: spec.Mapping, store: p.Witness, shared: spec.Shared, own: p.startedFor},
-		Publisher: Publisher{c, p.Topic, p.PublishLoads},
+		Publisher: Publisher{c, p.Topic, p.PublishLoads, p.Keying, new(atomic.Int64)},
 		Tracker:   newShardTracker(),
 	}
 }

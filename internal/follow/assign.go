@@ -85,6 +85,7 @@ func (a *Assigner) attempt(ctx context.Context) (engine.View, error) {
 	v, err := a.Look(ctx)
 	if err == nil {
 		a.fencing.Formers.See(v.State)
+		a.follower.publisher.See(v.State)
 		err = a.fencing.Read(ctx)
 	}
 	v.Over = over && v.State.Suspended.Reason == engine.GoneReason

@@ -25,7 +25,8 @@ func (u unreachable) Publish(ctx context.Context, messages []relay.Message) ([]e
 			continue
 		}
 		c, err := relay.Decode(m.Data)
-		u.published[m.Key], outcomes[i] = c, err
+		subject, _ := relay.Subject(c.Table, c.Keys)
+		u.published[subject], outcomes[i] = c, err
 	}
 	return outcomes, 0
 }
@@ -51,7 +52,7 @@ func TestALoadIsPublishedBeforeItIsSaved(t *testing.T) {
 			t.Errorf("%d items are copied and %d published, of 12", done.Items, len(topic.published))
 		}
 		for key, c := range topic.published {
-			want, err := relay.OrderingKey("Orders", c.New)
+			want, err := relay.Subject("Orders", c.New)
 			if !c.Loaded || err != nil || key != want || c.Generation != 2 || c.Hop != 0 {
 				t.Errorf("published %+v", c)
 			}

@@ -62,7 +62,10 @@ func (t *table) run(life engine.Lifecycle) error {
 	}
 	if err == nil {
 		err = t.Retry(life.Finishing(), "check the mode", func(ctx context.Context) error {
-			return t.Ledger.CheckMode(ctx, t.Source, t.Mode, t.Worker.AcceptMode)
+			if err := t.Ledger.CheckMode(ctx, t.Source, t.Mode, t.Worker.AcceptMode); err != nil {
+				return err
+			}
+			return t.Publisher.FirstKeys(ctx)
 		})
 	}
 	if err == nil {

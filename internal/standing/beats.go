@@ -1,6 +1,7 @@
 package standing
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -24,6 +25,31 @@ func isFresh(at, now time.Time, lease time.Duration) bool {
 // is used.
 func Answers(b checkpoint.Heartbeat, now time.Time, lease time.Duration) bool {
 	return isFresh(beatAt(b), now, lease)
+}
+
+// Answering returns the processes that answer.
+func Answering(all []checkpoint.Process, now time.Time, lease time.Duration) []checkpoint.Process {
+	return slices.DeleteFunc(slices.Clone(all), func(p checkpoint.Process) bool { return !Answers(p.Heartbeat, now, lease) })
+}
+
+// Outdated returns a process of an older version, and that version (checkpoint.Heartbeat.Records).
+// The process replicates the table, or may do so soon. Worker is "" if there is none. The argument
+// beat is the coordinator's heartbeat.
+func Outdated(shards []checkpoint.Shard, coordinator string, beat checkpoint.Heartbeat, running []checkpoint.Process) (worker, version string) {
+	for _, s := range shards {
+		if s.Owner != "" && !s.Records() {
+			return s.Owner, s.Holder.Version
+		}
+	}
+	if coordinator != "" && !beat.Records() {
+		return coordinator, beat.Holder.Version
+	}
+	for _, p := range running {
+		if !p.Records() {
+			return p.Worker, p.Holder.Version
+		}
+	}
+	return "", ""
 }
 
 // beatAt returns the time at which a heartbeat was written; zero if there is no heartbeat.

@@ -23,6 +23,7 @@ type Reconciler struct {
 	open         func(streamARN string) cdc.Source
 	witnesses    *engine.Witnesses
 	admission    *Admission
+	publisher    engine.Publisher
 	fencing      *engine.Fencing
 	shares       *engine.Shares // knows the number of tables that this process replicates
 	tracker      *engine.ShardTracker
@@ -43,7 +44,7 @@ type Reconciler struct {
 
 func New(s *engine.Table, admission *Admission) *Reconciler {
 	return &Reconciler{
-		Common: s.Common, mapping: s.Mapping, database: s.Database, open: s.Open, witnesses: s.Witnesses, admission: admission, fencing: s.Fencing,
+		Common: s.Common, mapping: s.Mapping, database: s.Database, open: s.Open, witnesses: s.Witnesses, admission: admission, publisher: s.Publisher, fencing: s.Fencing,
 		shares: s.Worker.Shares, tracker: &s.Tracker, outages: &s.Outages, wake: &s.Wake.Reconciler, wakeAssigner: &s.Wake.Assigner,
 		late: s.Spec.Late, joined: s.Spec.Joined, young: s.Spec.Young, copies: s.Spec.Copy, fromNow: s.Spec.FromNow,
 	}
@@ -126,6 +127,7 @@ func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 		func(context.Context) error { return r.reconcileStream(life) },
 		r.unsuspend,
 		func(ctx context.Context) error { _, err := r.Ledger.Adopt(ctx, r.Source); return err },
+		r.publisher.Rekey, // before new shards are read
 	}
 	for _, at := range r.witnesses.Places() {
 		steps = append(steps, func(context.Context) error { return r.witnesses.BeatAt(life, at) })

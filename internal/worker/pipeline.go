@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/targetload"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -51,7 +52,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		Timing: w.timing(), Mode: w.mode(), AcceptMode: w.AcceptMode,
 	}
 	if w.topic != nil {
-		out.Topic, out.PublishLoads = w.topic, w.Loads
+		out.Topic, out.PublishLoads, out.Keying = w.topic, w.Loads, relay.Keying(cfg.Relay.Buckets)
 	}
 	if cfg.Target.CreateMissing {
 		out.Prepare = func(ctx context.Context, table string) (bool, error) {

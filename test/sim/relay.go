@@ -27,6 +27,7 @@ type relaying struct {
 	held     map[string]relay.Change               // the consumer's items
 	appliers *appliers                             // nil if the readers write
 	outage   time.Duration                         // until then the topic does not answer
+	hired    int
 }
 
 // numbering is the scope of message numbers.
@@ -61,9 +62,11 @@ func newRelaying(s *simulation) *relaying {
 	return r
 }
 
-// hire sets the options of a worker of the run.
+// hire sets the options of a worker of the run. Every other worker wants a key for each item, so the
+// keys change whenever another worker coordinates the table.
 func (r *relaying) hire(o *engine.Options) {
-	o.Mode, o.Topic = checkpoint.Both, r.topic
+	o.Mode, o.Topic, o.Keying = checkpoint.Both, r.topic, relay.Keying(r.hired%2*3)
+	r.hired++
 	if r.appliers != nil {
 		o.Mode, o.Kept = checkpoint.Topic, r.appliers.subscription.Kept
 	}
