@@ -126,7 +126,8 @@ type Cutover struct {
 	NoMoment   bool      `json:"no_moment,omitempty"`
 	// GivenUp are the abandoned tries of the request. NextTry reports, while an abandoned try ends,
 	// that another try follows. RaiseAgain reports that the fence must be raised again before that
-	// try. Uncovered reports that an open shard may receive no canary.
+	// try. Uncovered reports that an open shard may receive no canary, although the maximum number
+	// of candidates was written.
 	GivenUp    []CutoverTry `json:"given_up,omitempty"`
 	NextTry    bool         `json:"next_try,omitempty"`
 	RaiseAgain bool         `json:"raise_again,omitempty"`
@@ -139,8 +140,10 @@ type Cutover struct {
 	// of step freeze.
 	Calls       int `json:"calls,omitempty"`
 	CallsBefore int `json:"calls_before,omitempty"`
-	// Canaries reports that the sources may hold canary items.
-	Canaries bool `json:"canaries,omitempty"`
+	// Canaries reports that the sources may hold canary items. Candidates is, for each table, the
+	// number below which the indices of these canaries are.
+	Canaries   bool           `json:"canaries,omitempty"`
+	Candidates map[string]int `json:"candidates,omitempty"`
 	// Parked holds, for each table, the hashes of the items that were parked when the checks ended.
 	Parked map[string][]string `json:"parked,omitempty"`
 	// Unmapped is, for each table, the number of items that could not be mapped when the checks

@@ -80,8 +80,8 @@ func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 	case len(plan.Tables) == 0 || len(plan.Targets) == 0:
 		return &CutoverError{"start", "there are no tables", "name tables in the configuration"}
 	}
-	h, attempt, canaries := c.header, max(c.Attempt, plan.After), c.Canaries
-	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC(), Canaries: canaries, Measured: c.Measured}
+	h, attempt := c.header, max(c.Attempt, plan.After)
+	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC(), Canaries: c.Canaries, Candidates: c.Candidates, Measured: c.Measured}
 	text := "requested"
 	if plan.By != "" {
 		text += " by " + plan.By

@@ -27,7 +27,6 @@ type Cure string
 const (
 	CureWait  Cure = ""      // nothing but time
 	CureRaise Cure = "raise" // a request may still be executed, so the fence is raised again
-	CureQuiet Cure = "quiet" // a shard without a canary, whose proof takes longer
 )
 
 // proofOfQuiet is how much longer a freeze may last if an open shard may receive no canary.
@@ -102,7 +101,6 @@ func (c *Cutover) GiveUp(reason string, cure Cure, now time.Time) error {
 		return c.Cancel(reason, now)
 	}
 	c.GivenUp = append(slices.Clone(c.GivenUp), CutoverTry{Attempt: c.Attempt, Reason: reason, FreezeBegunAt: c.FreezeBegunAt, FrozenAt: c.FrozenAt})
-	c.Uncovered = c.Uncovered || cure == CureQuiet
 	if c.NextTry = len(c.GivenUp) < c.Tries; !c.NextTry {
 		return c.Cancel(c.Reasons(), now)
 	}
@@ -131,8 +129,8 @@ func (c *Cutover) Again(now time.Time) error {
 		return c.refuse("try again", "see replicator cutover check")
 	}
 	next := Cutover{
-		header: c.header, CutoverPlan: c.CutoverPlan, Attempt: c.Attempt + 1, BegunAt: c.BegunAt, Canaries: c.Canaries, Measured: c.Measured, WaitsUntil: c.WaitsUntil,
-		Raised: c.Raised, Hooks: c.Hooks, Timeline: c.Timeline, GivenUp: c.GivenUp, Uncovered: c.Uncovered,
+		header: c.header, CutoverPlan: c.CutoverPlan, Attempt: c.Attempt + 1, BegunAt: c.BegunAt, Canaries: c.Canaries, Candidates: c.Candidates, Measured: c.Measured, WaitsUntil: c.WaitsUntil,
+		Raised: c.Raised, Hooks: c.Hooks, Timeline: c.Timeline, GivenUp: c.GivenUp,
 	}
 	if c.RaiseAgain || len(c.Fences) > 0 {
 		next.Raised = nil

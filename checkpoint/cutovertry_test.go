@@ -14,8 +14,8 @@ func TestTriesOfARequest(t *testing.T) {
 	c := cutoverAt(t, checkpoint.CutoverDrain, func(p *checkpoint.CutoverPlan) { p.Tries, p.FreezeAtMost = 2, 8*time.Second })
 	c.Raised, c.Parked, c.Calls = map[string]uint64{"orders": 7}, map[string][]string{"Orders": {"x"}}, 3
 	first := c.Token()
-	check(t, c.GiveUp("slow", checkpoint.CureQuiet, cutoverBegan.Add(9*time.Second)))
-	if c.Step != checkpoint.CutoverCancelling || !c.NextTry || c.Limit() != 33*time.Second {
+	check(t, c.GiveUp("slow", checkpoint.CureWait, cutoverBegan.Add(9*time.Second)))
+	if c.Step != checkpoint.CutoverCancelling || !c.NextTry || c.Limit() != 8*time.Second {
 		t.Fatalf("%s, next try %t, limit %s", c.Step, c.NextTry, c.Limit())
 	}
 	if c.Again(cutoverBegan) == nil {

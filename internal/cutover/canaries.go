@@ -3,15 +3,17 @@ package cutover
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// noteCanaries records that the source tables may hold canaries. It must be called before the first
-// canary is written.
-func (v *drive) noteCanaries(ctx context.Context, c checkpoint.Cutover) error {
-	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Canaries = true; return nil })
+// noteCanaries records that the source tables may hold canaries, and how many by table: all indices
+// below that number. It must be called before these canaries are written.
+func (v *drive) noteCanaries(ctx context.Context, c checkpoint.Cutover, until map[string]int) error {
+	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.HoldCanaries(until); return nil })
 	return err
 }
 
@@ -21,34 +23,30 @@ func (v *drive) removeCanaries(ctx context.Context, c checkpoint.Cutover) error 
 	if !c.Canaries {
 		return nil
 	}
-	for _, source := range c.Tables {
-		if err := v.removeCanariesOf(ctx, source); err != nil {
+	for _, source := range slices.Sorted(maps.Keys(c.Candidates)) {
+		if err := v.removeCanariesOf(ctx, source, c.Candidates[source]); err != nil {
 			return fmt.Errorf("remove canaries of table %s: %w", source, err)
 		}
 	}
 	if err := v.approach(ctx, c, 0); err != nil {
 		return err
 	}
-	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Canaries = false; return nil })
+	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Canaries, c.Candidates = false, nil; return nil })
 	return err
 }
 
-func (v *drive) removeCanariesOf(ctx context.Context, source string) error {
+func (v *drive) removeCanariesOf(ctx context.Context, source string, until int) error {
 	d, err := v.Source.Describe(ctx, source)
 	if err != nil {
 		return err
 	}
-	shards, err := v.Ledger.Shards(ctx, source)
-	if err != nil {
-		return err
+	set, g := v.canaries(source), task.NewGroup(ctx, writesAtOnce)
+	for i := range until {
+		g.Go("remove a canary of "+source, func(ctx context.Context) error {
+			return v.Source.Delete(ctx, source, set.Key(i, d.PrimaryKey))
+		})
 	}
-	set := v.canaries(source)
-	for i := range canary.Number(len(shards)) {
-		if err := v.Source.Delete(ctx, source, set.Key(i, d.PrimaryKey)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return g.Wait()
 }
 
 // forgetCanaries removes the canaries. If the removal fails, the attempt continues, and the removal

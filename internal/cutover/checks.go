@@ -61,6 +61,16 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	case !l.next.IsZero():
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.AwaitMoment(now, l.next, l.waits) })
 		return err
+	case len(l.search) > 0:
+		if err := v.writeCandidates(ctx, c, l.search); err != nil {
+			return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "canaries cannot be written: %v", err)))
+		}
+		if l.brief {
+			return nil
+		}
+		return v.trouble(ctx, c, "%s", l.waits)
+	case l.brief:
+		return nil
 	case l.waits != "":
 		return v.trouble(ctx, c, "%s", l.waits)
 	case c.WaitsTooLong(now): // the operator may no longer be there to watch a freeze
@@ -69,14 +79,14 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	}
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) {
 		c.Gates, c.Verified, c.Parked, c.Unmapped = l.gates, l.known.verified, l.known.parked, l.known.unmapped
-		c.Uncovered = c.Uncovered || l.uncovered
+		c.Uncovered = l.uncovered
 	})
 }
 
 // near asks the workers to read the shards often from now on. The workers do so until the canaries
 // are removed, so near also records that canaries may exist.
 func (v *drive) near(ctx context.Context, c checkpoint.Cutover) error {
-	if err := v.noteCanaries(ctx, c); err != nil {
+	if err := v.noteCanaries(ctx, c, nil); err != nil {
 		return err
 	}
 	return v.approach(ctx, c, c.Attempt)
@@ -156,9 +166,13 @@ func (v *drive) parkedSince(ctx context.Context, c checkpoint.Cutover, source st
 
 // probeCanaries writes one canary to each source table and removes it. If a source does not accept
 // canaries, the attempt must end before the freeze, because the drain would fail. The probe's
-// canary carries no attempt number, so it can prove nothing in a drain.
+// canary carries round 0, so it can prove nothing in a drain.
 func (v *drive) probeCanaries(ctx context.Context, c checkpoint.Cutover) error {
-	if err := v.noteCanaries(ctx, c); err != nil {
+	first := map[string]int{}
+	for _, source := range c.Tables {
+		first[source] = 1
+	}
+	if err := v.noteCanaries(ctx, c, first); err != nil {
 		return err
 	}
 	g := task.NewGroup(ctx, tablesAtOnce)

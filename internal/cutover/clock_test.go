@@ -241,7 +241,7 @@ func TestTheSourceTellsTheTime(t *testing.T) {
 		s.Source.Fail, s.hook = nil, func(Call) (string, Outcome) { return "", HookDone }
 		s.drive(settled)
 		s.start(plan())
-		s.drive(at(checkpoint.CutoverChecks))
+		s.drive(s.lastCheck)
 		s.driver.Source = timeless{s.Source}
 		if got = s.driveFor(20 * time.Second); !got.FrozenAt.IsZero() || got.Step != checkpoint.CutoverFreeze {
 			t.Errorf("it is frozen at %v, by an answer without a time", got.FrozenAt)

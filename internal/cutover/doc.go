@@ -9,6 +9,7 @@
 package cutover
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 )
 
@@ -93,6 +95,8 @@ type Settings struct {
 	Quiet  time.Duration // how long a shard without a canary must return empty pages; default 20 s
 	Brisk  time.Duration // time between two passes during the freeze; default 200 ms
 	Fresh  time.Duration // maximum age of the survey when the freeze begins; default 200 ms
+	// Candidates is the maximum number of canaries that a table gets; default 20,000.
+	Candidates int
 }
 
 func (s Settings) orDefault() Settings {
@@ -112,6 +116,7 @@ func (s Settings) orDefault() Settings {
 	or(&s.Brisk, 200*time.Millisecond)
 	or(&s.Fresh, 200*time.Millisecond)
 	or(&s.Ready.Lease, 20*time.Second)
+	s.Candidates = cmp.Or(s.Candidates, canary.Most)
 	return s
 }
 

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/canary"
-	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -104,16 +103,18 @@ func (v *drive) rowsOfAll(ctx context.Context, c checkpoint.Cutover) ([]Figures,
 // writeCanaries writes the canaries that are not written yet, for all tables.
 func (v *drive) writeCanaries(ctx context.Context, c checkpoint.Cutover, found []Figures) error {
 	g := task.NewGroup(ctx, tablesAtOnce)
-	all := 0
+	until := map[string]int{}
 	for i, source := range c.Tables {
 		t := v.draining.tables[source]
 		if t.written == nil {
-			t.written = make([]bool, canary.Number(len(standing.Open(found[i].State, found[i].Shards))))
-			t.all, t.unseen = len(t.written), len(t.written)
+			t.written = forProof(found[i])
+			t.sent, t.unseen = make([]bool, len(t.written)), len(t.written)
 		}
-		missing := t.missing()
-		all += len(missing)
-		if t.key != nil || len(missing) == 0 {
+		if !slices.Contains(t.sent, false) {
+			continue
+		}
+		until[source] = slices.Max(t.written) + 1
+		if t.key != nil {
 			continue
 		}
 		g.Go("describe "+source, func(ctx context.Context) error {
@@ -122,10 +123,10 @@ func (v *drive) writeCanaries(ctx context.Context, c checkpoint.Cutover, found [
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil || all == 0 {
+	if err := g.Wait(); err != nil || len(until) == 0 {
 		return err
 	}
-	if err := v.noteCanaries(ctx, c); err != nil {
+	if err := v.noteCanaries(ctx, c, until); err != nil {
 		return err
 	}
 	return v.putCanaries(ctx, c)
@@ -135,13 +136,15 @@ func (v *drive) putCanaries(ctx context.Context, c checkpoint.Cutover) error {
 	g := task.NewGroup(ctx, writesAtOnce)
 	for _, source := range c.Tables {
 		t, set := v.draining.tables[source], v.canaries(source)
-		for _, i := range t.missing() {
+		for n, i := range t.written {
+			if t.sent[n] {
+				continue
+			}
 			g.Go("write a canary of "+source, func(ctx context.Context) error {
-				once := fmt.Sprintf("%s.%d.%d", v.Ledger.Worker(), v.held.Epoch(), i)
-				if err := v.Source.Put(ctx, source, set.Item(i, t.key, c.Attempt, once)); err != nil {
+				if err := v.Source.Put(ctx, source, set.Item(i, t.key, c.ProofRound(), v.once(i))); err != nil {
 					return fmt.Errorf("table %s: %w", source, err)
 				}
-				t.written[i] = true
+				t.sent[n] = true
 				return nil
 			})
 		}
@@ -151,19 +154,9 @@ func (v *drive) putCanaries(ctx context.Context, c checkpoint.Cutover) error {
 
 // drainedTable is the state of one table in a drain.
 type drainedTable struct {
-	key     []transform.KeyAttribute
-	written []bool // whether each canary is written
+	key  []transform.KeyAttribute
+	sent []bool // whether each of the canaries in `written` is sent
 	proof
-}
-
-// missing returns the canaries that are not written.
-func (t *drainedTable) missing() (missing []int) {
-	for i, written := range t.written {
-		if !written {
-			missing = append(missing, i)
-		}
-	}
-	return missing
 }
 
 // stillDisturbed reports, in a step after the drain, whether a change or a request ends the try.

@@ -22,9 +22,9 @@ func doneShard(id, parent string, complete bool) checkpoint.Shard {
 	return sh
 }
 
-// seen is a shard that gave the canary of an attempt.
+// seen is a shard that gave the canary of an attempt, written after the freeze.
 func seen(sh checkpoint.Shard, attempt uint32, canary int) checkpoint.Shard {
-	sh.Sighted.See(attempt, canary)
+	sh.Sighted.See(2*attempt, canary)
 	return sh
 }
 
@@ -36,14 +36,15 @@ func TestHowAShardIsProved(t *testing.T) {
 		change func(sh *checkpoint.Shard)
 		how    string
 	}{
-		"canary":              {func(sh *checkpoint.Shard) {}, "a canary"},
-		"of another":          {func(sh *checkpoint.Shard) { sh.Sighted.Canary = 2 }, ""},
-		"nobody reads":        {func(sh *checkpoint.Shard) { sh.Owner = "" }, "a canary"},
-		"later ones settle":   {func(sh *checkpoint.Shard) { sh.Settling.Changes = 1 }, "a canary"},
-		"it ended":            {func(sh *checkpoint.Shard) { sh.State, sh.Owner = checkpoint.Done, "" }, "a canary"},
-		"waiting":             {func(sh *checkpoint.Shard) { sh.State = checkpoint.Waiting }, ""},
-		"a gap":               {func(sh *checkpoint.Shard) { sh.State = checkpoint.Gap }, ""},
-		"done without canary": {func(sh *checkpoint.Shard) { sh.State, sh.Sighted = checkpoint.Done, checkpoint.Sighted{} }, ""},
+		"canary":               {func(sh *checkpoint.Shard) {}, "a canary"},
+		"of another":           {func(sh *checkpoint.Shard) { sh.Sighted.Canary = 4 }, ""},
+		"of before the freeze": {func(sh *checkpoint.Shard) { sh.Sighted = checkpoint.Sighted{}; sh.Sighted.See(5, 0) }, ""},
+		"nobody reads":         {func(sh *checkpoint.Shard) { sh.Owner = "" }, "a canary"},
+		"later ones settle":    {func(sh *checkpoint.Shard) { sh.Settling.Changes = 1 }, "a canary"},
+		"it ended":             {func(sh *checkpoint.Shard) { sh.State, sh.Owner = checkpoint.Done, "" }, "a canary"},
+		"waiting":              {func(sh *checkpoint.Shard) { sh.State = checkpoint.Waiting }, ""},
+		"a gap":                {func(sh *checkpoint.Shard) { sh.State = checkpoint.Gap }, ""},
+		"done without canary":  {func(sh *checkpoint.Shard) { sh.State, sh.Sighted = checkpoint.Done, checkpoint.Sighted{} }, ""},
 	} {
 		p := &proof{quiet: map[string]*quietShard{}}
 		sh := seen(ready().Shards[0], 3, 0)
@@ -97,7 +98,7 @@ func TestEmptyPagesOfAShard(t *testing.T) {
 // Empty pages count from the last canary on, whichever shard gave it. What is proved so stays proved
 // when the shard ends.
 func TestEmptyPagesCountFromTheLastCanary(t *testing.T) {
-	p := &proof{all: 2, unseen: 2}
+	p := &proof{written: []int{0, 1}, unseen: 2}
 	f := ready()
 	f.Shards = []checkpoint.Shard{seen(shardOf("s", ""), 3, 0), shardOf("idle", "")}
 	proved := 0
@@ -107,7 +108,7 @@ func TestEmptyPagesCountFromTheLastCanary(t *testing.T) {
 	}
 	for i := range 40 {
 		if i == 20 {
-			f.Shards[0].Sighted.See(3, 1)
+			f.Shards[0].Sighted.See(6, 1)
 		}
 		f.Shards[1].ReadAt = noon.Add(time.Duration(i) * time.Second)
 		if look() == "" && proved == 0 {
@@ -162,7 +163,7 @@ func TestH115_ALineageIsClosedFromItsRoots(t *testing.T) {
 	} {
 		f := ready()
 		f.Shards = c.shards
-		p := &proof{all: 1, unseen: 1}
+		p := &proof{written: []int{0}, unseen: 1}
 		proofs, waits := p.prove(checkpoint.Cutover{Attempt: 3}, f, Settings{}.orDefault())
 		if waits != c.waits || len(proofs) != c.proofs {
 			t.Errorf("%s: it waits for %q with %d proofs %+v, want %q with %d", name, waits, len(proofs), proofs, c.waits, c.proofs)
@@ -193,11 +194,11 @@ func TestATopicIsAppliedUpToTheCanary(t *testing.T) {
 		{6, false, []look{{7, 5, false}, {9, 6, true}}},
 		{6, true, []look{{7, 0, false}, {9, 5, false}, {12, 6, true}}},
 	} {
-		p := &proof{all: 1, unseen: 1}
+		p := &proof{written: []int{0}, unseen: 1}
 		sh.Sighted.Before = c.before
 		for _, look := range c.looks {
 			if c.others {
-				p = &proof{all: 1, unseen: 1}
+				p = &proof{written: []int{0}, unseen: 1}
 			}
 			sh.Applied = look.published
 			f.Merged = []checkpoint.Applied{{Track: checkpoint.Track{Generation: 5, Label: "l", Shard: "s"}, Runs: checkpoint.Runs{{From: 1, To: look.applied}}}}
@@ -208,7 +209,7 @@ func TestATopicIsAppliedUpToTheCanary(t *testing.T) {
 	}
 	f.State.Apply = checkpoint.Direct
 	f.Merged = nil
-	if _, waits := (&proof{all: 1}).prove(checkpoint.Cutover{Attempt: 3}, f, Settings{}.orDefault()); waits != "" {
+	if _, waits := (&proof{written: []int{0}}).prove(checkpoint.Cutover{Attempt: 3}, f, Settings{}.orDefault()); waits != "" {
 		t.Errorf("the table has left the topic, and %s", waits)
 	}
 }

@@ -129,6 +129,7 @@ type drive struct {
 
 	stepped time.Duration // when this driver first saw the step that `last` has
 	heard   time.Duration // when the source was last asked for its time
+	covering
 	draining
 	watching
 	finals

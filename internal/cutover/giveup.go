@@ -72,15 +72,15 @@ func hopeless(c checkpoint.Cutover, table string, p *proof, s Settings, now time
 	}
 	limit := c.FrozenAt.Add(c.Limit())
 	for _, sh := range p.open {
-		at, cure := p.earliest(sh, c.ListedWithin(), s, now)
+		at, quiet := p.earliest(sh, c.ListedWithin(), s, now)
 		if !at.After(limit) {
 			continue
 		}
 		switch {
 		case sh.Incomplete():
-			return gives(fmt.Sprintf("table %s: shard %s ended without a canary, and its children may not be listed before %s", table, sh.ID, at.UTC().Format(time.TimeOnly)), cure)
-		case cure == checkpoint.CureQuiet:
-			return gives(fmt.Sprintf("table %s: shard %s received no canary, so that it is empty can be proved at %s at the earliest", table, sh.ID, at.UTC().Format(time.TimeOnly)), cure)
+			return gives(fmt.Sprintf("table %s: shard %s ended without a canary, and its children may not be listed before %s", table, sh.ID, at.UTC().Format(time.TimeOnly)), checkpoint.CureWait)
+		case quiet:
+			return gives(fmt.Sprintf("table %s: shard %s received no canary, so that it is empty can be proved at %s at the earliest", table, sh.ID, at.UTC().Format(time.TimeOnly)), checkpoint.CureWait)
 		}
 	}
 	return ending{}

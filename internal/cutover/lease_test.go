@@ -131,7 +131,7 @@ func TestTwoDriversBegin(t *testing.T) {
 func TestWithoutTheLeaseNoHookIsCalled(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.start(plan())
-		s.drive(at(checkpoint.CutoverChecks))
+		s.drive(s.lastCheck)
 		taken := false
 		s.Store.OnSwap = func(_ context.Context, key string, do func() bool) (bool, error) {
 			if !strings.HasPrefix(key, "p/keeper/") {

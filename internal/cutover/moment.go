@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/canary"
-	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -49,15 +47,15 @@ func foreseen(f Figures, bound time.Duration, now time.Time) (d delay) {
 // survey is the result of one check of all conditions for a freeze. At most one of ends, closed and
 // waits is set.
 type survey struct {
-	gates  []checkpoint.CutoverGate
-	known  knownLosses
-	ends   string    // why the attempt ends
-	closed string    // the gate that is not ready
-	waits  string    // the condition for which the attempt waits
-	next   time.Time // when that wait is expected to end; zero if unknown
-	// uncovered reports that a table has so many open shards that one of them may receive no
-	// canary.
-	uncovered bool
+	gates     []checkpoint.CutoverGate
+	known     knownLosses
+	ends      string         // why the attempt ends
+	closed    string         // the gate that is not ready
+	waits     string         // the condition for which the attempt waits
+	next      time.Time      // when that wait is expected to end; zero if unknown
+	search    map[string]int // how many candidates to write next, by table, while the attempt waits
+	brief     bool           // whether that wait is so short that the record need not show it
+	uncovered bool           // whether an open shard may receive no canary
 }
 
 func (l survey) moment() bool { return l.ends+l.closed+l.waits == "" }
@@ -100,10 +98,15 @@ func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	if err != nil {
 		return l, err
 	}
-	if l.waits, l.next = tooLong(c, found, now); l.waits != "" {
+	covered := v.coverage(ctx, c, found)
+	l.uncovered, l.waits, l.search = covered.uncovered, covered.waits, covered.next
+	l.brief = l.waits != "" && covered.brief
+	if l.waits == "" {
+		l.waits, l.next = tooLong(c, found, now)
+	}
+	if l.waits != "" && len(l.search) == 0 {
 		return l, nil
 	}
-	l.uncovered = slices.ContainsFunc(found, func(f Figures) bool { return !canary.Covers(len(standing.Open(f.State, f.Shards))) })
 	if err := v.probeCanaries(ctx, c); err != nil {
 		l.ends = fmt.Sprintf("canaries cannot be written to a source: %v", err)
 	}

@@ -190,12 +190,14 @@ func (s *scene) refuseInFence(with func(change string) error) {
 
 func settled(c checkpoint.Cutover) bool { return c.Step.Over() || c.Step.Switched() }
 
-// at reports whether a pass began in a step, and of the checks in the last such pass: the first one
-// raises the fence.
+// at reports whether a pass began in a step.
 func at(step checkpoint.CutoverStep) func(checkpoint.Cutover) bool {
-	return func(c checkpoint.Cutover) bool {
-		return c.Step == step && (step != checkpoint.CutoverChecks || raised(c))
-	}
+	return func(c checkpoint.Cutover) bool { return c.Step == step }
+}
+
+// lastCheck reports whether the last pass of the checks has ended, and no other has begun.
+func (s *scene) lastCheck(c checkpoint.Cutover) bool {
+	return c.Step == checkpoint.CutoverChecks && s.Cutover().Step == checkpoint.CutoverFreeze
 }
 
 // steps are those of the timeline, each once.

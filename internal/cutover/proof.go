@@ -12,17 +12,18 @@ import (
 // shard is closed if all changes from before the freeze are applied, in the shard and in its
 // descendants. One of three cases proves that:
 //
-//   - It contained a canary of this attempt, and all changes up to the canary are applied. Its
-//     children need no proof, because they hold only changes from after the canary.
+//   - It contained a canary of this attempt from after the freeze, and all changes up to the
+//     canary are applied. Its children need no proof, because they hold only changes from after the
+//     canary.
 //   - It returned only empty pages for some time after the last canary was read.
 //   - It was read to its end, all its children have rows, and each child is closed.
 //
 // No other fact proves that a shard was open at the freeze: neither an iterator, nor a listing, nor
 // a canary in one of its children. A shard that became a gap before the last load is ignored.
 type proof struct {
-	all    int // number of canaries that are written
-	unseen int // number of written canaries that were read in no shard
-	quiet  map[string]*quietShard
+	written []int // indices of the canaries that are written
+	unseen  int   // number of written canaries that were read in no shard
+	quiet   map[string]*quietShard
 	// published holds, for each shard, the number of the message up to which the topic must be
 	// applied. The number is fixed, because in a rehearsal the application keeps writing. If the
 	// shard has a canary, the ledger holds the number, so another driver waits for the same
@@ -81,7 +82,7 @@ func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []che
 	}
 	// A canary that no worker has read may be in a shard that is not listed yet. That shard may
 	// also contain other changes.
-	if unseen := checkpoint.Unseen(f.Shards, f.State.Label, c.Attempt, p.all); unseen != p.unseen {
+	if unseen := checkpoint.Unseen(f.Shards, f.State.Label, c.ProofRound(), p.written); unseen != p.unseen {
 		p.unseen, p.quiet = unseen, map[string]*quietShard{}
 	}
 	l := lineageOf(f)
@@ -101,7 +102,7 @@ func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []che
 	open := p.open
 	switch {
 	case p.unseen > 0:
-		return nil, fmt.Sprintf("%d of %d canaries are not read yet", p.unseen, p.all)
+		return nil, fmt.Sprintf("%d of %d canaries are not read yet", p.unseen, len(p.written))
 	case len(open) > 0 && open[0].Incomplete():
 		return nil, fmt.Sprintf("shard %s has ended, and its children may be listed late", open[0].ID)
 	case len(open) > 0:
@@ -110,20 +111,20 @@ func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []che
 	return proofs, ""
 }
 
-// earliest returns the earliest time at which a shard can be proved. The cure is what the next try
-// needs to prove it in time.
-func (p *proof) earliest(sh *checkpoint.Shard, bound time.Duration, s Settings, now time.Time) (time.Time, checkpoint.Cure) {
+// earliest returns the earliest time at which a shard can be proved. The result `quiet`
+// reports that the shard must return empty pages until then, because it has no canary.
+func (p *proof) earliest(sh *checkpoint.Shard, bound time.Duration, s Settings, now time.Time) (at time.Time, quiet bool) {
 	switch {
 	case sh.Incomplete() && !sh.EndTime().IsZero() && sh.EndTime().Add(bound).After(now):
-		return sh.EndTime().Add(bound), checkpoint.CureWait
-	case sh.State == checkpoint.Reading && !sh.Incomplete() && p.all > 0 && p.unseen == 0: // all canaries are read, and this shard has none
+		return sh.EndTime().Add(bound), false
+	case sh.State == checkpoint.Reading && !sh.Incomplete() && len(p.written) > 0 && p.unseen == 0: // all canaries are read, and this shard has none
 		left := s.Quiet
 		if q := p.quiet[sh.ID]; q != nil && q.changes > 2 {
 			left -= q.read.Sub(q.since)
 		}
-		return now.Add(left), checkpoint.CureQuiet
+		return now.Add(left), true
 	}
-	return now, checkpoint.CureWait
+	return now, false
 }
 
 func proven(sh *checkpoint.Shard, how string) checkpoint.CutoverProof {
@@ -155,7 +156,7 @@ func (p *proof) how(c checkpoint.Cutover, f Figures, sh *checkpoint.Shard, s Set
 	case sh.State != checkpoint.Reading && sh.State != checkpoint.Done:
 		return ""
 	// A canary is committed only after all changes before it are applied and settled.
-	case sh.Sighted.Canary == c.Attempt:
+	case sh.Sighted.Canary == c.ProofRound():
 		if n := sh.Sighted.Before; n > 0 {
 			p.published[sh.ID] = n
 		}

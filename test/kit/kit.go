@@ -144,7 +144,7 @@ func (m *Migration) StopWorker() { m.away = true }
 
 // follow reads the shard of a table as a worker does, and commits the position.
 func (m *Migration) follow(ctx context.Context, source string) {
-	set, canaries, rechecked := canary.New(m.worker.ID(), source), checkpoint.Sighted{}, checkpoint.Rechecked{}
+	set, rechecked := canary.New(m.worker.ID(), source), checkpoint.Rechecked{}
 	for ; ctx.Err() == nil && !m.away; _ = task.Sleep(ctx, time.Second) {
 		shards, err := m.worker.Shards(ctx, source)
 		m.Must(err)
@@ -158,12 +158,13 @@ func (m *Migration) follow(ctx context.Context, source string) {
 				_ = lease.Release(ctx)
 				break
 			}
-			now, changes := m.Now(), m.Source.Changes[source]
+			now, changes, canaries := m.Now(), m.Source.Changes[source], checkpoint.Sighted{}
 			progress := checkpoint.Progress{FirstRead: Begin, AppliedTo: now, ReadAt: now, CaughtUp: true, Applied: uint64(len(changes))}
 			for _, c := range changes {
 				progress.Position.After = c.Sequence
-				if attempt, i := canary.Which(c); attempt > 0 && !m.Source.Blind && m.Source.BlindIn != source {
-					canaries.See(attempt, i)
+				round, i := canary.Which(c)
+				if hidden := round%2 == 0 && (m.Source.Blind || m.Source.BlindIn == source); round > 0 && !hidden {
+					canaries.See(round, i)
 				} else if !set.Has(c.Keys) {
 					canaries.WrittenAt, canaries.Written = c.Time, "hash"
 				}

@@ -31,7 +31,7 @@ type Source struct {
 	Changes map[string][]cdc.Change
 	// Listed, if not nil, replaces the shards that every stream lists.
 	Listed []cdc.Shard
-	// Blind hides canaries from the worker, and BlindIn those of one table.
+	// Blind hides the canaries that prove a drain from the worker, and BlindIn those of one table.
 	Blind   bool
 	BlindIn string
 	// Fail, if not nil, is called before each call, and its error is returned.

@@ -176,7 +176,7 @@ func (d *cutoverRun) driver(ledger *checkpoint.Ledger) *cutover.Driver {
 	return &cutover.Driver{
 		Ledger: ledger, Fence: fence.Fence{Ledger: ledger, Families: target}, Hooks: d.app.hooks, Source: d.tables, Open: d.tables.open,
 		Verifier: cutoverVerifier{d, ledger}, Parked: sink.NewParking(target, "default").ItemsOf,
-		Settings: cutover.Settings{Ready: d.ready(), Pass: 10 * time.Second, Idle: 30 * time.Second, Brisk: 3 * time.Second, Quiet: 15 * time.Second, Silent: time.Minute, Ask: 2 * time.Second, Fresh: 10 * time.Second},
+		Settings: cutover.Settings{Ready: d.ready(), Pass: 10 * time.Second, Idle: 30 * time.Second, Brisk: 3 * time.Second, Quiet: 15 * time.Second, Silent: time.Minute, Ask: 2 * time.Second, Fresh: 10 * time.Second, Candidates: 200},
 		Failed:   func(step string, err error) { d.World.Tracef("%s: %v", step, err) },
 	}
 }

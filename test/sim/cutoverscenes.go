@@ -31,6 +31,7 @@ var cutoverScenes = []*cutoverScene{
 	{name: "unapplied", begin: (*cutoverRun).pauseAppliers},
 	{name: "late child", begin: (*cutoverRun).isolate, sees: (*cutoverRun).rollLate},
 	{name: "split", sees: (*cutoverRun).splitBefore},
+	{name: "hot split", sees: (*cutoverRun).splitHot},
 	{name: "silent", prepare: (*cutoverRun).tryOften, sees: (*cutoverRun).silence},
 	{name: "used up", prepare: (*cutoverRun).tryOften, sees: (*cutoverRun).useUp},
 }
@@ -223,6 +224,26 @@ func (d *cutoverRun) rollLate(was, is checkpoint.Cutover) bool {
 		if late := d.World.Now().Add(140*time.Second + d.World.UpTo(40*time.Second)); late.After(child.ListedFrom) {
 			child.ListedFrom = late
 		}
+		d.tell(t, hotKey)
+	})
+	return true
+}
+
+// splitHot: just before the application is frozen, the service gives an item a shard of its own.
+// Canaries reach the shard before that, and all its other children. The item's shard takes a change,
+// and is listed minutes later.
+func (d *cutoverRun) splitHot(was, is checkpoint.Cutover) bool {
+	if !enters(checkpoint.CutoverFreeze, was, is) {
+		return false
+	}
+	d.World.After(d.World.UpTo(500*time.Millisecond), func() {
+		if d.app.frozen || d.app.switched {
+			return
+		}
+		t := d.tables[0]
+		shards := t.Source.Stream()
+		shards.Isolate(keysOf(hotKey))
+		shards.Taking(keysOf(hotKey)).ListedFrom = d.World.Now().Add(140*time.Second + d.World.UpTo(40*time.Second))
 		d.tell(t, hotKey)
 	})
 	return true
