@@ -29,6 +29,7 @@ type tailed struct {
 	closed  []string // their last page says that they end
 	trimmed []string // what follows their checkpoint is not there any more
 	gone    []string // listed, but not there any more
+	denied  bool     // reads are denied
 	empty   int      // pages before each change
 	reads   map[string]int
 }
@@ -42,6 +43,8 @@ func (s *tailed) ListPage(context.Context, string, string) (page cdc.ListingPage
 
 func (s *tailed) Seek(_ context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
 	switch {
+	case s.denied:
+		return "", &cdc.Error{Op: "GetShardIterator", Reason: cdc.Denied, Err: errors.New("denied")}
 	case slices.Contains(s.gone, shard):
 		return "", &cdc.Error{Op: "GetShardIterator", Reason: cdc.NotFound, Err: errors.New("gone")}
 	case slices.Contains(s.trimmed, shard) && !from.AtHorizon():
