@@ -46,6 +46,9 @@ func TestIdsThatAreKeptAreBounded(t *testing.T) {
 			t.Errorf("%d ids are kept", kept)
 		}
 		a.giveBack(s.ctx, []string{"m0", "m1", "m2"})
+		if len(s.failed) > 0 {
+			t.Errorf("failures are reported: %q", s.failed)
+		}
 		if s.told[0] != "give back m0 m1 m2" || a.held.due["m1"] != (deadline{}) {
 			t.Errorf("%q, still held are %+v", s.told, a.held.due["m1"])
 		}
