@@ -48,6 +48,18 @@ func TestCanariesAreKnownAgain(t *testing.T) {
 	}
 }
 
+// A canary's key has the kinds of the table's key schema. DynamoDB accepts no other.
+func TestTheKeyOfACanaryFitsTheSchema(t *testing.T) {
+	s := New("ledger", "Orders")
+	for _, schema := range schemas {
+		for _, k := range schema {
+			if v, there := s.Key(3, schema).Get(k.Name); !there || v.Kind() != k.Type || len(s.Key(3, schema).Attributes()) != len(schema) {
+				t.Errorf("schema %v: %s has kind %v", schema, k.Name, v.Kind())
+			}
+		}
+	}
+}
+
 // An item is a canary only if every attribute of its key is a canary's.
 func TestDataIsNoCanary(t *testing.T) {
 	s, schema := New("l", "T"), keys(attribute.KindS, attribute.KindS)
@@ -102,6 +114,12 @@ func TestWhichCanary(t *testing.T) {
 		item := attribute.NewItem([]attribute.Attribute{{Name: "replicator_cutover", Value: pair[0]}, {Name: "replicator_canary", Value: pair[1]}})
 		if round, which := Which(cdc.Change{New: item}); round != 0 || which != 0 {
 			t.Errorf("%s and %s are canary %d of round %d", pair[0].Text(), pair[1].Text(), which, round)
+		}
+	}
+	for _, name := range []string{"replicator_cutover", "replicator_canary"} { // one without the other
+		item := attribute.NewItem([]attribute.Attribute{{Name: name, Value: number("1")}})
+		if round, which := Which(cdc.Change{New: item}); round != 0 || which != 0 {
+			t.Errorf("%s alone is canary %d of round %d", name, which, round)
 		}
 	}
 	if round, _ := Which(cdc.Change{Old: s.Item(1, schema, 2, "x"), Event: cdc.Remove}); round != 0 {
