@@ -83,12 +83,18 @@ type cutoverRun struct {
 	struck   int
 	strikes  float64 // how often whoever writes the record is struck
 	peaceful bool
-	began    uint32 // the generation of the first table in which the last attempt began
-	failures []string
-	checks   cutoverChecks
+	began    uint32   // the generation of the first table in which the last attempt began
+	failures []string // of all groups, in the first group
+
+	main    *cutoverRun   // the first group
+	groups  []*cutoverRun // all groups, in the first group
+	row     string        // the group's name; "" if it is the only one
+	follows bool          // the group is cut over while no other group is
+	checks  cutoverChecks
 
 	scene       *cutoverScene // nil: none
 	begun, seen bool          // the scene has begun, and it has seen what it waited for
+	misapplies  bool          // the next write of an item is wrong
 	undisturbed bool          // processes sleep, and no other fault wakes or replaces them
 }
 
@@ -100,6 +106,7 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	if !o.Calm {
 		d.scene = drawScene(seed)
 	}
+	d.main, d.groups = d, []*cutoverRun{d}
 	d.pattern = rng.IntN(4) == 0 && !d.plays("unapplied")
 	if stream(seed, "final").IntN(2) == 0 {
 		d.small = 1 // the workers compare
@@ -132,7 +139,13 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	if d.scene != nil && d.scene.prepare != nil {
 		d.scene.prepare(d)
 	}
-	d.checks = newCutoverChecks(d)
+	if more := stream(seed, "groups"); more.IntN(4) == 0 {
+		d.addGroup(w, 1+more.IntN(2))
+	}
+	for _, g := range d.groups {
+		g.checks = newCutoverChecks(g)
+	}
+	d.Target.Executed = d.executedAnywhere
 	return d
 }
 
@@ -171,11 +184,15 @@ func (d *cutoverRun) faults() {
 
 // addTable adds a source table with a target table of its own. The first one brings the target.
 func (d *cutoverRun) addTable(w *virtual.World, shards int) {
-	name := fmt.Sprint("Orders", len(d.tables))
+	n := len(d.tables)
+	if d != d.main { // the groups' tables are numbered together
+		n += len(d.main.tables)
+	}
+	name := fmt.Sprint("Orders", n)
 	mapping := must(transform.NewMapping(name, strings.ToLower(name), "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}, {Name: "sk", Type: attribute.KindS}}))
 	t := &cutTable{Migration: NewMigrationBy(w, shards, mapping, "d"), told: map[string]told{}}
 	t.Bared = map[string]bool{}
-	if len(d.tables) == 0 {
+	if n == 0 {
 		d.Migration = t.Migration
 	} else {
 		t.Target, t.fences = d.Target, d.fences
@@ -187,14 +204,17 @@ func (d *cutoverRun) addTable(w *virtual.World, shards int) {
 func (d *cutoverRun) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	d.World.Tracef("VIOLATION %s", text)
-	if !slices.Contains(d.failures, text) {
-		d.failures = append(d.failures, text)
+	if d.row != "" {
+		text += " (group " + d.row + ")"
+	}
+	if !slices.Contains(d.main.failures, text) {
+		d.main.failures = append(d.main.failures, text)
 	}
 }
 
-// record is the cutover's, read at once.
+// record is the group's record of its cutover, read at once.
 func (d *cutoverRun) record() checkpoint.Cutover {
-	if c, ok := decoded[checkpoint.Cutover](d.Target.Row(model.StateTable, "default/cutover")); ok {
+	if c, ok := decoded[checkpoint.Cutover](d.Target.Row(model.StateTable, d.recordKey())); ok {
 		return *c
 	}
 	return checkpoint.Cutover{}

@@ -28,7 +28,7 @@ func TestH59_H78_H92_H93_H94_H109_H110_H115_Cutovers(t *testing.T) {
 	}
 	seen.demand(t, "step done", "step cancelled", "cutover cancelled", "cutover postponed", "hook refused", "hook late", "hook hangs", "hook's answer lost", "hook acts and fails",
 		"old token refused", "write after the freeze, at drain", "application writes the target too", "message delivered again", "item that cannot be stored", "row hurt",
-		"a worker sleeps until the application has switched", "scene: late child", "scene: unapplied", "scene: parked", "process killed", "process paused", "shard rolled", "shard split")
+		"a worker sleeps until the application has switched", "one group is cut over, the other is not", "scene: late child", "scene: unapplied", "scene: parked", "process killed", "process paused", "shard rolled", "shard split")
 }
 
 // H92, H108, H109, H110: at every step whoever drives is killed, paused, or sleeps until all is

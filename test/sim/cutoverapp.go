@@ -48,7 +48,7 @@ var hookFaults = []struct {
 func newCutoverApp(d *cutoverRun) *cutoverApp {
 	a := &cutoverApp{run: d, chances: map[string]float64{}}
 	at := hook.Hook{URL: must(url.Parse("https://application/cutover"))}
-	a.hooks = must(hook.New(map[string]hook.Hook{cutover.FreezeWrites: at, cutover.Switch: at, cutover.UnfreezeWrites: at}, a))
+	a.hooks = must(hook.New(map[string]hook.Hook{cutover.FreezeWrites: at, cutover.Switch: at, cutover.UnfreezeWrites: at}, hookServer{d}))
 	return a
 }
 
@@ -328,6 +328,12 @@ func (d *cutoverRun) hurt() bool {
 		return false
 	}
 	d.World.Inject("row hurt")
+	d.damage(t, pk)
+	return true
+}
+
+// damage changes a row, until the application puts it right.
+func (d *cutoverRun) damage(t *cutTable, pk string) {
 	op := sink.Op{Kind: sink.SetCell, Family: "d", Qualifier: "value", Timestamp: d.World.Now().UnixMilli() * 1000, Value: []byte("hurt")}
 	if err := (model.Target{Bigtable: d.Target}).Write(t.Mapping.Table, pk+"#s", false, op); err != nil {
 		panic(err)
@@ -345,5 +351,4 @@ func (d *cutoverRun) hurt() bool {
 		}
 	}
 	d.World.After(30*time.Minute+d.World.UpTo(time.Hour), right)
-	return true
 }

@@ -41,7 +41,6 @@ type stray struct {
 
 func newCutoverChecks(d *cutoverRun) cutoverChecks {
 	c := cutoverChecks{d: d, tokens: map[string]bool{}, calls: map[string]time.Duration{}, looked: map[string]time.Duration{}, parked: map[string][]string{}}
-	d.Target.Executed = d.executed
 	for _, t := range d.tables {
 		t.Source.Fault = func(op, shard string) error {
 			if op == "GetRecords" && strings.HasPrefix(d.World.Running(), d.drivers.kind) {
@@ -61,6 +60,7 @@ func (d *cutoverRun) executed(table, key string, before, after *model.Row) {
 			t.check(table, key, before, after)
 		}
 	}
+	d.misapplied(table, key)
 	c := d.record()
 	if c.Step.Switched() || c.Step == checkpoint.CutoverSwitching {
 		if slices.Contains(c.Targets, table) && !strings.HasPrefix(key, transform.WitnessPrefix) {
@@ -70,19 +70,23 @@ func (d *cutoverRun) executed(table, key string, before, after *model.Row) {
 	if name, ok := strings.CutPrefix(key, "default/table/"); ok && table == model.StateTable && c.Step.Switched() {
 		d.checks.tableWritten(name, before)
 	}
-	if table != model.StateTable || key != "default/cutover" {
+	if table != model.StateTable || key != d.recordKey() {
 		return
 	}
 	was, _ := decoded[checkpoint.Cutover](before)
 	is, ok := decoded[checkpoint.Cutover](after)
 	if ok && was != nil {
 		d.sees(*was, *is)
+		if moved := is.Deadline.Sub(was.Deadline); was.Attempt == is.Attempt && !was.Deadline.IsZero() && !is.Deadline.IsZero() && moved != 0 {
+			d.fail("H145: the deadline of attempt %d moves by %s", is.Attempt, moved)
+		}
 	}
 	if !ok || was != nil && was.Step == is.Step && was.Attempt == is.Attempt {
 		return
 	}
 	d.World.Inject("step " + string(is.Step))
 	d.World.Tracef("CUTOVER %d %s: %s %s", is.Attempt, is.Step, is.Reason, is.Trouble)
+	d.tellApart(*is)
 	d.checks.enters(*is)
 	d.strike(is.Step)
 }
@@ -393,7 +397,7 @@ func (k *cutoverChecks) settled() error {
 		return k.known(c)
 	case d.app.frozen || d.app.switched:
 		return fmt.Errorf("after %s the application is frozen, or has switched", c.Step)
-	case d.began > 0 && len(d.Gaps) == 0 && d.State().Generation != d.began:
+	case d.began > 0 && len(d.main.Gaps) == 0 && d.State().Generation != d.began:
 		return fmt.Errorf("the generation rose from %d to %d", d.began, d.State().Generation)
 	}
 	all := checkpoint.Cutover{}

@@ -104,10 +104,10 @@ func (s sources) open(arn string) cdc.Source {
 
 // specs are the tables that are there, as processes work on them.
 func (d *cutoverRun) specs() (specs []engine.Spec) {
-	for _, t := range d.tables {
+	for _, t := range d.all() {
 		if t.there() {
 			specs = append(specs, engine.Spec{
-				Mapping: t.Mapping, MappingHash: "h1", Copy: true, LoadAgain: true, AdoptRows: true, Owned: true, Segments: 1, LagBound: lagBound, Late: d.Late, Settle: d.Late, Joined: d.pattern,
+				Pattern: d.groupOf(t).patternOf(), Mapping: t.Mapping, MappingHash: "h1", Copy: true, LoadAgain: true, AdoptRows: true, Owned: true, Segments: 1, LagBound: lagBound, Late: d.Late, Settle: d.Late, Joined: d.pattern,
 			})
 		}
 	}
@@ -117,7 +117,7 @@ func (d *cutoverRun) specs() (specs []engine.Spec) {
 // work starts a worker.
 func (d *cutoverRun) work(name string) *Worker {
 	return d.Start(name, func(o *engine.Options) {
-		o.Rows, o.Database, o.Open, o.Tables = model.Target{Bigtable: d.Target}, d.tables, d.tables.open, d.specs()
+		o.Rows, o.Database, o.Open, o.Tables = model.Target{Bigtable: d.Target}, d.all(), d.all().open, d.specs()
 		o.Events.Gap = func(table, shard, reason string) {
 			d.World.Inject("gap declared")
 			d.Gaps = append(d.Gaps, table+shard+reason)
@@ -158,6 +158,9 @@ func (d *cutoverRun) drive(name string) *Worker {
 	return startProcess(d.World, name, func(stop, _ context.Context) error {
 		for stop.Err() == nil {
 			if ledger, err := d.ledger(stop, name); err == nil {
+				if len(d.groups) > 1 {
+					return d.driver(ledger).RunAll(stop, func(checkpoint.Cutovers) bool { return false })
+				}
 				return d.driver(ledger).Run(stop, nil)
 			}
 			_ = task.Sleep(stop, time.Second)
@@ -174,7 +177,7 @@ func (d *cutoverRun) ledger(ctx context.Context, name string) (*checkpoint.Ledge
 func (d *cutoverRun) driver(ledger *checkpoint.Ledger) *cutover.Driver {
 	target := model.Target{Bigtable: d.Target}
 	return &cutover.Driver{
-		Ledger: ledger, Fence: fence.Fence{Ledger: ledger, Families: target}, Hooks: d.app.hooks, Source: d.tables, Open: d.tables.open,
+		Ledger: ledger, Fence: fence.Fence{Ledger: ledger, Families: target}, Hooks: d.app.hooks, Source: d.all(), Open: d.all().open, Row: d.row,
 		Verifier: cutoverVerifier{d, ledger}, Parked: sink.NewParking(target, "default").ItemsOf,
 		Settings: cutover.Settings{Ready: d.ready(), Pass: 10 * time.Second, Idle: 30 * time.Second, Brisk: 3 * time.Second, Quiet: 15 * time.Second, Silent: time.Minute, Ask: 2 * time.Second, Fresh: 10 * time.Second, Candidates: 200},
 		Failed:   func(step string, err error) { d.World.Tracef("%s: %v", step, err) },
@@ -195,11 +198,11 @@ type cutoverVerifier struct {
 }
 
 func (v cutoverVerifier) Begin(ctx context.Context, state checkpoint.TableState) (uint32, error) {
-	t := v.d.tables.named(state.Source)
+	t := v.d.all().named(state.Source)
 	if t == nil {
 		return 0, fmt.Errorf("there is no table %s", state.Source)
 	}
-	c := &verify.Comparison{Mapping: t.Mapping, Source: v.d.tables, Target: model.Target{Bigtable: v.d.Target}}
+	c := &verify.Comparison{Mapping: t.Mapping, Source: v.d.all(), Target: model.Target{Bigtable: v.d.Target}}
 	plan, err := c.NewPlan(ctx, verify.Quiet, "", 1<<10, []byte{1})
 	if err != nil {
 		return 0, err
@@ -238,12 +241,12 @@ func (v cutoverVerifier) Sample(ctx context.Context, state checkpoint.TableState
 }
 
 func (v cutoverVerifier) options(state checkpoint.TableState) (verifies.Options, error) {
-	t := v.d.tables.named(state.Source)
+	t := v.d.all().named(state.Source)
 	if t == nil {
 		return verifies.Options{}, fmt.Errorf("there is no table %s", state.Source)
 	}
 	return verifies.Options{
-		Ledger: v.ledger, Database: v.d.tables, Rows: model.Target{Bigtable: v.d.Target},
+		Ledger: v.ledger, Database: v.d.all(), Rows: model.Target{Bigtable: v.d.Target},
 		Table: engine.Spec{Mapping: t.Mapping, MappingHash: "h1", Owned: true, Late: v.d.Late},
 	}, nil
 }

@@ -82,7 +82,7 @@ func (d *cutoverRun) sleep(least, more time.Duration) {
 // forget drops from the streams what is older than a day.
 func (d *cutoverRun) forget(ctx context.Context) {
 	for task.Sleep(ctx, 30*time.Minute) == nil {
-		for _, t := range d.tables {
+		for _, t := range d.all() {
 			t.Source.Stream().Trim(d.World.Now().Add(-24 * time.Hour))
 		}
 	}
@@ -92,7 +92,8 @@ func (d *cutoverRun) forget(ctx context.Context) {
 func (d *cutoverRun) trouble(ctx context.Context) {
 	rng := d.World.Rand()
 	for !d.peaceful && task.Sleep(ctx, d.World.UpTo(15*time.Minute)) == nil && !d.peaceful {
-		stream := d.tables[rng.IntN(len(d.tables))].Source.Stream()
+		all := d.all()
+		stream := all[rng.IntN(len(all))].Source.Stream()
 		open := stream.Open()
 		if d.undisturbed {
 			continue

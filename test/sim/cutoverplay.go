@@ -22,26 +22,26 @@ func (d *cutoverRun) play(ctx context.Context) {
 	if d.topic != nil {
 		d.appliers.hire(1 + d.rng.IntN(2))
 	}
-	d.World.Go("application", func(ctx context.Context) {
-		for task.Sleep(ctx, d.World.UpTo(2*d.every)) == nil {
-			if d.Late == 0 || !d.peaceful { // else what it wrote last is settled before the last look
-				d.write()
-			}
-		}
-	})
-	d.World.Go("operator", d.operate)
+	for _, g := range d.groups {
+		d.World.Go("application", g.use)
+		d.World.Go("operator", g.operate)
+	}
 	d.World.Go("retention", d.forget)
 	if !d.o.Calm {
 		d.World.Go("faults", d.trouble)
 	}
-	if d.forgets {
-		d.World.Go("somebody forgotten", d.forgotten)
+	for _, g := range d.groups {
+		if g.forgets {
+			d.World.Go("somebody forgotten", g.forgotten)
+		}
 	}
 	length := time.Duration(60+d.rng.IntN(90)) * time.Minute
-	for d.World.Elapsed() < length && len(d.failures) == 0 && d.record().Step != checkpoint.CutoverDone {
+	for d.World.Elapsed() < length && len(d.failures) == 0 && !d.everyGroup((*cutoverRun).ended) {
 		d.minute(ctx)
 	}
-	d.peaceful = true
+	for _, g := range d.groups {
+		g.peaceful = true
+	}
 	rest := 15 // minutes, for requests that are late
 	if d.pattern {
 		rest = 40
@@ -49,8 +49,8 @@ func (d *cutoverRun) play(ctx context.Context) {
 	for range rest {
 		d.minute(ctx)
 	}
-	err := d.checks.settled()
-	for end := max(d.workers.rested(), d.drivers.rested(), d.appliers.rested()) + 8*time.Hour; err != nil && d.World.Elapsed() < end && len(d.failures) == 0; err = d.checks.settled() {
+	err := d.settled()
+	for end := max(d.workers.rested(), d.drivers.rested(), d.appliers.rested()) + 8*time.Hour; err != nil && d.World.Elapsed() < end && len(d.failures) == 0; err = d.settled() {
 		d.minute(ctx)
 	}
 	if err != nil && len(d.failures) == 0 {
@@ -61,7 +61,9 @@ func (d *cutoverRun) play(ctx context.Context) {
 // minute lets a minute pass.
 func (d *cutoverRun) minute(ctx context.Context) {
 	_ = task.Sleep(ctx, time.Minute)
-	d.checks.attends()
+	for _, g := range d.groups {
+		g.checks.attends()
+	}
 	d.stage()
 	cutOver := func(w *Worker) bool { return errors.Is(w.Err, checkpoint.ErrCutOver) }
 	for _, c := range []*crew{d.workers, d.appliers} {
@@ -73,16 +75,43 @@ func (d *cutoverRun) minute(ctx context.Context) {
 		c.replace(cutOver)
 	}
 	d.drivers.replace(cutOver)
-	if now := d.World.Elapsed(); d.lossAt > 0 && now > d.lossAt {
+	for _, g := range d.groups {
+		g.spoils()
+	}
+}
+
+// spoils has data lost, hurt, or not mappable, when it is time for that.
+func (d *cutoverRun) spoils() {
+	now := d.World.Elapsed()
+	if d.lossAt > 0 && now > d.lossAt {
 		d.lossAt = 0
 		d.World.Go("loss", d.lose)
 	}
-	if d.early && d.World.Elapsed() > 15*time.Minute && d.spoilEarly() {
+	if d.early && now > 15*time.Minute && d.spoilEarly() {
 		d.early = false
 	}
-	if now := d.World.Elapsed(); d.hurtAt > 0 && now > d.hurtAt && d.hurt() {
+	if d.hurtAt > 0 && now > d.hurtAt && d.hurt() {
 		d.hurtAt = 0
 	}
+}
+
+// use is the application, which writes all the time.
+func (d *cutoverRun) use(ctx context.Context) {
+	for task.Sleep(ctx, d.World.UpTo(2*d.every)) == nil {
+		if d.Late == 0 || !d.peaceful { // else what it wrote last is settled before the last look
+			d.write()
+		}
+	}
+}
+
+// settled returns what a group still waits for, or what is wrong with it.
+func (d *cutoverRun) settled() error {
+	for _, g := range d.groups {
+		if err := g.checks.settled(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // operate is the operator: he verifies, starts, and decides.
@@ -110,12 +139,12 @@ func (d *cutoverRun) operate(ctx context.Context) {
 // decide does the next thing.
 func (d *cutoverRun) decide(ctx context.Context, ledger *checkpoint.Ledger, p float64) error {
 	now := d.World.Now()
-	c, err := ledger.Cutover(ctx, "")
+	c, err := ledger.Cutover(ctx, d.row)
 	if err != nil {
 		return err
 	}
 	update := func(change func(c *checkpoint.Cutover) error) error {
-		_, err := ledger.UpdateCutover(ctx, "", change)
+		_, err := ledger.UpdateCutover(ctx, d.row, change)
 		return err
 	}
 	for _, t := range d.tables {
@@ -151,7 +180,15 @@ func (d *cutoverRun) begin(ctx context.Context, ledger *checkpoint.Ledger, p flo
 			return nil
 		}
 	}
+	if d.follows && !d.main.record().Step.Over() {
+		return nil
+	}
 	driver, plan := d.driver(ledger), d.plan(p)
+	all, err := ledger.Cutovers(ctx)
+	if err != nil {
+		return err
+	}
+	plan.After = all.Last()
 	gates, err := driver.Gates(ctx, plan, now)
 	if err != nil {
 		return err
@@ -166,7 +203,7 @@ func (d *cutoverRun) begin(ctx context.Context, ledger *checkpoint.Ledger, p flo
 		return nil
 	}
 	d.began = d.State().Generation
-	_, err = ledger.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error { return c.Start(plan, now) })
+	_, err = ledger.UpdateCutover(ctx, d.row, func(c *checkpoint.Cutover) error { return c.Start(plan, now) })
 	return err
 }
 
@@ -175,12 +212,15 @@ const verifyWithin = 15 * time.Minute
 
 func (d *cutoverRun) plan(p float64) checkpoint.CutoverPlan {
 	plan := checkpoint.CutoverPlan{
-		FenceFirst: int(p*10000)%4 == 0,
-		Hash:       "h1", Rehearse: p > 0.9 && !d.o.Calm, WhenReady: p < 0.5, Approved: p < 0.3, WatchFor: d.watchFor,
+		Group: d.row, FenceFirst: int(p*10000)%4 == 0,
+		Hash: "h1", Rehearse: p > 0.9 && !d.o.Calm, WhenReady: p < 0.5, Approved: p < 0.3, WatchFor: d.watchFor,
 		FreezeWithin: 3 * time.Minute, FreezeDeadline: verifyWithin + 10*time.Minute + 2*d.Late,
 		Expires: d.World.Now().Add(time.Hour),
 		// The world is slower than the services: pages are a quarter of a minute apart.
 		FreezeAtMost: 90*time.Second + d.Late, ListingBound: listedWithin, MomentWithin: 30 * time.Minute, Tries: cmp.Or(d.tries, 1+int(p*1e5)%3),
+	}
+	if d.pattern {
+		plan.Patterns = []string{d.patternOf()}
 	}
 	for _, t := range d.tables {
 		if t.there() {

@@ -34,6 +34,7 @@ var cutoverScenes = []*cutoverScene{
 	{name: "hot split", sees: (*cutoverRun).splitHot},
 	{name: "silent", prepare: (*cutoverRun).tryOften, sees: (*cutoverRun).silence},
 	{name: "used up", prepare: (*cutoverRun).tryOften, sees: (*cutoverRun).useUp},
+	{name: "misapplied", prepare: (*cutoverRun).followAlone, sees: (*cutoverRun).misapply},
 }
 
 // drawScene draws the scene of a run; most runs have one.
@@ -110,7 +111,7 @@ func (d *cutoverRun) suspendBeforeTheSwitch(was, is checkpoint.Cutover) bool {
 		d.drivers.pause(w, 20*time.Second+d.World.UpTo(20*time.Second))
 	}
 	d.onTheSide("operator who answers", func(ctx context.Context, ledger *checkpoint.Ledger) error {
-		_, err := ledger.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error {
+		_, err := ledger.UpdateCutover(ctx, d.row, func(c *checkpoint.Cutover) error {
 			if c.Attempt != is.Attempt || c.Step != is.Step || c.Answer != "" {
 				return nil
 			}
@@ -258,6 +259,34 @@ func (d *cutoverRun) splitBefore(was, is checkpoint.Cutover) bool {
 	stream := d.tables[0].Source.Stream()
 	stream.Split(stream.Open()[0])
 	return true
+}
+
+// followAlone has no comparison but the follower's find what changed after the full verify.
+func (d *cutoverRun) followAlone() {
+	d.Late, d.hurtAt, d.small, d.parks, d.early = 0, 0, 1, false, false
+}
+
+// misapply: an item changes just before the freeze, after the full verify. Its row is damaged as soon
+// as the change is applied.
+func (d *cutoverRun) misapply(was, is checkpoint.Cutover) bool {
+	if d.topic != nil || is.Rehearse || !enters(checkpoint.CutoverFreeze, was, is) {
+		return false
+	}
+	d.World.After(d.World.UpTo(500*time.Millisecond), func() {
+		if !d.app.frozen && !d.app.switched {
+			d.misapplies = true
+			d.tell(d.tables[0], "k1")
+		}
+	})
+	return true
+}
+
+// misapplied damages the row of that item at its first write.
+func (d *cutoverRun) misapplied(table, key string) {
+	if t := d.tables[0]; d.misapplies && table == t.Mapping.Table && key == "k1#s" && d.checks.valueOf(t, "k1") == t.told["k1"].value {
+		d.misapplies = false
+		d.World.After(0, func() { d.damage(t, "k1") })
+	}
 }
 
 func (d *cutoverRun) tryOften() { d.tries = 3 }
