@@ -248,6 +248,8 @@ func Decode(data []byte) (Change, error) {
 		return fault("an unknown schema")
 	case (b.Number == 0) != (b.Event == LoadEvent) || b.Generation == 0 || b.Ledger == "" || b.Shard == "":
 		return fault("no number, generation, ledger or shard")
+	case b.Generation > transform.MaxGeneration || b.Hop > transform.MaxHop:
+		return fault("the generation or hop does not fit into a version")
 	}
 	c := Change{
 		Origin: Origin{Ledger: b.Ledger, Table: b.Table, StreamARN: e.Source(), Label: b.Stream, Shard: b.Shard, Generation: b.Generation, Hop: b.Hop, MappingHash: b.MappingHash},

@@ -388,6 +388,20 @@ func TestDecodeRefusesNoGeneration(t *testing.T) {
 	}
 }
 
+// H131: a generation or hop that no version can hold is refused. It must not end the applier.
+func TestH131_NumbersBeyondAVersionAreRefused(t *testing.T) {
+	m, _, err := relay.Encode(examples(t)["modify"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{`"generation":29878560`: `"generation":100000000`, `"hop":500001`: `"hop":1000000`} {
+		text := strings.Replace(string(m.Data), from, to, 1)
+		if _, err := relay.Decode([]byte(text)); text == string(m.Data) || !errors.Is(err, relay.ErrMessage) || !strings.Contains(err.Error(), "does not fit") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+}
+
 // H95: a message has its images up to the last byte that fits. A load's message that does not fit
 // still says that the item exists, with its keys, number and version.
 func TestH95_TheLastByteThatFits(t *testing.T) {
