@@ -152,9 +152,9 @@ func (s *Scanner) readTyped(v *Value, depth int) (ok bool) {
 		v.text, ok = s.scalar(v.kind)
 	case KindBOOL:
 		v.truth = s.peek() == 't'
-		ok = s.literal("true") || s.literal("false")
+		ok = s.Literal("true") || s.Literal("false")
 	case KindNULL:
-		ok = s.literal("true")
+		ok = s.Literal("true")
 	case KindM:
 		var members []Attribute
 		members, ok = s.readMembers(depth - 1)

@@ -18,11 +18,14 @@ var ErrDynamoDBJSON = errors.New("not DynamoDB JSON")
 // attribute without a value. Source:
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.LowLevelAPI.html
 func MarshalItem(item Item) ([]byte, error) {
-	if err := checkMembers(item.attributes); err != nil {
+	if err := CheckItem(item); err != nil {
 		return nil, err
 	}
 	return AppendItem(nil, item), nil
 }
+
+// CheckItem makes the checks of MarshalItem.
+func CheckItem(item Item) error { return checkMembers(item.attributes) }
 
 // MarshalValue encodes a value as DynamoDB JSON: {"S":"text"}. It rejects the same values as
 // MarshalItem.
@@ -34,7 +37,7 @@ func MarshalValue(v Value) ([]byte, error) {
 }
 
 // AppendItem appends the result of MarshalItem, but makes no checks. DynamoDB must be able to hold
-// the item.
+// the item (CheckItem).
 func AppendItem(b []byte, item Item) []byte { return appendMembers(b, item.attributes) }
 
 // AppendValue appends the result of MarshalValue, but makes no checks. DynamoDB must be able to

@@ -272,8 +272,8 @@ func (s *Scanner) Number() (string, bool) {
 	return s.text[start:i], true
 }
 
-// literal consumes a JSON literal.
-func (s *Scanner) literal(word string) bool {
+// Literal skips white space and consumes a text, such as a JSON literal, if it is next.
+func (s *Scanner) Literal(word string) bool {
 	s.peek()
 	if !strings.HasPrefix(s.text[s.pos:], word) {
 		return false
@@ -298,11 +298,11 @@ func (s *Scanner) skip(depth int) bool {
 		_, ok := s.String()
 		return ok
 	case 't':
-		return s.literal("true")
+		return s.Literal("true")
 	case 'f':
-		return s.literal("false")
+		return s.Literal("false")
 	case 'n':
-		return s.literal("null")
+		return s.Literal("null")
 	}
 	_, ok := s.Number()
 	return ok

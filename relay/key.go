@@ -44,8 +44,13 @@ func Subject(table string, keys attribute.Item) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	h := sha256.New()
-	h.Write([]byte(strconv.Itoa(len(table)) + ":" + table))
-	h.Write(text)
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return subjectOf(table, text), nil
+}
+
+// subjectOf returns the subject of an item with the keys, in DynamoDB JSON.
+func subjectOf(table string, keys []byte) string {
+	text := strconv.AppendInt(make([]byte, 0, 128), int64(len(table)), 10)
+	text = append(append(append(text, ':'), table...), keys...)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }

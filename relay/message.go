@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
-
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -153,58 +151,25 @@ func encode(c Change) (Message, error) {
 		return Message{}, errors.New("relay: a change without a number or generation")
 	}
 	version := string(c.Version())
-	body := Body{
-		Schema: SchemaV1, Table: c.Table, Event: c.EventName(), Version: version, Time: stamp(c.Time), Expired: c.Expired, Omitted: c.Omitted,
-		Sequence: c.Sequence.String(), Stream: c.Label, Shard: c.Shard, Number: c.Number, Generation: c.Generation, Hop: c.Hop,
-		Ledger: c.Ledger, MappingHash: c.MappingHash, CellTime: stamp(c.CellTime),
-	}
-	var err error
-	if body.Keys, err = attribute.MarshalItem(c.Keys); err != nil {
-		return Message{}, err
-	}
-	if c.Omitted == "" {
-		if body.Old, err = image(c.Old); err != nil {
-			return Message{}, err
-		}
-		if body.New, err = image(c.New); err != nil {
-			return Message{}, err
-		}
-	}
-	subject, err := Subject(c.Table, c.Keys)
+	keys, err := attribute.MarshalItem(c.Keys)
 	if err != nil {
 		return Message{}, err
 	}
+	subject := subjectOf(c.Table, keys)
 	id := c.Shard + "/" + c.Sequence.String()
-	if c.Loaded { // many items of a part are read in the same second, so the id needs the key too
+	if c.Loaded { // many items of a part are read in one second
 		id += "/" + subject
 	}
-	data, err := cloudEvent(Type, id, c.StreamARN, subject, c.Time, body)
+	data, err := appendEvent(make([]byte, 0, usualSize), Type, id, c.StreamARN, subject, c.Time)
+	if err == nil {
+		data, err = c.appendBody(data, version, keys)
+	}
 	if err != nil {
 		return Message{}, err
 	}
-	return Message{Data: data, Key: c.Keying.Key(c.Table, subject), Attributes: map[string]string{
-		"content-type": ContentType, "table": c.Table, "event": body.Event, "version": version, "schema": SchemaV1,
+	return Message{Data: append(data, '}'), Key: c.Keying.Key(c.Table, subject), Attributes: map[string]string{
+		"content-type": ContentType, "table": c.Table, "event": c.EventName(), "version": version, "schema": SchemaV1,
 	}}, nil
-}
-
-// cloudEvent returns an event in structured JSON.
-func cloudEvent(kind, id, source, subject string, at time.Time, body any) ([]byte, error) {
-	e := event.New(event.CloudEventsVersionV1)
-	e.SetID(id)
-	e.SetSource(source)
-	e.SetType(kind)
-	e.SetSubject(subject)
-	e.SetTime(at.UTC())
-	e.DataEncoded = marshal(body)
-	e.SetDataContentType(event.ApplicationJSON)
-	if err := e.Validate(); err != nil {
-		return nil, fmt.Errorf("relay: %w", err)
-	}
-	data, err := e.MarshalJSON()
-	if err != nil {
-		return nil, fmt.Errorf("relay: %w", err)
-	}
-	return data, nil
 }
 
 // marshal does not escape <, > and &, because JSON does not require it.
@@ -233,49 +198,96 @@ var ErrMessage = errors.New("not a message of a relay")
 
 // Decode is the inverse of Encode, for the data of a message.
 func Decode(data []byte) (Change, error) {
-	fault := func(what string) (Change, error) { return Change{}, fmt.Errorf("%w: %s", ErrMessage, what) }
-	var e event.Event
-	if err := e.UnmarshalJSON(data); err != nil {
-		return fault("not a CloudEvent in structured JSON")
-	}
-	var b Body
-	switch {
-	case e.Type() != Type:
-		return fault("another type of event")
-	case json.Unmarshal(e.Data(), &b) != nil:
-		return fault("the data is not a message body")
-	case b.Schema != SchemaV1:
-		return fault("an unknown schema")
-	case (b.Number == 0) != (b.Event == LoadEvent) || b.Generation == 0 || b.Ledger == "" || b.Shard == "":
-		return fault("no number, generation, ledger or shard")
-	case b.Generation > transform.MaxGeneration || b.Hop > transform.MaxHop:
-		return fault("the generation or hop does not fit into a version")
-	}
-	c := Change{
-		Origin: Origin{Ledger: b.Ledger, Table: b.Table, StreamARN: e.Source(), Label: b.Stream, Shard: b.Shard, Generation: b.Generation, Hop: b.Hop, MappingHash: b.MappingHash},
-		Number: b.Number, Omitted: b.Omitted, Loaded: b.Event == LoadEvent,
-	}
+	p, own := decodeOwn(data)
 	var err error
-	if c.Change, err = b.change(); err != nil {
-		return fault(err.Error())
+	if !own {
+		p, err = decodeAny(data)
 	}
-	if c.CellTime, err = time.Parse(time.RFC3339Nano, b.CellTime); err != nil {
-		return fault("no cell time")
+	var c Change
+	if err == nil {
+		c, err = p.change()
 	}
-	if string(c.Version()) != b.Version {
-		return fault("the version does not match generation, hop and sequence number")
+	if err != nil {
+		return Change{}, fmt.Errorf("%w: %w", ErrMessage, err)
 	}
 	return c, nil
 }
 
-// change returns the stream's record. Its errors quote no data.
-func (b *Body) change() (c cdc.Change, err error) {
-	switch b.Event {
+// parsed is a message that was read and not judged yet: its Body, without texts of items, and its
+// items.
+type parsed struct {
+	source string
+	Body
+	keys, old, new attribute.Item
+	hasNew         bool
+}
+
+// decodeAny reads a message whose members may be in any order, beside members that this version does
+// not know. Its errors quote no data.
+func decodeAny(data []byte) (p parsed, err error) {
+	var e struct {
+		SpecVersion, Type, Source string
+		DataContentType           *string
+		Data                      json.RawMessage
+	}
+	switch {
+	case json.Unmarshal(data, &e) != nil, e.SpecVersion != "1.0":
+		return p, errors.New("not a CloudEvent in structured JSON")
+	case e.Type != Type:
+		return p, errors.New("another type of event")
+	case e.DataContentType != nil && *e.DataContentType != "application/json", json.Unmarshal(e.Data, &p.Body) != nil:
+		return p, errors.New("the data is not a message body")
+	case p.Schema != SchemaV1:
+		return p, errors.New("an unknown schema")
+	}
+	p.source, p.hasNew = e.Source, p.New != nil
+	for _, i := range []struct {
+		text json.RawMessage
+		to   *attribute.Item
+		name string
+	}{{p.Keys, &p.keys, "keys"}, {p.Old, &p.old, "old image"}, {p.New, &p.new, "new image"}} {
+		if i.text == nil {
+			continue
+		}
+		if *i.to, err = attribute.UnmarshalItem(i.text); err != nil {
+			return p, errors.New("the " + i.name + " is not DynamoDB JSON")
+		}
+	}
+	return p, nil
+}
+
+// change judges a message that was read. Its errors quote no data.
+func (p *parsed) change() (c Change, err error) {
+	switch {
+	case (p.Number == 0) != (p.Event == LoadEvent) || p.Generation == 0 || p.Ledger == "" || p.Shard == "":
+		return c, errors.New("no number, generation, ledger or shard")
+	case p.Generation > transform.MaxGeneration || p.Hop > transform.MaxHop:
+		return c, errors.New("the generation or hop does not fit into a version")
+	}
+	c = Change{
+		Origin: Origin{Ledger: p.Ledger, Table: p.Table, StreamARN: p.source, Label: p.Stream, Shard: p.Shard, Generation: p.Generation, Hop: p.Hop, MappingHash: p.MappingHash},
+		Number: p.Number, Omitted: p.Omitted, Loaded: p.Event == LoadEvent,
+	}
+	if c.Change, err = p.record(); err != nil {
+		return c, err
+	}
+	if c.CellTime, err = time.Parse(time.RFC3339Nano, p.CellTime); err != nil {
+		return c, errors.New("no cell time")
+	}
+	if string(c.Version()) != p.Version {
+		return c, errors.New("the version does not match generation, hop and sequence number")
+	}
+	return c, nil
+}
+
+// record returns the stream's record.
+func (p *parsed) record() (c cdc.Change, err error) {
+	switch p.Event {
 	case cdc.Insert.String():
 		c.Event = cdc.Insert
 	case LoadEvent:
 		c.Event = cdc.Insert
-		if b.New == nil && b.Omitted == "" {
+		if !p.hasNew && p.Omitted == "" {
 			c.Event = cdc.Remove
 		}
 	case cdc.Modify.String():
@@ -285,29 +297,17 @@ func (b *Body) change() (c cdc.Change, err error) {
 	default:
 		return c, errors.New("no event")
 	}
-	if c.Sequence, err = cdc.ParseSequenceNumber(b.Sequence); err != nil {
+	if c.Sequence, err = cdc.ParseSequenceNumber(p.Sequence); err != nil {
 		return c, errors.New("no sequence number")
 	}
-	if c.Time, err = time.Parse(time.RFC3339Nano, b.Time); err != nil {
+	if c.Time, err = time.Parse(time.RFC3339Nano, p.Time); err != nil {
 		return c, errors.New("no time")
 	}
-	c.Expired = b.Expired
-	for _, i := range []struct {
-		text json.RawMessage
-		to   *attribute.Item
-		name string
-	}{{b.Keys, &c.Keys, "keys"}, {b.Old, &c.Old, "old image"}, {b.New, &c.New, "new image"}} {
-		if i.text == nil {
-			continue
-		}
-		if *i.to, err = attribute.UnmarshalItem(i.text); err != nil {
-			return c, errors.New("the " + i.name + " is not DynamoDB JSON")
-		}
-	}
+	c.Expired, c.Keys, c.Old, c.New = p.Expired, p.keys, p.old, p.new
 	if !c.Keys.Exists() {
 		return c, errors.New("no keys")
 	}
-	if b.Omitted == "" && c.Event != cdc.Remove && !c.New.Exists() {
+	if p.Omitted == "" && c.Event != cdc.Remove && !c.New.Exists() {
 		return c, errors.New("no new image")
 	}
 	return c, nil

@@ -73,10 +73,11 @@ func encodeParked(migration, ref string, p transform.Parked, omitted Omission) (
 	if err != nil {
 		return Message{}, err
 	}
-	data, err := cloudEvent(ParkedType, ref, "/replicator/"+migration, subject, c.Time, body)
+	data, err := appendEvent(nil, ParkedType, ref, "/replicator/"+migration, subject, c.Time)
 	if err != nil {
 		return Message{}, err
 	}
+	data = append(append(data, marshal(body)...), '}')
 	return Message{Data: data, Key: subject, Attributes: map[string]string{
 		"content-type": ContentType, "table": p.Source, "event": body.Event, "version": body.Version, "schema": ParkedSchemaV1,
 	}}, nil

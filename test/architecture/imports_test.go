@@ -154,14 +154,15 @@ func TestTheCommandIsThin(t *testing.T) {
 	}
 }
 
-// TestManualIsNotLinked: the generator of man pages is for releases and is not linked into the
-// program.
+// TestManualIsNotLinked: the generator of man pages is for releases, and the CloudEvents library is
+// an oracle of tests. Neither is linked into the program.
 func TestManualIsNotLinked(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", module+"/cmd/replicator").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}
-	for _, path := range []string{"github.com/spf13/cobra/doc", "github.com/cpuguy83/go-md2man/v2/md2man"} {
+	for _, path := range []string{"github.com/spf13/cobra/doc", "github.com/cpuguy83/go-md2man/v2/md2man",
+		"github.com/cloudevents/sdk-go/v2/event", "github.com/json-iterator/go"} {
 		if contains(strings.Fields(string(out)), path) {
 			t.Errorf("the program links %s", path)
 		}
