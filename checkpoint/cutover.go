@@ -70,13 +70,17 @@ type CutoverEvent struct {
 	By   string    `json:"by,omitempty"` // the operator who caused it; "" for an automatic step
 }
 
+// HookQuiet is the outcome of a hook that froze the application and promised that its own writes to
+// the target have ended.
+const HookQuiet = "quiet"
+
 // CutoverHook is one call of a hook.
 type CutoverHook struct {
 	Name    string    `json:"name"`
 	Token   string    `json:"token"`
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended"`
-	Outcome string    `json:"outcome"` // done, refused or unknown
+	Outcome string    `json:"outcome"` // done, quiet, refused or unknown
 	Output  string    `json:"output,omitempty"`
 }
 
@@ -104,6 +108,10 @@ type Cutover struct {
 	FreezeBegunAt time.Time `json:"freeze_begun_at,omitzero"`
 	FrozenAt      time.Time `json:"frozen_at,omitzero"`
 	UnfrozenAt    time.Time `json:"unfrozen_at,omitzero"`
+	// Quiet reports that the application promised at FrozenAt that its own writes to the target
+	// have ended. MayBeQuiet reports that its hook may promise that.
+	Quiet      bool `json:"quiet,omitempty"`
+	MayBeQuiet bool `json:"may_be_quiet,omitempty"`
 	// Deadline is when the try must end. It is recorded before the first call of the hook that
 	// freezes the application. Later calls of that hook have the same deadline.
 	Deadline    time.Time `json:"deadline,omitzero"`
@@ -335,13 +343,23 @@ var stepText = map[CutoverStep]string{
 	CutoverSwitching: "switching the application; no cancel from here on", CutoverRehearsed: "the rehearsal is complete",
 }
 
-// Frozen records that the application has stopped its writes.
+// Frozen records that the application has stopped its writes. A promise to be quiet counts only if
+// it answered the last call that was begun. After the deadline the application may write again.
 func (c *Cutover) Frozen(now time.Time) error {
 	if c.Step != CutoverFreeze {
 		return c.refuse("freeze writes in", "see replicator cutover check")
 	}
-	if c.FrozenAt.IsZero() {
-		c.FrozenAt = now.UTC()
+	if !c.FrozenAt.IsZero() {
+		return nil
+	}
+	c.FrozenAt = now.UTC()
+	if n := len(c.Hooks); n > 0 && now.Before(c.Deadline) {
+		last := c.Hooks[n-1]
+		c.Quiet = last.Outcome == HookQuiet && last.Token == c.Token()
+	}
+	if c.Quiet {
+		c.MayBeQuiet = true
+		c.Note(now, "the application promised that its own writes to Bigtable have ended")
 	}
 	return nil
 }

@@ -237,6 +237,25 @@ func TestH110_HaltIsForOneAttempt(t *testing.T) {
 	}
 }
 
+// A promise of the application covers earlier changes, also after later promises that do not reach
+// as far.
+func TestAPromiseToBeQuietStays(t *testing.T) {
+	at := func(second int64) time.Time { return time.Unix(second, 0) }
+	s := checkpoint.TableState{}
+	if s.Halt.Quiet.Covers(at(1), time.Time{}) || s.Halt.Quiet.Covers(time.Time{}, time.Time{}) {
+		t.Error("there is no promise")
+	}
+	s.Quieten(checkpoint.Quiet{At: at(100), To: at(105)})
+	s.Quieten(checkpoint.Quiet{At: at(90), To: at(91)})
+	if want := (checkpoint.Quiet{At: at(100), To: at(105)}); s.Halt.Quiet != want {
+		t.Errorf("an earlier promise: %+v", s.Halt.Quiet)
+	}
+	s.Quieten(checkpoint.Quiet{At: at(100), To: at(107)})
+	if q := s.Halt.Quiet; !q.Covers(at(100), at(107)) || q.Covers(at(101), time.Time{}) || q.Covers(at(100), at(108)) {
+		t.Errorf("%+v", q)
+	}
+}
+
 // The shards of a table are read often for an attempt that is about to freeze the application, until
 // it is over. A driver that slept does not begin that again.
 func TestAFreezeIsNear(t *testing.T) {

@@ -37,6 +37,9 @@ type CutoverPlan struct {
 	// long the request waits for a moment for a short freeze; 0: no limit. If MomentUntil is not
 	// zero, it replaces MomentWithin.
 	FreezeAtMost time.Duration `json:"freeze_at_most,omitempty"`
+	// UnlessQuiet is the part of FreezeAtMost that is not needed after such a promise
+	// (Cutover.Quiet).
+	UnlessQuiet  time.Duration `json:"unless_quiet,omitempty"`
 	ListingBound time.Duration `json:"listing_bound,omitempty"`
 	MomentWithin time.Duration `json:"moment_within,omitempty"`
 	MomentUntil  time.Time     `json:"moment_until,omitzero"`
@@ -51,6 +54,9 @@ type CutoverPlan struct {
 	// FenceFirst, every process says goodbye before the switch, and late writes are rejected after
 	// it.
 	FenceFirst bool `json:"fence_before_switch,omitempty"`
+	// FenceUnlessQuiet reports that FenceFirst is needed only if the application does not promise,
+	// when it is frozen, that its own writes to the target have ended.
+	FenceUnlessQuiet bool `json:"fence_unless_quiet,omitempty"`
 	// WhenReady makes the attempt wait for its gates. Without WhenReady, a gate that is not ready
 	// ends the attempt.
 	WhenReady bool      `json:"when_ready,omitempty"`

@@ -35,11 +35,25 @@ const proofOfQuiet = 25 * time.Second
 // Limit returns how long this try may freeze the application before it is abandoned. The freeze
 // counts from the hook's answer.
 func (c *Cutover) Limit() time.Duration {
+	most := c.atMost(c.Quiet)
 	if c.Uncovered {
-		return c.AtMost() + proofOfQuiet
+		most += proofOfQuiet
+	}
+	return most
+}
+
+// Foreseeable returns how long a freeze may be expected to last when it begins.
+func (c *Cutover) Foreseeable() time.Duration { return c.atMost(c.Quiet || c.MayBeQuiet) }
+
+func (c *Cutover) atMost(quiet bool) time.Duration {
+	if quiet {
+		return c.AtMost() - c.UnlessQuiet
 	}
 	return c.AtMost()
 }
+
+// FencesFirst reports whether the switch waits until late writes of replicator are rejected.
+func (c *Cutover) FencesFirst() bool { return c.FenceFirst && !(c.FenceUnlessQuiet && c.Quiet) }
 
 // within returns how long the hook that freezes the application may take.
 func (p *CutoverPlan) within() time.Duration { return cmp.Or(p.FreezeWithin, time.Minute) }
@@ -130,7 +144,7 @@ func (c *Cutover) Again(now time.Time) error {
 	}
 	next := Cutover{
 		header: c.header, CutoverPlan: c.CutoverPlan, Attempt: c.Attempt + 1, BegunAt: c.BegunAt, Canaries: c.Canaries, Candidates: c.Candidates, Measured: c.Measured, WaitsUntil: c.WaitsUntil,
-		Raised: c.Raised, Hooks: c.Hooks, Timeline: c.Timeline, GivenUp: c.GivenUp,
+		Raised: c.Raised, Hooks: c.Hooks, Timeline: c.Timeline, GivenUp: c.GivenUp, MayBeQuiet: c.MayBeQuiet,
 	}
 	if c.RaiseAgain || len(c.Fences) > 0 {
 		next.Raised = nil

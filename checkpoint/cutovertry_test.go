@@ -114,3 +114,43 @@ func TestHowLongARehearsalWouldHaveFrozen(t *testing.T) {
 		t.Errorf("at %s it says %s", c.Step, got)
 	}
 }
+
+// A promise of the application counts if it answered the last call of the hook that was begun,
+// before the deadline of the try. It shortens what a freeze may last, and may make the fence before
+// the switch unnecessary.
+func TestAPromiseOfTheApplication(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome string
+		began   int // calls that another driver has begun since
+		at      time.Duration
+		quiet   bool
+	}{
+		"promised":         {checkpoint.HookQuiet, 0, time.Second, true},
+		"only done":        {"done", 0, time.Second, false},
+		"a later call":     {checkpoint.HookQuiet, 1, time.Second, false},
+		"at the deadline":  {checkpoint.HookQuiet, 0, 3 * time.Minute, false},
+		"just before that": {checkpoint.HookQuiet, 0, 3*time.Minute - 1, true},
+	} {
+		a := cutoverAt(t, checkpoint.CutoverFreeze, func(p *checkpoint.CutoverPlan) {
+			p.Tries, p.FreezeWithin, p.FreezeDeadline = 2, time.Minute, 2*time.Minute
+			p.FreezeAtMost, p.UnlessQuiet, p.FenceFirst, p.FenceUnlessQuiet = 68*time.Second, time.Minute, true, true
+		})
+		a.Calls++
+		a.Heard(checkpoint.CutoverHook{Name: "freeze_writes", Token: a.Token(), Outcome: c.outcome})
+		a.Calls += c.began
+		if a.Limit() != 68*time.Second || a.Foreseeable() != 68*time.Second || !a.FencesFirst() {
+			t.Errorf("%s, before the answer: limit %s", name, a.Limit())
+		}
+		check(t, a.Frozen(cutoverBegan.Add(c.at)))
+		limit := map[bool]time.Duration{true: 8 * time.Second, false: 68 * time.Second}[c.quiet]
+		if a.Quiet != c.quiet || a.Limit() != limit || a.Foreseeable() != limit || a.FencesFirst() == c.quiet {
+			t.Errorf("%s: quiet %t, limit %s, fence first %t", name, a.Quiet, a.Limit(), a.FencesFirst())
+		}
+		check(t, a.GiveUp("slow", checkpoint.CureWait, cutoverBegan))
+		check(t, a.Unfrozen(cutoverBegan))
+		check(t, a.Again(cutoverBegan))
+		if a.Quiet || a.MayBeQuiet != c.quiet || a.Limit() != 68*time.Second || a.Foreseeable() != limit || !a.FencesFirst() {
+			t.Errorf("%s, next try: quiet %t, limit %s, foreseeable %s", name, a.Quiet, a.Limit(), a.Foreseeable())
+		}
+	}
+}

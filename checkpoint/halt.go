@@ -1,5 +1,7 @@
 package checkpoint
 
+import "time"
+
 // Halt is a cutover's request to all processes that write rows of a table. A process reads the
 // request each time it proves its right to write. So once the fence is raised, no process can prove
 // that right any more.
@@ -14,6 +16,8 @@ type Halt struct {
 	// Near is the attempt that is about to freeze the application, or has frozen it. Every shard is
 	// then read more often.
 	Near uint32 `json:"near,omitempty"`
+	// Quiet is the last promise of the application about its own writes to the target.
+	Quiet Quiet `json:"quiet,omitzero"`
 	// Switched reports that the application no longer uses the source. It is never reset.
 	Switched bool `json:"switched,omitempty"`
 	// Done reports that the watch for stragglers is over. After that, no worker starts on the
@@ -35,6 +39,29 @@ func (s *TableState) Approach(attempt uint32) error {
 	}
 	s.Halt.Near = attempt
 	return nil
+}
+
+// Quiet is a promise of an application that writes the target too: it froze its writes, and no
+// request to the target was in flight any more. Changes that the promise covers need no second wait
+// before their exact image is written. The promise stays true after the attempt, because it is
+// about the past. All times are on the source's clock.
+type Quiet struct {
+	// At is when the application gave the promise. It covers all changes up to that time.
+	At time.Time `json:"at,omitzero"`
+	// To is a time up to which the application certainly stayed frozen. The promise also covers
+	// removals by TTL up to that time, because the application writes nothing for them.
+	To time.Time `json:"to,omitzero"`
+}
+
+// Covers reports whether the promise covers changes of the application up to the time `written`,
+// and removals by TTL up to the time `expired`. A zero time means that there are none.
+func (q Quiet) Covers(written, expired time.Time) bool {
+	return !q.At.IsZero() && !written.After(q.At) && !expired.After(q.To)
+}
+
+// Quieten records a promise. The times never fall, because an earlier promise stays true.
+func (s *TableState) Quieten(q Quiet) {
+	s.Halt.Quiet = Quiet{later(s.Halt.Quiet.At, q.At), later(s.Halt.Quiet.To, q.To)}
 }
 
 // HaltFor halts the table for an attempt. It fails if that attempt was cancelled or a later one has

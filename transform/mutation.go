@@ -138,6 +138,25 @@ func (b *Batch) Park(row RowMutation, reason string) Parked {
 	return Parked{Source: b.Source, Key: row.Item, Version: row.Version, Reason: reason, Change: b.change(row.Change, row.Version)}
 }
 
+// Times returns the latest time of the application's changes in a page, and that of the removals by
+// TTL. Each is zero if there are none. A change without a time counts as one of the far future.
+func (b *Batch) Times() (written, expired time.Time) {
+	for i := range b.changes {
+		c, latest := &b.changes[i], &written
+		if c.Expired {
+			latest = &expired
+		}
+		at := c.Time
+		if at.IsZero() {
+			at = time.Unix(1<<40, 0)
+		}
+		if at.After(*latest) {
+			*latest = at
+		}
+	}
+	return written, expired
+}
+
 // change returns the record that a mutation came from. An item of a load has no stream record, so
 // the result is an insert at the time of the read, or a remove if the item was not found.
 func (b *Batch) change(i int, v Version) cdc.Change {

@@ -56,3 +56,38 @@ func TestTimestampedNamesWhatOldImagesHad(t *testing.T) {
 		t.Errorf("sizes %d, %d", small, large)
 	}
 }
+
+// The times of a batch are the latest of the application's changes and of the removals by TTL. A
+// change without a time counts as one of the far future.
+func TestTimesOfABatch(t *testing.T) {
+	m, err := NewMapping("T", "t", "d", []KeyAttribute{{"k", attribute.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	item := attribute.NewItem([]attribute.Attribute{{Name: "k", Value: attribute.String("x")}})
+	at := func(second int64, expired bool) cdc.Change {
+		c := cdc.Change{Event: cdc.Remove, Sequence: cdc.SequenceOf(uint64(second)), Expired: expired, Keys: item, Old: item}
+		if second > 0 {
+			c.Time = time.Unix(second, 0)
+		}
+		return c
+	}
+	for _, c := range []struct {
+		changes          []cdc.Change
+		written, expired int64
+	}{
+		{nil, 0, 0}, {[]cdc.Change{at(5, false), at(9, true), at(7, false), at(8, true)}, 7, 9}, {[]cdc.Change{at(5, false)}, 5, 0}, {[]cdc.Change{at(5, true)}, 0, 5},
+		{[]cdc.Change{at(5, false), at(0, false), at(6, false)}, 1 << 40, 0},
+	} {
+		b := Fold(m, c.changes, Stamp{Generation: 1, Hop: 1})
+		second := func(at time.Time) int64 {
+			if at.IsZero() {
+				return 0
+			}
+			return at.Unix()
+		}
+		if written, expired := b.Times(); second(written) != c.written || second(expired) != c.expired {
+			t.Errorf("%+v: %s, %s", c.changes, written, expired)
+		}
+	}
+}

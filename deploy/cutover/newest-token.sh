@@ -2,7 +2,10 @@
 # Runs a cutover hook unless a newer call was seen. So a call that was delayed, or that a paused
 # process sends late, does nothing.
 #
-#   newest-token.sh FILE COMMAND [ARGUMENT…]
+#   newest-token.sh [--quiet] FILE COMMAND [ARGUMENT…]
+#
+# With --quiet, the probe says that COMMAND may print `quiet` as its last line. Give it for freeze_writes alone,
+# and only if COMMAND knows whether the application is quiet: docs/how-to/dual-writes.md.
 #
 # FILE.GROUP stores the highest token seen for each group of tables (CUTOVER_GROUP), and FILE that of a
 # replicator without groups. An example for FILE is /var/lib/replicator/cutover.token, which the systemd unit
@@ -31,8 +34,13 @@ set -u
 late=75
 say() { echo "newest-token.sh: $*" >&2; }
 
+quiet=
+if [ "${1-}" = --quiet ]; then
+	quiet=' quiet'
+	shift
+fi
 if [ $# -lt 2 ]; then
-	say "usage: newest-token.sh FILE COMMAND [ARGUMENT...]"
+	say "usage: newest-token.sh [--quiet] FILE COMMAND [ARGUMENT...]"
 	exit $late
 fi
 file=$1
@@ -57,7 +65,7 @@ for last; do :; done
 if [ "${CUTOVER_PROBE-}" = 1 ] || [ "$last" = --probe ]; then
 	[ ! -e "$file" ] || { [ -r "$file" ] && [ -w "$file" ]; } || { say "cannot read and write $file"; exit $late; }
 	[ -w "$(dirname "$file")" ] || { say "cannot write the directory of $file"; exit $late; }
-	echo groups # tokens are kept for each group
+	echo "groups$quiet" # tokens are kept for each group
 	exit 0
 fi
 

@@ -1,13 +1,20 @@
 package apply
 
 import (
+	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // A message is noted before it is acknowledged. A process that ends between the two gets it again;
@@ -136,4 +143,43 @@ func TestWhatIsNotHeldIsNotExtendedAgain(t *testing.T) {
 	taken(now+2*asideEach, "", "kept")
 	d.again([]string{"kept", "full"})
 	taken(now+2*asideEach+1, "", "kept")
+}
+
+// H39: a message is due before its delay has passed only if the application promised that its
+// writes for the change have ended. A promise moves no other message.
+func TestH39_APromiseHastensTheMessagesThatItCovers(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Tables[0].Late = 5 * time.Minute
+		exact := map[uint64]time.Duration{}
+		s.answer = func(_ context.Context, r *sink.Request) error {
+			if v := r.Refuse.AtLeast; v.Count() == transform.CountExact {
+				number, _ := strconv.ParseUint(strings.TrimLeft(v.Sequence().String(), "0"), 10, 64)
+				exact[number] = s.took()
+			}
+			return nil
+		}
+		promise := task.Now(s.ctx).Add(20 * time.Second)
+		s.after(10*time.Second, func() {
+			s.message(1, 7)
+			s.send(2, func(c *relay.Change) { c.Time = promise.Add(time.Second) })
+			s.send(3, func(c *relay.Change) {
+				c.Time, c.Expired, c.Event, c.Old, c.New = promise.Add(time.Second), true, cdc.Remove, c.New, attribute.Item{}
+			})
+			s.send(4, func(c *relay.Change) { c.Time = promise })
+		})
+		s.after(time.Minute, func() {
+			s.change(func(state *checkpoint.TableState) {
+				state.Quieten(checkpoint.Quiet{At: promise, To: promise.Add(time.Second)})
+			})
+		})
+		s.applies(10 * time.Minute)
+		for number, early := range map[uint64]bool{1: true, 2: false, 3: true, 4: true} {
+			if at := exact[number]; early && (at < time.Minute || at > 65*time.Second) || !early && (at < 310*time.Second || at > 320*time.Second) || !s.noted(number) {
+				t.Errorf("message %d: settled after %s", number, at)
+			}
+		}
+	})
+	if covers(checkpoint.Quiet{At: time.Unix(100, 0)}, cdc.Change{}) {
+		t.Error("a change without a time is covered")
+	}
 }

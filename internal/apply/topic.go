@@ -166,6 +166,7 @@ func (a *appliers) run(life engine.Lifecycle) error {
 		pulling.Go("pull", func(work context.Context) error { return a.pull(life.Within(work)) })
 	}
 	pulling.Go("settle", func(work context.Context) error { return a.assertDue(life.Within(work)) })
+	pulling.Go("look for promises", func(work context.Context) error { return a.heedPromises(life.Within(work)) })
 	pulling.Go("look for new tables", func(work context.Context) error { return a.end(a.meetStrangers(life.Within(work))) })
 	for _, source := range slices.Sorted(maps.Keys(a.lanes)) {
 		a.begin(life, a.lanes[source])

@@ -58,8 +58,8 @@ func (d *decoder) checkHooks(c *Config) {
 }
 
 // FenceFirst reports whether late writes are rejected before the switch of these tables. With
-// dual_writes.version_attribute they always are: the application's own library has no record, so it
-// cannot confirm that it stopped.
+// dual_writes.version_attribute they are, unless the application is quiet (FenceUnlessQuiet). Its
+// own library has no record, so it cannot confirm that it stopped.
 func (c *Config) FenceFirst(tables []Table) bool {
 	return c.Cutover.Fence == "before_switch" || slices.ContainsFunc(tables, func(t Table) bool { return c.DualWritten(t) && c.Late(t) == 0 })
 }
@@ -67,27 +67,38 @@ func (c *Config) FenceFirst(tables []Table) bool {
 const fencing = 35 * time.Second // how long a freeze lasts until late writes are rejected
 
 // FreezeAtMost returns cutover.freeze_at_most for these tables, raised to what the configuration
-// itself demands of a freeze, and what raises it.
-func (c *Config) FreezeAtMost(tables []Table) (most time.Duration, raisedBy []string) {
+// itself demands of a freeze, and what raises it. It demands less if the application is quiet: it
+// then promises, when it is frozen, that its own writes to the target have ended.
+func (c *Config) FreezeAtMost(tables []Table, quiet bool) (most time.Duration, raisedBy []string) {
 	most = c.Cutover.FreezeAtMost
+	raise := func(what string, by time.Duration, unlessQuiet bool) {
+		if by == 0 || quiet && unlessQuiet {
+			return
+		}
+		most += by
+		if what += " by " + timespan.Format(by); unlessQuiet {
+			what += " (unless freeze_writes answers quiet)"
+		}
+		raisedBy = append(raisedBy, what)
+	}
 	var late time.Duration
 	for _, t := range tables {
 		late = max(late, c.Late(t))
 	}
-	if late > 0 {
-		most += late
-		raisedBy = append(raisedBy, "dual_writes.settle by "+timespan.Format(late))
-	}
+	raise("dual_writes.settle", late, true)
 	if c.FenceFirst(tables) {
-		most += fencing
-		raisedBy = append(raisedBy, "rejecting late writes before the switch by "+timespan.Format(fencing))
+		raise("rejecting late writes before the switch", fencing, c.FenceUnlessQuiet())
 	}
 	return most, raisedBy
 }
 
+// FenceUnlessQuiet reports whether late writes need not be rejected before the switch if the
+// application is quiet. Then the application's own library has no request in flight either.
+func (c *Config) FenceUnlessQuiet() bool { return c.Cutover.Fence != "before_switch" }
+
 // FreezeDeadline returns how long writes of these tables may be frozen in a try.
 func (c *Config) FreezeDeadline(tables []Table) time.Duration {
-	most, _ := c.FreezeAtMost(tables)
+	most, _ := c.FreezeAtMost(tables, false)
 	return cmp.Or(c.Cutover.FreezeDeadline, max(30*time.Second, 2*most))
 }
 
@@ -101,7 +112,7 @@ func (c *Config) FreezeWithin() time.Duration {
 }
 
 func warnOfCutover(c *Config) (found diag.List) {
-	if most, raisedBy := c.FreezeAtMost(c.Tables); c.Cutover.Hooks.Given() && len(raisedBy) > 0 {
+	if most, raisedBy := c.FreezeAtMost(c.Tables, false); c.Cutover.Hooks.Given() && len(raisedBy) > 0 {
 		found = append(found, &diag.Error{Code: diag.FreezeLong, Warning: true, Pos: c.Where("cutover.freeze_at_most"),
 			What:  fmt.Sprintf("a freeze may last %s, longer than cutover.freeze_at_most (%s)", timespan.Format(most), timespan.Format(c.Cutover.FreezeAtMost)),
 			Cause: "the limit is raised by " + strings.Join(raisedBy, ", and by ")})

@@ -11,9 +11,14 @@ import (
 )
 
 // noteCanaries records that the source tables may hold canaries, and how many by table: all indices
-// below that number. It must be called before these canaries are written.
+// below that number. It must be called before these canaries are written. It also records what the
+// probe of the hooks has shown.
 func (v *drive) noteCanaries(ctx context.Context, c checkpoint.Cutover, until map[string]int) error {
-	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.HoldCanaries(until); return nil })
+	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
+		c.HoldCanaries(until)
+		c.MayBeQuiet = c.MayBeQuiet || v.mayBeQuiet
+		return nil
+	})
 	return err
 }
 

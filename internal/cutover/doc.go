@@ -42,12 +42,19 @@ var HookNames = []string{FreezeWrites, Switch, UnfreezeWrites}
 // Outcome is the outcome of a hook's call, as far as it is known.
 type Outcome string
 
-// The outcomes. Refused is a promise of the hook that it did nothing.
+// The outcomes. Refused is a promise of the hook that it did nothing. Quiet is done, with a promise
+// of the application that writes the target too: no request to the target is in flight, none of the
+// last dual_writes.settle is without an answer, and no instance was killed or scaled down within
+// that time.
 const (
 	HookDone    Outcome = "done"
+	HookQuiet   Outcome = checkpoint.HookQuiet
 	HookRefused Outcome = "refused"
 	HookUnknown Outcome = "unknown"
 )
+
+// Done reports whether the hook did what it was asked for.
+func (o Outcome) Done() bool { return o == HookDone || o == HookQuiet }
 
 // Call describes one call of a hook.
 type Call struct {
@@ -146,4 +153,6 @@ type Driver struct {
 	// with each failure that is retried.
 	OnStep func(c checkpoint.Cutover)
 	Failed func(step string, err error)
+
+	mayBeQuiet bool // the last probe said that the application may promise to be quiet
 }

@@ -53,6 +53,9 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 			return v.cancel(ctx, c, now, "table %s: %s", source, why)
 		}
 	}
+	if err := v.stayQuiet(ctx, c, now); err != nil {
+		return err
+	}
 	v.drained(c)
 	if err := v.writeCanaries(ctx, c, found); err != nil {
 		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "canaries cannot be written: %v", err)))

@@ -135,6 +135,8 @@ type drive struct {
 	finals
 	sets    map[string]*canary.Set
 	resumed uint32 // the attempt after which the tables were resumed
+	// quietTo is how far the application's promise was last extended (quieten).
+	quietTo time.Time
 }
 
 // canaries returns the canaries of a source table.

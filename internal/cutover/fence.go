@@ -29,7 +29,7 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if now, known := v.now(ctx, c, false); known {
 		return v.advance(ctx, c, now, func(c *checkpoint.Cutover) {
 			c.GoneAt = now
-			if c.FenceFirst {
+			if c.FencesFirst() {
 				c.FencedAt = now
 			}
 		})
@@ -47,7 +47,7 @@ func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (e ending, e
 			return e, err
 		}
 	}
-	if c.FenceFirst {
+	if c.FencesFirst() {
 		e.why, err = v.drop(ctx, c)
 		if overrides(c, GateFence) {
 			e.why = ""

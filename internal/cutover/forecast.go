@@ -25,20 +25,32 @@ type Forecast struct {
 	Measured bool
 	// Wait is the mean time until a moment at which a freeze is short.
 	Wait time.Duration
+	// Quiet reports that the application may promise, when it is frozen, that its own writes to the
+	// target have ended. The forecast is for a cutover in which it does.
+	Quiet bool
 }
 
 // Foretell returns the forecast for a cutover of tables with the given number of open shards. The
-// argument `late` is how late the application may write what it wrote to the source; 0 if it does
-// not write the target. The argument `measured` is how long the last attempt took; 0 if there was
-// none.
-func Foretell(plan checkpoint.CutoverPlan, openShards int, late, measured time.Duration) Forecast {
-	f := Forecast{Freeze: measured, Measured: measured > 0, Wait: untilMoment(openShards, plan.ListedWithin()+listingTakes-plan.AtMost())}
-	if !f.Measured {
-		f.Freeze = typically + late
-		if plan.FenceFirst {
-			f.Freeze += fencing
-		}
+// argument `measured` is how long the last attempt took; 0 if there was none. The argument `quiet`
+// reports that the application may promise that its own writes to the target have ended.
+func Foretell(plan checkpoint.CutoverPlan, openShards int, measured time.Duration, quiet bool) Forecast {
+	f := Forecast{Freeze: typically, Quiet: quiet && plan.UnlessQuiet > 0}
+	most := plan.AtMost()
+	if f.Quiet {
+		most -= plan.UnlessQuiet
+	} else {
+		f.Freeze += plan.UnlessQuiet
 	}
+	if plan.FenceFirst && !plan.FenceUnlessQuiet { // otherwise UnlessQuiet contains it
+		f.Freeze += fencing
+	}
+	// An attempt that waited for the application's writes says nothing about one that need not
+	// wait.
+	waited := plan.UnlessQuiet > 0 && measured >= plan.UnlessQuiet
+	if measured > 0 && (plan.UnlessQuiet == 0 || waited != f.Quiet) {
+		f.Freeze, f.Measured = measured, true
+	}
+	f.Wait = untilMoment(openShards, plan.ListedWithin()+listingTakes-most)
 	return f
 }
 
@@ -63,6 +75,12 @@ func (f Forecast) Lines(plan checkpoint.CutoverPlan, openShards int) (lines []st
 		how = "measured by the last attempt"
 	}
 	lines = append(lines, fmt.Sprintf("expected freeze: about %s (%s)", spell(f.Freeze.Round(100*time.Millisecond)), how))
+	switch {
+	case f.Quiet:
+		lines = append(lines, fmt.Sprintf("if the hook freeze_writes does not answer quiet, the freeze lasts about %s longer", spell(plan.UnlessQuiet)))
+	case plan.UnlessQuiet > 0:
+		lines = append(lines, fmt.Sprintf("if the hook freeze_writes answers quiet, the freeze lasts about %s less", spell(plan.UnlessQuiet)))
+	}
 	if f.Wait >= longWait {
 		lines = append(lines, fmt.Sprintf("expected wait for a moment at which the freeze is short: about %s, because %d shards are open. Cut over fewer tables at once (cutover.groups), raise cutover.freeze_at_most, or lower cutover.listing_bound",
 			spell(f.Wait), openShards))

@@ -46,7 +46,7 @@ func (v *drive) disturbed(ctx context.Context, c checkpoint.Cutover, found []Fig
 	if err != nil || stray != "" {
 		return gives(stray, checkpoint.CureWait), err
 	}
-	if c.FenceFirst || c.FrozenAt.IsZero() || c.Step == checkpoint.CutoverFence { // step fence judges the writers after its halt
+	if c.FencesFirst() || c.FrozenAt.IsZero() || c.Step == checkpoint.CutoverFence { // step fence judges the writers after its halt
 		return ending{}, nil
 	}
 	all, err := v.Ledger.Writers(ctx)

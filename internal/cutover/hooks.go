@@ -15,25 +15,34 @@ import (
 // Probe calls every hook and asks it to do nothing.
 func (d *Driver) Probe(ctx context.Context, c checkpoint.Cutover) error {
 	for _, name := range HookNames {
-		limited, cancel := task.WithTimeout(ctx, d.Settings.orDefault().Hook)
-		output, outcome := d.Hooks.Call(limited, Call{Hook: name, Step: "probe", Group: c.Group, Tables: c.Tables, Probe: true})
-		cancel()
-		if outcome != HookDone {
+		output, outcome := d.probe(ctx, c, name)
+		if !outcome.Done() {
 			return &HookError{Hook: name, Outcome: outcome, Output: Redact(output)}
 		}
+		d.mayBeQuiet = d.mayBeQuiet || outcome == HookQuiet
 	}
 	return nil
 }
 
-// WithoutGroups returns the hooks whose probe does not print `groups` on a line of its own. A wrapper that
-// keeps one token for all groups would refuse the calls for one of two groups. A hook that cannot be called
-// from this process is left out.
+func (d *Driver) probe(ctx context.Context, c checkpoint.Cutover, name string) (output string, outcome Outcome) {
+	limited, cancel := task.WithTimeout(ctx, d.Settings.orDefault().Hook)
+	defer cancel()
+	return d.Hooks.Call(limited, Call{Hook: name, Step: "probe", Group: c.Group, Tables: c.Tables, Probe: true})
+}
+
+// MayBeQuiet reports whether the hook that freezes the application may promise that the
+// application's own writes to the target have ended. The hook's probe says so.
+func (d *Driver) MayBeQuiet(ctx context.Context, c checkpoint.Cutover) bool {
+	_, outcome := d.probe(ctx, c, FreezeWrites)
+	return outcome == HookQuiet
+}
+
+// WithoutGroups returns the hooks whose probe does not print `groups` in its last line. A wrapper
+// that keeps one token for all groups would refuse the calls for one of two groups. A hook that
+// cannot be called from this process is left out.
 func (d *Driver) WithoutGroups(ctx context.Context, c checkpoint.Cutover) (names []string) {
 	for _, name := range HookNames {
-		limited, cancel := task.WithTimeout(ctx, d.Settings.orDefault().Hook)
-		output, outcome := d.Hooks.Call(limited, Call{Hook: name, Step: "probe", Group: c.Group, Tables: c.Tables, Probe: true})
-		cancel()
-		if outcome == HookDone && !slices.Contains(strings.Fields(output), "groups") {
+		if output, outcome := d.probe(ctx, c, name); outcome.Done() && !slices.Contains(strings.Fields(output), "groups") {
 			names = append(names, name)
 		}
 	}
@@ -162,10 +171,15 @@ func (v *drive) freeze(ctx context.Context, c checkpoint.Cutover) error {
 		case outcome == HookRefused:
 			now, _ = v.now(ctx, c, false)
 			return v.cancel(ctx, c, now, "hook %s refused: %s", FreezeWrites, output)
-		case outcome != HookDone || !known:
+		case !outcome.Done() || !known:
 			return v.trouble(ctx, c, "hook %s did not answer: %s", FreezeWrites, output)
 		}
 		if c, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Frozen(now) }); err != nil {
+			return err
+		}
+	}
+	if c.Quiet {
+		if err := v.quieten(ctx, c, c.FrozenAt); err != nil {
 			return err
 		}
 	}
@@ -182,10 +196,10 @@ func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.T
 	if err != nil {
 		return err
 	}
-	switch outcome {
-	case HookDone:
+	switch {
+	case outcome.Done():
 		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(true, "the hook", now) })
-	case HookRefused:
+	case outcome == HookRefused:
 		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(false, "the hook", now) })
 	default:
 		err = v.trouble(ctx, c, "hook %s did not answer, so replicator does not know whether the application has switched: %s", Switch, output)
@@ -197,11 +211,14 @@ func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.T
 func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	var trouble string
 	if c.UnfrozenAt.IsZero() {
+		if v.tooSoon(ctx, c) {
+			return nil
+		}
 		outcome, output, err := v.hook(ctx, c, UnfreezeWrites)
 		switch {
 		case err != nil:
 			return err
-		case outcome != HookDone:
+		case !outcome.Done():
 			trouble = fmt.Sprintf("hook %s: %s: the application may still be frozen: %s", UnfreezeWrites, outcome, output)
 		default:
 			if c, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Unfrozen(now) }); err != nil {

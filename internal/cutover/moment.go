@@ -116,15 +116,16 @@ func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time)
 // tooLong returns why a freeze that begins now would last too long, and when a short one is
 // expected.
 func tooLong(c checkpoint.Cutover, found []Figures, now time.Time) (why string, next time.Time) {
+	most := c.Foreseeable()
 	for i, source := range c.Tables {
 		d := foreseen(found[i], c.ListedWithin(), now)
-		if d.length <= c.AtMost() {
+		if d.length <= most {
 			continue
 		}
-		if at := now.Add(d.length - c.AtMost()); at.After(next) {
+		if at := now.Add(d.length - most); at.After(next) {
 			next = at
 			why = fmt.Sprintf("shard %s of table %s has ended, and its children may be listed late: a freeze would last %s, and may last %s; the next moment is expected at %s",
-				d.shard, source, spell(d.length.Round(time.Second)), spell(c.AtMost()), at.UTC().Format(time.TimeOnly))
+				d.shard, source, spell(d.length.Round(time.Second)), spell(most), at.UTC().Format(time.TimeOnly))
 		}
 	}
 	return why, next

@@ -43,6 +43,7 @@ type ShardTracker struct {
 	// replicated.
 	suspended bool
 	near      bool // a cutover is about to freeze writes, or has frozen them
+	quiet     checkpoint.Quiet
 	// over reports that this worker found the table dropped and all its shards known.
 	over bool
 }
@@ -70,6 +71,20 @@ func (b *ShardTracker) Near() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.near
+}
+
+// SetQuiet records the application's last promise about its own writes to the target.
+func (b *ShardTracker) SetQuiet(q checkpoint.Quiet) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.quiet = q
+}
+
+// Quiet returns the application's last promise about its own writes to the target.
+func (b *ShardTracker) Quiet() checkpoint.Quiet {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.quiet
 }
 
 func (b *ShardTracker) SetSuspended(suspended bool) {

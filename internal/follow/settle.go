@@ -22,7 +22,8 @@ import (
 //   - Pages are settled in their order, each as it was folded. Pages of one item are not merged: an
 //     item that moves from row a to b to c must be removed from a and from b (H111).
 //   - The second application is due a delay after the first application was acknowledged, on the
-//     monotonic clock. So it comes after all writes that the application made for these changes.
+//     monotonic clock. So it comes after all writes that the application made for these changes. It
+//     is due at once if the application promised in a cutover that those writes have ended.
 //   - The checkpoint is the queue's front. If another worker acquires the shard, it reads from there,
 //     finds some changes stale, and waits for the whole delay again.
 //   - The queue is bounded by bytes, over all shards of the process. A page beyond that bound is
@@ -92,6 +93,8 @@ type appliedPage struct {
 	from, to checkpoint.Progress
 	begun    time.Duration // when the first page of a dropped stretch was due
 	due      time.Duration
+	written  time.Time // of the last change by the application; zero if there is none
+	expired  time.Time // of the last removal by TTL; zero if there is none
 }
 
 // extend adds a dropped page to the stretch of dropped pages before it. The whole stretch is read
@@ -102,7 +105,15 @@ func (p *appliedPage) extend(next appliedPage, most time.Duration) bool {
 		return false
 	}
 	p.changes, p.to, p.due = p.changes+next.changes, next.to, next.due
+	p.written, p.expired = latest(p.written, next.written), latest(p.expired, next.expired)
 	return true
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // work reads a shard. If the application writes the target too, work also settles the shard's pages
@@ -168,6 +179,7 @@ func (s *settler) add(ctx context.Context, b *transform.Batch, changes int, from
 // the page is read again later.
 func (s *settler) hold(b *transform.Batch, changes int, from, to checkpoint.Progress, due time.Duration) {
 	page := appliedPage{batch: b, bytes: engine.PageBytes + b.Size(), changes: uint64(changes), from: from, to: to, begun: due, due: due}
+	page.written, page.expired = b.Times()
 	if !s.room.take(page.bytes) {
 		page.batch, page.bytes = nil, 0
 	}
@@ -244,10 +256,14 @@ func (s *settler) next(now, committed time.Duration) settleStep {
 	step.commit = s.urgent || now-committed >= every
 	step.wait = max(0, committed+every-now)
 	if len(s.queue) > 0 {
-		if until := s.queue[0].due - now; until <= 0 {
-			step.front = &s.queue[0]
+		front := &s.queue[0]
+		if until := front.due - now; until <= 0 || s.tracker.Quiet().Covers(front.written, front.expired) {
+			step.front = front
 		} else {
 			step.wait = min(step.wait, until)
+		}
+		if s.tracker.Near() { // the application may promise at any moment that its writes have ended
+			step.wait = min(step.wait, s.Timing.Active)
 		}
 	}
 	if step.commit {
@@ -323,11 +339,13 @@ func (s *settler) hurry() {
 func (s *settler) pop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := s.progress().Cutover
 	s.room.give(s.queue[0].bytes)
 	s.settled, s.dirty = s.queue[0].to, true
 	s.pending -= s.queue[0].changes
 	s.queue[0] = appliedPage{} // release the batch for garbage collection
 	s.queue = s.queue[1:]
+	s.urgent = s.urgent || s.progress().Cutover.Since(before) // a cutover waits for this progress
 	s.report()
 }
 

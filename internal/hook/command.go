@@ -46,7 +46,12 @@ func run(ctx context.Context, words []string, call cutover.Call) (how, output st
 		return "it cannot be run: " + err.Error(), "", cutover.HookUnknown
 	}
 	how, outcome = judge(ctx, call.Hook, c.ProcessState.ExitCode(), err)
-	return how, kept.String(), outcome
+	output = kept.String()
+	// If a child process still has the output open, the last line may be the child's.
+	if outcome == cutover.HookDone && err == nil && promises(call, lastLine(output)) {
+		outcome = cutover.HookQuiet
+	}
+	return how, output, outcome
 }
 
 // refuses reports whether an exit status promises that neither this call nor earlier calls of the

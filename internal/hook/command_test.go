@@ -116,6 +116,44 @@ func TestOnlyOneStatusRefusesASwitch(t *testing.T) {
 	}
 }
 
+// Only a freeze that succeeds promises that the application is quiet, by exactly the last line that
+// it prints. A probe may print it among other words. Where a child process still has the output
+// open, the line may be the child's.
+func TestOnlyTheLastLinePromisesQuiet(t *testing.T) {
+	probe := cutover.Call{Hook: cutover.FreezeWrites, Step: "probe", Probe: true}
+	for _, c := range []struct {
+		text string
+		call cutover.Call
+		want cutover.Outcome
+	}{
+		{"echo quiet", freeze, cutover.HookQuiet},
+		{"echo frozen; echo ' quiet '; echo", freeze, cutover.HookQuiet},
+		{"echo quiet; echo frozen", freeze, cutover.HookDone},
+		{"echo not quiet", freeze, cutover.HookDone},
+		{"echo quiet; exit 1", freeze, cutover.HookRefused},
+		{"echo quiet; exit 75", freeze, cutover.HookUnknown},
+		{"echo quiet; kill -9 $$", freeze, cutover.HookUnknown},
+		{"head -c 5000 /dev/zero | tr '\\0' x; echo quiet", freeze, cutover.HookDone},
+		{"echo groups quiet", freeze, cutover.HookDone},
+		{"echo groups quiet", probe, cutover.HookQuiet},
+		{"echo groups", probe, cutover.HookDone},
+		{"echo quiet", cutover.Call{Hook: cutover.Switch, Token: "3.7.1", Step: "switching"}, cutover.HookDone},
+		{"echo quiet", cutover.Call{Hook: cutover.UnfreezeWrites, Step: "probe", Probe: true}, cutover.HookDone},
+	} {
+		if output, outcome := script(t, t.TempDir(), c.text).Call(t.Context(), c.call); outcome != c.want {
+			t.Errorf("%s: %s, want %s: %s", c.text, outcome, c.want, output)
+		}
+	}
+	h := script(t, t.TempDir(), "sleep 1000 & echo $! >&2; echo quiet")
+	var pid string
+	h.Heard = func(_ cutover.Call, output string) { pid, _, _ = strings.Cut(output, "\n") }
+	_, outcome := h.Call(t.Context(), freeze)
+	_, _ = script(t, t.TempDir(), "kill "+pid).Call(t.Context(), freeze)
+	if outcome != cutover.HookDone {
+		t.Errorf("with a child: %s", outcome)
+	}
+}
+
 // The record gets how a call ended and the last line that it printed; all of it goes to the log of this
 // process. Neither holds what looks like a secret.
 func TestWhatAHookPrints(t *testing.T) {

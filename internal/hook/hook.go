@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
@@ -93,6 +94,19 @@ func New(hooks map[string]Hook, transport http.RoundTripper) (*Hooks, error) {
 }
 
 var _ cutover.Hooks = (*Hooks)(nil)
+
+// promise is what the hook freeze_writes answers if the application is quiet: the last line of a
+// command's output, or the value of OutcomeHeader. The answer to a probe means that the hook may
+// promise this. There, a command may print other words in that line.
+const promise = "quiet"
+
+// promises reports whether the last line of a call's output, or its header, is a promise.
+func promises(call cutover.Call, said string) bool {
+	if call.Hook != cutover.FreezeWrites {
+		return false
+	}
+	return strings.EqualFold(said, promise) || call.Probe && slices.Contains(strings.Fields(said), promise)
+}
 
 // Call implements cutover.Hooks. If ctx ends, Call kills a command with its whole process group,
 // and returns soon. Said describes how the call ended, with the last line that the hook printed.

@@ -86,12 +86,14 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, o
 	var kept tail
 	_, err = io.Copy(&kept, io.LimitReader(answer.Body, most))
 	how, output = answer.Status, kept.String()
-	switch {
+	switch said := answer.Header.Get(OutcomeHeader); {
+	case answer.StatusCode/100 == 2 && err == nil && promises(call, said):
+		return how, output, cutover.HookQuiet
 	case answer.StatusCode/100 == 2 && err == nil:
 		return how, output, cutover.HookDone
 	case answer.StatusCode/100 == 3:
 		return how + " (redirects are not followed)", output, cutover.HookUnknown
-	case answer.StatusCode/100 == 4 && strings.EqualFold(answer.Header.Get(OutcomeHeader), "refused"):
+	case answer.StatusCode/100 == 4 && strings.EqualFold(said, "refused"):
 		return how, output, cutover.HookRefused
 	}
 	return how, output, cutover.HookUnknown

@@ -119,6 +119,8 @@ func TestOutcomesOfAnAddress(t *testing.T) {
 	}{
 		{204, "", cutover.HookDone}, {409, "refused", cutover.HookRefused}, {404, "", cutover.HookUnknown}, {403, "no", cutover.HookUnknown},
 		{500, "refused", cutover.HookUnknown}, {503, "", cutover.HookUnknown},
+		{200, "quiet", cutover.HookQuiet}, {204, "Quiet", cutover.HookQuiet}, {200, "not quiet", cutover.HookDone}, {200, "refused", cutover.HookDone},
+		{409, "quiet", cutover.HookUnknown}, {302, "quiet", cutover.HookUnknown},
 	} {
 		h := served(t, func(w http.ResponseWriter, _ *http.Request) {
 			if c.refused != "" {

@@ -15,14 +15,14 @@ import (
 )
 
 // wrapped makes hooks that run a script behind the wrapper that is shipped.
-func wrapped(t *testing.T, dir, text string) *Hooks {
+func wrapped(t *testing.T, dir, text string, flags ...string) *Hooks {
 	t.Helper()
 	script(t, dir, "cd "+dir+"\n"+text)
 	wrapper, err := filepath.Abs("../../deploy/cutover/newest-token.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hooks(t, wrapper+" "+filepath.Join(dir, "token")+" ./hook.sh", dir)
+	return hooks(t, strings.Join(append([]string{wrapper}, append(flags, filepath.Join(dir, "token"), "./hook.sh")...), " "), dir)
 }
 
 func with(token string) cutover.Call {
@@ -182,5 +182,33 @@ func TestH145_TheWrapperKeepsATokenForEachGroup(t *testing.T) {
 	probe.Probe = true
 	if output, outcome := h.Call(t.Context(), probe); outcome != cutover.HookDone || strings.TrimSpace(output) != "groups" {
 		t.Errorf("probe: %s %q", outcome, output)
+	}
+}
+
+// The wrapper passes a command's promise on. With --quiet its probe says that the command may give
+// it, beside what it says of itself. A call that it refuses promises nothing.
+func TestTheWrapperPassesThePromiseOn(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--quiet"}} {
+		h := wrapped(t, t.TempDir(), "echo quiet", flags...)
+		probe := cutover.Call{Hook: cutover.FreezeWrites, Step: "probe", Probe: true}
+		said, want := "groups", cutover.HookDone
+		if flags != nil {
+			said, want = "groups quiet", cutover.HookQuiet
+		}
+		if output, outcome := h.Call(t.Context(), probe); outcome != want || output != said {
+			t.Errorf("probe with %q: %s: %s", flags, outcome, output)
+		}
+		call := with("1.3.2")
+		if _, outcome := h.Call(t.Context(), call); outcome != cutover.HookDone {
+			t.Errorf("a switch: %s", outcome)
+		}
+		call.Hook = cutover.FreezeWrites
+		if _, outcome := h.Call(t.Context(), call); outcome != cutover.HookQuiet {
+			t.Errorf("with %q: %s", flags, outcome)
+		}
+		call.Token = "1.3.1"
+		if _, outcome := h.Call(t.Context(), call); outcome != cutover.HookUnknown {
+			t.Errorf("a late call: %s", outcome)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
@@ -68,7 +69,7 @@ func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) 
 	watching, watched := context.WithCancel(drain)
 	defer watched()
 	g.Go("check for a cutover", func(context.Context) error {
-		for task.Sleep(watching, t.Timing.Pass) == nil {
+		for task.Sleep(watching, t.untilCheck()) == nil {
 			state, _, err := t.Ledger.Table(watching, t.Source)
 			if err != nil {
 				continue
@@ -77,6 +78,7 @@ func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) 
 				stop(engine.ErrHalted)
 			}
 			t.Tracker.SetNear(state.FreezeNear())
+			t.Tracker.SetQuiet(state.Halt.Quiet)
 			t.Recheck.Set(state.Recheck.Number(t.Ledger.ServiceTime(watching)))
 		}
 		return nil
@@ -87,4 +89,14 @@ func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) 
 	})
 	err = g.Wait()
 	return errors.Is(context.Cause(drain), engine.ErrHalted) && !life.Draining(), err
+}
+
+// untilCheck returns the wait before the next check for a cutover. If the application writes the
+// target too, a freeze may wait for changes that become due by the application's promise to be
+// quiet.
+func (t *table) untilCheck() time.Duration {
+	if t.Spec.Late > 0 && t.Tracker.Near() {
+		return min(t.Timing.Pass, t.Timing.Active)
+	}
+	return t.Timing.Pass
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -73,21 +72,22 @@ func (in *Input) expected() []Cutover {
 	for _, g := range in.Cfg.Groups(tables) {
 		c := Cutover{Group: g.Name, Tables: []string{}}
 		shards, listed := 0, len(g.Tables) > 0
-		var late time.Duration
 		for _, t := range g.Tables {
 			n, known := open[t.From]
 			shards, listed = shards+n, listed && known
-			late = max(late, in.Cfg.Late(t))
 			c.Tables = append(c.Tables, t.From)
 		}
 		if !listed {
 			continue
 		}
-		p := checkpoint.CutoverPlan{ListingBound: in.Cfg.Cutover.ListingBound, FenceFirst: in.Cfg.FenceFirst(g.Tables)}
-		p.FreezeAtMost, c.Longer = in.Cfg.FreezeAtMost(g.Tables)
-		c.Longer = append([]string{}, c.Longer...)
 		record := in.cutovers.OfGroup(g.Row, c.Tables, g.Patterns)
-		f := cutover.Foretell(p, shards, late, record.Measured)
+		p := checkpoint.CutoverPlan{ListingBound: in.Cfg.Cutover.ListingBound, FenceFirst: in.Cfg.FenceFirst(g.Tables), FenceUnlessQuiet: in.Cfg.FenceUnlessQuiet()}
+		p.FreezeAtMost, _ = in.Cfg.FreezeAtMost(g.Tables, false)
+		least, _ := in.Cfg.FreezeAtMost(g.Tables, true)
+		p.UnlessQuiet = p.FreezeAtMost - least
+		_, c.Longer = in.Cfg.FreezeAtMost(g.Tables, record.MayBeQuiet)
+		c.Longer = append([]string{}, c.Longer...)
+		f := cutover.Foretell(p, shards, record.Measured, record.MayBeQuiet)
 		c.Freeze, c.Measured, c.Wait, c.lines = f.Freeze.Seconds(), f.Measured, f.Wait.Seconds(), f.Lines(p, shards)
 		all = append(all, c)
 	}

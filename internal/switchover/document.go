@@ -57,9 +57,13 @@ type Document struct {
 	MomentAt *time.Time `json:"moment_at"`
 	Reason   *string    `json:"reason"` // why the cutover was cancelled
 	// FrozenSeconds is how long the application's writes were frozen, or have been frozen.
-	// FrozenAtLeast is the minimum length of a freeze.
+	// FrozenAtLeast is the minimum length of a freeze; 0 if the application may be quiet.
 	FrozenSeconds float64 `json:"frozen_seconds"`
 	FrozenAtLeast float64 `json:"frozen_at_least_seconds"`
+	// Quiet reports that the application promised, when it was frozen, that its own writes to
+	// Bigtable have ended. MayBeQuiet reports that its hook freeze_writes may promise that.
+	Quiet      bool `json:"quiet"`
+	MayBeQuiet bool `json:"may_be_quiet"`
 	// FrozenAtMost is the longest freeze that may be expected when it begins. If RaisedBy is not
 	// empty, it lists the settings that make this longer than cutover.freeze_at_most.
 	FrozenAtMost float64  `json:"frozen_at_most_seconds"`
@@ -130,6 +134,8 @@ type input struct {
 	// What is expected of a cutover with the plan; nil if gates are not judged.
 	forecast *forecast
 	with     string
+	// The probe of the hook freeze_writes says that the application may be quiet.
+	mayBeQuiet bool
 }
 
 // judge makes the document from the data that was read.
@@ -138,6 +144,7 @@ func judge(in input, now time.Time) *Document {
 	d := &Document{
 		Schema: schemaName, Name: in.cfg.Name, Group: cmp.Or(c.Group, in.group.Name), Tables: append([]string{}, sourcesOf(in.tables)...), At: now.UTC(), Step: "none", StepAt: terminal.Known(c.StepAt), Attempt: c.Attempt, Rehearse: c.Rehearse, Approved: c.Approved,
 		Driver: terminal.Known(in.driver), Idle: in.idle, Trouble: terminal.Known(c.Trouble), WouldFreeze: c.WouldFreeze().Seconds(), MomentAt: terminal.Known(c.MomentAt), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
+		Quiet: c.Quiet, MayBeQuiet: c.MayBeQuiet || in.mayBeQuiet,
 		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
 		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
 		GivenUp: append([]checkpoint.CutoverTry{}, c.GivenUp...), Tries: cmp.Or(c.Tries, 1), Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt),
@@ -159,7 +166,10 @@ func judge(in input, now time.Time) *Document {
 		until := c.SwitchedAt.Add(c.WatchFor).UTC()
 		d.WatchUntil = &until
 	}
-	most, raisedBy := in.cfg.FreezeAtMost(in.tables)
+	if d.MayBeQuiet {
+		d.FrozenAtLeast = 0
+	}
+	most, raisedBy := in.cfg.FreezeAtMost(in.tables, d.MayBeQuiet)
 	d.FrozenAtMost, d.RaisedBy = most.Seconds(), append([]string{}, raisedBy...)
 	d.Ready = len(d.Gates) > 0 && len(cutover.Open(d.Gates)) == 0 && c.Step.Over()
 	d.SafeToWrite = c.Step.Switched() // before the switch, its hook may still refuse
@@ -212,7 +222,7 @@ type forecast struct {
 }
 
 // foretell makes the forecast for a cutover of a group.
-func (o *Operator) foretell(ctx context.Context, g group, plan checkpoint.CutoverPlan, measured time.Duration) (*forecast, error) {
+func (o *Operator) foretell(ctx context.Context, g group, plan checkpoint.CutoverPlan, measured time.Duration, quiet bool) (*forecast, error) {
 	f := &forecast{plan: plan}
 	for _, t := range g.Tables {
 		state, _, err := o.Ledger.Table(ctx, t.From)
@@ -225,7 +235,7 @@ func (o *Operator) foretell(ctx context.Context, g group, plan checkpoint.Cutove
 		}
 		f.shards += len(standing.Open(state, shards))
 	}
-	f.Forecast = cutover.Foretell(plan, f.shards, settled(o.Cfg, g.Tables), measured)
+	f.Forecast = cutover.Foretell(plan, f.shards, measured, quiet)
 	return f, nil
 }
 
@@ -348,7 +358,7 @@ func (d *Document) writeDeadlines(b *strings.Builder) {
 		fmt.Fprintln(b, line)
 	}
 	if d.FrozenAtLeast > 0 {
-		fmt.Fprintf(b, "the freeze lasts at least %s, because dual writes are settled (dual_writes.settle)\n", timespan.Format(time.Duration(d.FrozenAtLeast*float64(time.Second))))
+		fmt.Fprintf(b, "the freeze lasts at least %s, because dual writes are settled (dual_writes.settle), unless freeze_writes answers quiet\n", timespan.Format(time.Duration(d.FrozenAtLeast*float64(time.Second))))
 	}
 	for _, t := range d.WayBack {
 		if !t.Possible {

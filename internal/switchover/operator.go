@@ -96,7 +96,8 @@ func (o *Operator) document(ctx context.Context, g group, plan *checkpoint.Cutov
 			return nil, explain(ctx, what, err)
 		}
 		in.wayBack = wayBack(o.tablesOf(g))
-		if in.forecast, err = o.foretell(ctx, g, *plan, in.record.Measured); err != nil {
+		in.mayBeQuiet = in.record.MayBeQuiet || o.mayBeQuiet(ctx, *plan)
+		if in.forecast, err = o.foretell(ctx, g, *plan, in.record.Measured, in.mayBeQuiet); err != nil {
 			return nil, explain(ctx, what, err)
 		}
 	} else if in.record.Attempt > 0 {
@@ -111,6 +112,19 @@ func (o *Operator) document(ctx context.Context, g group, plan *checkpoint.Cutov
 		return nil, explain(ctx, what, err)
 	}
 	return judge(in, o.Now(ctx)), nil
+}
+
+// mayBeQuiet reports whether the application may promise, when it is frozen, that its own writes
+// have ended. Only an application that writes the target too is asked, by a probe of its hook.
+func (o *Operator) mayBeQuiet(ctx context.Context, plan checkpoint.CutoverPlan) bool {
+	if plan.UnlessQuiet == 0 {
+		return false
+	}
+	hooks, err := o.hooks(true)
+	if err != nil || hooks == nil {
+		return false // start reports it
+	}
+	return Driver(o.ends(), hooks).MayBeQuiet(ctx, checkpoint.Cutover{CutoverPlan: plan})
 }
 
 // idle returns the number of workers that run and are idle.

@@ -86,8 +86,10 @@ func planOf(cfg *config.Config, g config.Group, r Request, now time.Time) checkp
 		expires = cfg.Cutover.RequestExpires
 	}
 	p.Expires = now.Add(expires).UTC()
-	p.FenceFirst = cfg.FenceFirst(tables)
-	p.FreezeAtMost, _ = cfg.FreezeAtMost(tables)
+	p.FenceFirst, p.FenceUnlessQuiet = cfg.FenceFirst(tables), cfg.FenceUnlessQuiet()
+	p.FreezeAtMost, _ = cfg.FreezeAtMost(tables, false)
+	least, _ := cfg.FreezeAtMost(tables, true)
+	p.UnlessQuiet = p.FreezeAtMost - least
 	p.Tries, p.FreezeWithin, p.FreezeDeadline = cfg.Cutover.Tries, cfg.FreezeWithin(), cfg.Cutover.FreezeDeadline
 	p.Deadlines = checkpoint.CutoverDeadlines{Freeze: p.FreezeWithin, Drain: cfg.FreezeDeadline(tables)}
 	p.ListingBound, p.MomentWithin = cfg.Cutover.ListingBound, cfg.Cutover.RequestExpires

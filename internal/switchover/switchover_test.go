@@ -232,6 +232,56 @@ func TestWhatAFallbackLoses(t *testing.T) {
 	}
 }
 
+// A plan says how much shorter the freeze is if the application promises to be quiet. The setting
+// of the fence is not undone by that.
+func TestWhatAPromiseSaves(t *testing.T) {
+	for name, c := range map[string]struct {
+		more        string
+		most, saved time.Duration
+		unlessQuiet bool
+	}{
+		"no dual writes":     {"", 8 * time.Second, 0, true},
+		"the fence":          {"cutover: { fence: before_switch }\n", 43 * time.Second, 0, false},
+		"settle":             {"dual_writes: { settle: 1m }\n", 68 * time.Second, time.Minute, true},
+		"settle and fence":   {"dual_writes: { settle: 1m }\ncutover: { fence: before_switch }\n", 103 * time.Second, time.Minute, false},
+		"numbers":            {"dual_writes: { version_attribute: n }\n", 43 * time.Second, 35 * time.Second, true},
+		"numbers, and fence": {"dual_writes: { version_attribute: n }\ncutover: { fence: before_switch }\n", 43 * time.Second, 0, false},
+	} {
+		cfg := parsed(t, c.more)
+		p := planOf(cfg, config.Group{Tables: cfg.Tables}, Request{KeepFallback: "no"}, noon)
+		if p.FreezeAtMost != c.most || p.UnlessQuiet != c.saved || p.FenceUnlessQuiet != c.unlessQuiet {
+			t.Errorf("%s: %s, %s saved, fence unless quiet %t", name, p.FreezeAtMost, p.UnlessQuiet, p.FenceUnlessQuiet)
+		}
+	}
+}
+
+// What is shown of a promise: before, that the hook may give it, and afterwards, that it did.
+func TestAPromiseIsShown(t *testing.T) {
+	cfg := parsed(t, "dual_writes: { settle: 1m }\n")
+	gates := []checkpoint.CutoverGate{{Name: cutover.GateLag, Ready: true}}
+	for name, c := range map[string]struct {
+		record    checkpoint.Cutover
+		may       bool
+		want, not string
+		least     float64
+	}{
+		"not known": {checkpoint.Cutover{}, false, "at most 1m8s (cutover.freeze_at_most, raised by dual_writes.settle by 1m (unless freeze_writes answers quiet))", "\x00", 60},
+		"may":       {checkpoint.Cutover{}, true, "at most 8s\n", "at least", 0},
+		"was":       {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverCancelled, MayBeQuiet: true}, false, "at most 8s\n", "at least", 0},
+		"is": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverDrain, Quiet: true, MayBeQuiet: true, FreezeBegunAt: noon, Hooks: []checkpoint.CutoverHook{
+			{Name: "freeze_writes", Token: "1.3.1", Outcome: "quiet", Began: noon, Ended: noon.Add(time.Second)}}}, false, "hook freeze_writes, token 1.3.1: quiet after 1.0s\n", "at least", 0},
+	} {
+		var out strings.Builder
+		d := judge(input{cfg: cfg, tables: cfg.Tables, record: c.record, gates: gates, mayBeQuiet: c.may}, noon)
+		if err := d.render(&out, true); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), c.not) || d.Quiet != c.record.Quiet || d.FrozenAtLeast != c.least {
+			t.Errorf("%s: at least %.0f s\n%s", name, d.FrozenAtLeast, &out)
+		}
+	}
+}
+
 // A freeze lasts at least as long as the application's writes to one of the tables settle.
 func TestHowLongAFreezeLastsAtLeast(t *testing.T) {
 	cfg := parsed(t, "dual_writes: { settle: 1m }\n")
