@@ -199,7 +199,7 @@ func publishing(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	b.ratio(row+" / end to end, directly", "CPU", cpu, costs[0], costs[1], "")
+	b.ratio(row+" / end to end, directly", "CPU", cpu, costs[0], costs[1], "ours <= 40")
 	b.ratio(row+" / end to end, directly", "rows/s", rate, costs[0], costs[1], "")
 	for _, far := range []struct {
 		latency time.Duration
