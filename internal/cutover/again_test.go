@@ -448,7 +448,7 @@ func TestFiguresOfGates(t *testing.T) {
 		s.Must(s.Ledger.MergeApplied(s.Ctx, "Orders"))
 		for mode, merged := range map[checkpoint.Mode]int{checkpoint.Topic: 1, checkpoint.Direct: 0} {
 			s.Change("Orders", func(st *checkpoint.TableState) { st.Apply = mode })
-			if f, err := s.driver.figures(s.Ctx, "Orders", nil); err != nil || len(f.Merged) != merged || !f.Found || len(f.Shards) != 1 {
+			if f, err := s.driver.figures(s.Ctx, "Orders"); err != nil || len(f.Merged) != merged || !f.Found || len(f.Shards) != 1 {
 				t.Errorf("mode %q: %+v, %v", mode, f, err)
 			}
 		}

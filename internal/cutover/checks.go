@@ -95,12 +95,25 @@ func (v *drive) near(ctx context.Context, c checkpoint.Cutover) error {
 // approach records in all tables which attempt is about to freeze the application's writes. The
 // number 0 means that no attempt is.
 func (v *drive) approach(ctx context.Context, c checkpoint.Cutover, attempt uint32) error {
-	for _, source := range c.Tables {
-		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.Approach(attempt) }); err != nil {
-			return err
-		}
+	return v.updateTables(ctx, c, func(s *checkpoint.TableState) error { return s.Approach(attempt) })
+}
+
+// eachTable calls f for all tables concurrently, and returns the first error. The argument i is the
+// table's index.
+func eachTable(ctx context.Context, c checkpoint.Cutover, does string, f func(ctx context.Context, i int, source string) error) error {
+	g := task.NewGroup(ctx, tablesAtOnce)
+	for i, source := range c.Tables {
+		g.Go(does+" "+source, func(ctx context.Context) error { return f(ctx, i, source) })
 	}
-	return nil
+	return g.Wait()
+}
+
+// updateTables makes the same change to the records of all tables.
+func (v *drive) updateTables(ctx context.Context, c checkpoint.Cutover, change func(s *checkpoint.TableState) error) error {
+	return eachTable(ctx, c, "update", func(ctx context.Context, _ int, source string) error {
+		_, err := v.Ledger.UpdateTable(ctx, source, change)
+		return err
+	})
 }
 
 // mostParked is the maximum number of parked items that the cutover's record lists, by their
@@ -124,21 +137,23 @@ func (k knownLosses) parkedItems() (n int) {
 
 // known reads the losses that the gates have accepted.
 func (v *drive) known(ctx context.Context, c checkpoint.Cutover) (knownLosses, error) {
+	states, parked := make([]checkpoint.TableState, len(c.Tables)), make([][]string, len(c.Tables))
+	err := eachTable(ctx, c, "read the losses of", func(ctx context.Context, i int, source string) (err error) {
+		if states[i], _, err = v.Ledger.Table(ctx, source); err == nil {
+			parked[i], err = v.Parked(ctx, source)
+		}
+		return err
+	})
 	k := knownLosses{map[string]checkpoint.VerifyResult{}, map[string][]string{}, map[string]int64{}}
-	for _, source := range c.Tables {
-		s, _, err := v.Ledger.Table(ctx, source)
-		if err != nil {
-			return k, err
+	if err != nil {
+		return k, err
+	}
+	for i, source := range c.Tables {
+		k.verified[source] = states[i].Verify.Full
+		if len(parked[i]) > 0 {
+			k.parked[source] = parked[i]
 		}
-		items, err := v.Parked(ctx, source)
-		if err != nil {
-			return k, err
-		}
-		k.verified[source] = s.Verify.Full
-		if len(items) > 0 {
-			k.parked[source] = items
-		}
-		if n := s.Verify.Full.Unmapped; n > 0 {
+		if n := states[i].Verify.Full.Unmapped; n > 0 {
 			k.unmapped[source] = n
 		}
 	}

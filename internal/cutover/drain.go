@@ -13,8 +13,11 @@ import (
 )
 
 const (
-	// tablesAtOnce is the maximum number of tables that are read or compared concurrently.
-	tablesAtOnce = 16
+	// tablesAtOnce is the maximum number of tables that are read or sampled concurrently.
+	tablesAtOnce = 64
+	// comparesAtOnce is the maximum number of whole tables that this process compares concurrently. Each
+	// needs memory for its items.
+	comparesAtOnce = 16
 	// writesAtOnce is the maximum number of canaries that are written concurrently.
 	writesAtOnce = 64
 )

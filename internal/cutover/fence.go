@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -42,10 +43,8 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (e ending, err error) {
 	// The halt must come before the list of writers. A process that is not in the list reads the
 	// halt before it writes.
-	for _, source := range c.Tables {
-		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.HaltFor(c.Attempt) }); err != nil {
-			return e, err
-		}
+	if err := v.updateTables(ctx, c, func(s *checkpoint.TableState) error { return s.HaltFor(c.Attempt) }); err != nil {
+		return e, err
 	}
 	if c.FencesFirst() {
 		e.why, err = v.drop(ctx, c)
@@ -146,23 +145,25 @@ func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (e ending, e
 	if v.watching.since != c.Attempt {
 		v.watching = watching{since: c.Attempt, reads: map[string]*watchedShard{}}
 	}
-	for _, source := range c.Tables {
-		strays, err := v.look(ctx, c, source)
-		if len(strays) > 0 {
-			if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, strays, "writes after the freeze"); return nil }); err != nil {
-				v.reads = map[string]*watchedShard{} // changes that could not be recorded are read again
-				return e, err
-			}
-			return gives(stillWrites(strays[0]), checkpoint.CureWait), nil
+	strays, late := make([][]checkpoint.CutoverStraggler, len(c.Tables)), make([]string, len(c.Tables))
+	err = eachTable(ctx, c, "look for late changes of", func(ctx context.Context, i int, source string) (err error) {
+		if strays[i], err = v.look(ctx, c, source, v.readToTip); err == nil {
+			late[i], err = v.parkedSince(ctx, c, source)
 		}
-		if err != nil {
+		return err
+	})
+	if all := slices.Concat(strays...); len(all) > 0 {
+		if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, all, "writes after the freeze"); return nil }); err != nil {
+			v.reads = map[string]*watchedShard{} // changes that could not be recorded are read again
 			return e, err
 		}
-		if late, err := v.parkedSince(ctx, c, source); err != nil || late != "" {
-			return ending{why: late}, err
-		}
+		return gives(stillWrites(all[0]), checkpoint.CureWait), nil
 	}
-	return e, nil
+	i := slices.IndexFunc(late, func(why string) bool { return why != "" })
+	if err != nil || i < 0 {
+		return e, err
+	}
+	return ending{why: late[i]}, nil
 }
 
 func overrides(c checkpoint.Cutover, gate string) bool {

@@ -28,6 +28,7 @@ func small(full checkpoint.VerifyResult, most int64) bool {
 type finals struct {
 	of       uint32 // the attempt to which the results belong
 	compared map[string]checkpoint.VerifyResult
+	compares *task.Limit
 }
 
 // final is the state of the final comparison of one table. At most one of the fields is set.
@@ -46,7 +47,7 @@ func (v *drive) verify(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		return err
 	}
 	if v.finals.of != c.Attempt {
-		v.finals = finals{of: c.Attempt, compared: map[string]checkpoint.VerifyResult{}}
+		v.finals = finals{of: c.Attempt, compared: map[string]checkpoint.VerifyResult{}, compares: task.NewLimit(comparesAtOnce)}
 	}
 	found := make([]final, len(c.Tables))
 	limited, cancel := task.WithTimeout(ctx, v.mayTake(c, now))
@@ -128,7 +129,12 @@ func (v *drive) final(ctx context.Context, c checkpoint.Cutover, source string, 
 		}
 	// A rehearsal does not do this, because the application still writes.
 	case number == 0 && !c.Rehearse && small(s.Verify.Full, v.settings.Ready.Small):
-		if f.result, err = v.Verifier.Compare(ctx, s); err != nil {
+		if err = v.compares.Acquire(ctx, 1); err != nil {
+			return final{}, err
+		}
+		f.result, err = v.Verifier.Compare(ctx, s)
+		v.compares.Release(1)
+		if err != nil {
 			return final{}, err
 		}
 	// There is no verify yet, or it was cancelled.

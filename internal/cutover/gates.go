@@ -79,8 +79,8 @@ func (d *Driver) rows(ctx context.Context, source string) (f Figures, err error)
 	return f, err
 }
 
-// figures reads the data from which the gates of a table are judged.
-func (d *Driver) figures(ctx context.Context, source string, targets []string) (f Figures, err error) {
+// figures reads the data from which the gates of a table are judged, except the targets.
+func (d *Driver) figures(ctx context.Context, source string) (f Figures, err error) {
 	if f, err = d.rows(ctx, source); err != nil {
 		return f, err
 	}
@@ -89,13 +89,6 @@ func (d *Driver) figures(ctx context.Context, source string, targets []string) (
 		return f, err
 	}
 	f.Parked = len(items)
-	for _, name := range targets {
-		t, _, err := d.Ledger.Target(ctx, name)
-		if err != nil {
-			return f, err
-		}
-		f.Targets = append(f.Targets, t)
-	}
 	return f, nil
 }
 
@@ -132,11 +125,17 @@ func (f *Figures) outdated(coordinator string, processes []checkpoint.Process) s
 
 // Gates reads and judges all gates.
 func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now time.Time) ([]checkpoint.CutoverGate, error) {
-	found := make([]Figures, len(plan.Tables))
+	found, targets := make([]Figures, len(plan.Tables)), make([]checkpoint.Target, len(plan.Targets))
 	g := task.NewGroup(ctx, tablesAtOnce)
+	for i, name := range plan.Targets {
+		g.Go("read the target "+name, func(ctx context.Context) (err error) {
+			targets[i], _, err = d.Ledger.Target(ctx, name)
+			return err
+		})
+	}
 	for i, source := range plan.Tables {
 		g.Go("judge "+source, func(ctx context.Context) (err error) {
-			if found[i], err = d.figures(ctx, source, plan.Targets); err == nil {
+			if found[i], err = d.figures(ctx, source); err == nil {
 				err = d.stands(ctx, source, &found[i], now)
 			}
 			return err
@@ -147,6 +146,7 @@ func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now tim
 	}
 	var gates []checkpoint.CutoverGate
 	for i, source := range plan.Tables {
+		found[i].Targets = targets
 		gates = append(gates, found[i].Judge(source, d.Settings.orDefault().Ready, now)...)
 	}
 	for i := range gates {

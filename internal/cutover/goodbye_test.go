@@ -197,3 +197,19 @@ func TestH145_WhoCanStillWrite(t *testing.T) {
 		}
 	}
 }
+
+// The last look lists no stream whose shards are open: ten calls a second would not do for many tables.
+func TestTheLastLookListsNoOpenStream(t *testing.T) {
+	playScene(t, func(s *scene) {
+		listed := 0
+		s.Source.Fail = func(call string) error {
+			if call == "ListPage" && !s.Cutover().Step.Switched() {
+				listed++
+			}
+			return nil
+		}
+		if c := s.play(plan()); c.Step != checkpoint.CutoverWatching || listed > 0 {
+			t.Errorf("at %s after %d listings", c.Step, listed)
+		}
+	})
+}

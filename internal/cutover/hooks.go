@@ -246,16 +246,12 @@ func (v *drive) resume(ctx context.Context, c checkpoint.Cutover) error {
 	if v.resumed == c.Attempt {
 		return nil
 	}
-	for _, source := range c.Tables {
-		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error { return s.Unhalt(c.Attempt) }); err != nil {
-			return err
-		}
+	if err := v.updateTables(ctx, c, func(s *checkpoint.TableState) error { return s.Unhalt(c.Attempt) }); err != nil {
+		return err
 	}
 	if len(c.Fences) > 0 {
-		for _, target := range c.Targets {
-			if _, err := v.Fence.Raise(ctx, target); err != nil {
-				return err
-			}
+		if _, err := eachTarget(ctx, c, v.Fence.Raise); err != nil {
+			return err
 		}
 	}
 	v.resumed = c.Attempt

@@ -37,20 +37,23 @@ func rechecks(s checkpoint.TableState, most int64) bool {
 // recheck prepares the final comparison of all large tables. If the attempt has to wait, `waits` is
 // the condition. If the application must not be switched, `why` is the reason.
 func (v *drive) recheck(ctx context.Context, c checkpoint.Cutover, now time.Time) (waits, why string, err error) {
-	for _, source := range c.Tables {
+	found := make([]rechecked, len(c.Tables))
+	err = eachTable(ctx, c, "recheck", func(ctx context.Context, i int, source string) error {
 		s, _, err := v.Ledger.Table(ctx, source)
-		if err != nil {
-			return "", "", err
+		if err == nil && (s.Recheck.Verify > 0 || rechecks(s, v.settings.Ready.Small)) {
+			found[i].waits, found[i].why, err = v.recheckTable(ctx, s, now)
 		}
-		if s.Recheck.Verify == 0 && !rechecks(s, v.settings.Ready.Small) {
-			continue
-		}
-		w, y, err := v.recheckTable(ctx, s, now)
-		if err != nil || y != "" {
-			return "", "table " + source + ": " + y, err
-		}
-		if w != "" && waits == "" {
-			waits = "table " + source + ": " + w
+		return err
+	})
+	if err != nil {
+		return "", "", err
+	}
+	for i, source := range c.Tables {
+		switch r := found[i]; {
+		case r.why != "":
+			return "", "table " + source + ": " + r.why, nil
+		case r.waits != "" && waits == "":
+			waits = "table " + source + ": " + r.waits
 		}
 	}
 	return waits, "", nil

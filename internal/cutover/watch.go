@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
@@ -18,6 +19,7 @@ import (
 // them.
 type watching struct {
 	since uint32
+	mu    sync.Mutex               // guards the map; tables are read concurrently
 	reads map[string]*watchedShard // reads of shards, by stream and shard id
 	// marked reports that the tables' records show the switch of the application.
 	marked bool
@@ -71,7 +73,7 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 // lookAtAll reads the new changes of all streams, and records them.
 func (v *drive) lookAtAll(ctx context.Context, c checkpoint.Cutover, now time.Time) (failed error) {
 	for _, source := range c.Tables {
-		strays, err := v.look(ctx, c, source)
+		strays, err := v.look(ctx, c, source, v.readListed)
 		if failed = errors.Join(failed, err); len(strays) == 0 {
 			continue
 		}
@@ -128,12 +130,12 @@ func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *c
 
 // look reads the new changes of a table's streams, and returns those that were made after the
 // freeze. After an error, it returns the changes that it found before the error.
-func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) (strays []checkpoint.CutoverStraggler, err error) {
+func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string, read reading) (strays []checkpoint.CutoverStraggler, err error) {
 	d, err := v.Source.Describe(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	changes, err := v.changes(ctx, source, func(row checkpoint.Shard) {
+	changes, err := v.changes(ctx, source, read, func(row checkpoint.Shard) {
 		// A worker has read this change. The reads of this watch begin after it.
 		if stray, ok := sighted(c, source, row); ok {
 			strays = append(strays, stray)
@@ -145,7 +147,7 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string) (
 // changes returns the changes of a table's streams since the last read. After an error, it returns
 // the changes that it read before the error. If `begun` is not nil, it is called with the row of
 // each shard that is read for the first time.
-func (v *drive) changes(ctx context.Context, source string, begun func(row checkpoint.Shard)) (all []cdc.Change, err error) {
+func (v *drive) changes(ctx context.Context, source string, read reading, begun func(row checkpoint.Shard)) (all []cdc.Change, err error) {
 	state, _, err := v.Ledger.Table(ctx, source)
 	if err != nil {
 		return nil, err
@@ -154,35 +156,126 @@ func (v *drive) changes(ctx context.Context, source string, begun func(row check
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]checkpoint.Shard{}
+	r := &streamRead{cdc: v.Open(state.StreamARN), rows: map[string]checkpoint.Shard{}}
 	for _, s := range shards {
 		if s.Label == state.Label {
-			known[s.ID] = s
+			r.rows[s.ID] = s
+			r.ids = append(r.ids, s.ID)
 		}
 	}
-	stream := v.Open(state.StreamARN)
-	lister := cdc.NewLister(stream, "")
+	r.read = func(ctx context.Context, ids []string) error {
+		changes, err := v.readShards(ctx, state.StreamARN, r, ids, begun)
+		all = append(all, changes...)
+		return err
+	}
+	return all, read(ctx, r)
+}
+
+// streamRead is one read of a table's stream.
+type streamRead struct {
+	cdc  cdc.Source
+	rows map[string]checkpoint.Shard // rows of the stream's shards, by id
+	ids  []string                    // ids of these shards
+	over map[string]bool             // shards that were read to their end
+	read func(ctx context.Context, ids []string) error
+}
+
+// reading reads the shards of a stream.
+type reading func(ctx context.Context, r *streamRead) error
+
+// readListed reads all shards that the stream lists.
+func (v *drive) readListed(ctx context.Context, r *streamRead) error {
+	ids, err := listed(ctx, r.cdc, "")
+	if err != nil {
+		return err
+	}
+	return r.read(ctx, ids)
+}
+
+func listed(ctx context.Context, stream cdc.Source, parent string) (ids []string, err error) {
+	lister := cdc.NewLister(stream, parent)
 	for done := false; !done; {
 		if done, err = lister.Next(ctx); err != nil {
 			return nil, err
 		}
 	}
-	var failed error
 	for _, s := range lister.Listing().Shards {
-		r := v.reads[state.StreamARN+s.ID]
+		ids = append(ids, s.ID)
+	}
+	return ids, nil
+}
+
+// readToTip reads all shards that have rows, and their descendants. It lists only the children of a
+// shard that has just ended, because an account has ten DescribeStream calls a second, and a stream
+// lists the shards of a day. With more than a few tables or shards, whole listings would take longer
+// than the freeze may last. The drain has proved that no other shard was open at the freeze. A gap
+// may hide shards without rows, so a stream with a gap is listed.
+func (v *drive) readToTip(ctx context.Context, r *streamRead) error {
+	for _, row := range r.rows {
+		if row.State == checkpoint.Gap {
+			return v.readListed(ctx, r)
+		}
+	}
+	known := map[string]bool{}
+	for ids := r.ids; len(ids) > 0; {
+		for _, id := range ids {
+			known[id] = true
+		}
+		if err := r.read(ctx, ids); err != nil {
+			return err
+		}
+		parents := slices.DeleteFunc(ids, func(id string) bool { return !r.over[id] || r.rows[id].Complete })
+		ids = nil
+		for _, parent := range parents {
+			children, err := listed(ctx, r.cdc, parent)
+			if err != nil {
+				return err
+			}
+			ids = append(ids, slices.DeleteFunc(children, func(id string) bool { return known[id] })...)
+		}
+	}
+	return nil
+}
+
+// readsAtOnce is the maximum number of shards of a table that are read concurrently.
+const readsAtOnce = 64
+
+// readShards reads the given shards of a stream from where their last reads ended.
+func (v *drive) readShards(ctx context.Context, arn string, s *streamRead, ids []string, begun func(row checkpoint.Shard)) (all []cdc.Change, failed error) {
+	reads := make([]*watchedShard, len(ids))
+	v.mu.Lock()
+	for i, id := range ids {
+		r := v.reads[arn+id]
 		if r == nil {
-			row := known[s.ID]
+			row := s.rows[id]
 			r = &watchedShard{at: cdc.Position{After: row.Position}, over: row.State == checkpoint.Done}
-			v.reads[state.StreamARN+s.ID] = r
+			v.reads[arn+id] = r
 			if begun != nil {
 				begun(row)
 			}
 		}
-		changes, err := r.read(ctx, stream, s.ID)
-		failed = errors.Join(failed, err)
-		all = append(all, changes...)
+		reads[i] = r
 	}
-	return all, failed
+	v.mu.Unlock()
+	changes, errs := make([][]cdc.Change, len(ids)), make([]error, len(ids))
+	g := task.NewGroup(ctx, readsAtOnce)
+	for i, id := range ids {
+		if reads[i].over {
+			continue
+		}
+		g.Go("read shard "+id, func(ctx context.Context) error {
+			changes[i], errs[i] = reads[i].read(ctx, s.cdc, id)
+			return nil // the reads of the other shards continue
+		})
+	}
+	if err := g.Wait(); err != nil {
+		errs = append(errs, err)
+	}
+	s.over = map[string]bool{}
+	for i, id := range ids {
+		s.over[id] = reads[i].over
+	}
+	return slices.Concat(changes...), errors.Join(errs...)
 }
 
 // errUnread is the error of a read that did not reach the end of the stream.
@@ -263,7 +356,7 @@ func (d *Driver) StrayKeys(ctx context.Context, c checkpoint.Cutover) (map[strin
 			return nil, err
 		}
 		for more := true; more; {
-			changes, err := v.changes(ctx, source, nil)
+			changes, err := v.changes(ctx, source, v.readListed, nil)
 			if more = errors.Is(err, errUnread); err != nil && !more {
 				return nil, err
 			}

@@ -219,7 +219,7 @@ func TestWhereAWatchBegins(t *testing.T) {
 		v := &drive{Driver: s.driver, watching: watching{reads: map[string]*watchedShard{}}}
 		c := checkpoint.Cutover{CutoverPlan: plan()}
 		for range 3 {
-			_, err := v.look(s.Ctx, c, "Orders")
+			_, err := v.look(s.Ctx, c, "Orders", v.readListed)
 			s.Must(err)
 		}
 		if len(e.seeks) != 1 || e.seeks[0].After != kit.Position(1) {
