@@ -2,9 +2,9 @@ package checkpoint
 
 import "time"
 
-// Halt is a cutover's request to all processes that write rows of a table. A process reads the
-// request each time it proves its right to write. So once the fence is raised, no process can prove
-// that right any more.
+// Halt is a cutover's request to all processes that write rows of a source table, or of a target
+// table. A process reads the request each time it proves its right to write. So once the fence is
+// raised, no process can prove that right any more.
 type Halt struct {
 	// Attempt is the attempt that last halted the table. On reports whether the table is still
 	// halted.
@@ -66,22 +66,35 @@ func (s *TableState) Quieten(q Quiet) {
 
 // HaltFor halts the table for an attempt. It fails if that attempt was cancelled or a later one has
 // halted the table.
-func (s *TableState) HaltFor(attempt uint32) error {
-	if attempt <= s.Halt.Over || attempt < s.Halt.Attempt {
+func (s *TableState) HaltFor(attempt uint32) error { return s.Halt.begin(attempt) }
+
+// Unhalt resumes the table after a cancelled attempt.
+func (s *TableState) Unhalt(attempt uint32) error { return s.Halt.end(attempt) }
+
+// Halted reports whether replicator must not write rows of the target table.
+func (t *Target) Halted() bool { return t.Halt.On }
+
+// HaltFor is like TableState.HaltFor.
+func (t *Target) HaltFor(attempt uint32) error { return t.Halt.begin(attempt) }
+
+// Unhalt is like TableState.Unhalt.
+func (t *Target) Unhalt(attempt uint32) error { return t.Halt.end(attempt) }
+
+func (h *Halt) begin(attempt uint32) error {
+	if attempt <= h.Over || attempt < h.Attempt {
 		return &CutoverError{"halt the tables for", "a later attempt has begun", "see replicator cutover check"}
 	}
-	s.Halt.Attempt, s.Halt.On = attempt, true
+	h.Attempt, h.On = attempt, true
 	return nil
 }
 
-// Unhalt resumes the table after a cancelled attempt.
-func (s *TableState) Unhalt(attempt uint32) error {
-	if s.Halt.Switched {
+func (h *Halt) end(attempt uint32) error {
+	if h.Switched {
 		return &CutoverError{"cancel", "the application has switched", "see replicator cutover check"}
 	}
-	if attempt >= s.Halt.Attempt {
-		s.Halt.On = false
+	if attempt >= h.Attempt {
+		h.On = false
 	}
-	s.Halt.Over = max(s.Halt.Over, attempt)
+	h.Over = max(h.Over, attempt)
 	return nil
 }

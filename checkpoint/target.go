@@ -24,6 +24,10 @@ type Target struct {
 	// Recorded reports that every process that may write under Fence has a record of that right
 	// (Writer).
 	Recorded bool `json:"recorded,omitempty"`
+	// Halt is a cutover's request to all processes that write rows of this table. It also stops
+	// processes that write to it for a source table that the cutover does not know. It stays after
+	// the switch.
+	Halt Halt `json:"halt,omitzero"`
 	// Former are lost ledgers whose fences are removed with the next drop.
 	Former []string `json:"former_ledgers,omitempty"`
 	// MadeByUs reports that a worker created the table, or found it empty before the first

@@ -116,6 +116,14 @@ func (v *drive) updateTables(ctx context.Context, c checkpoint.Cutover, change f
 	})
 }
 
+// updateTargets makes the same change to the records of all target tables.
+func (v *drive) updateTargets(ctx context.Context, c checkpoint.Cutover, change func(t *checkpoint.Target) error) error {
+	_, err := eachTarget(ctx, c, func(ctx context.Context, target string) (checkpoint.Target, error) {
+		return v.Ledger.UpdateTarget(ctx, target, change)
+	})
+	return err
+}
+
 // mostParked is the maximum number of parked items that the cutover's record lists, by their
 // hashes.
 const mostParked = 2000

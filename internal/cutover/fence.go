@@ -46,6 +46,11 @@ func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (e ending, e
 	if err := v.updateTables(ctx, c, func(s *checkpoint.TableState) error { return s.HaltFor(c.Attempt) }); err != nil {
 		return e, err
 	}
+	// A process may have found a table of a pattern before the cutover began. The cutover does not
+	// know that table.
+	if err := v.updateTargets(ctx, c, func(t *checkpoint.Target) error { return t.HaltFor(c.Attempt) }); err != nil {
+		return e, err
+	}
 	if c.FencesFirst() {
 		e.why, err = v.drop(ctx, c)
 		if overrides(c, GateFence) {

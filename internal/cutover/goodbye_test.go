@@ -2,6 +2,7 @@ package cutover
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,31 @@ func TestH145_TablesAreHaltedBeforeTheRecordsAreListed(t *testing.T) {
 			t.Error("the records are not listed")
 		}
 	})
+}
+
+// D10: a process may have found another source table of a target before the cutover began. The
+// cutover does not know that table. A process that begins to write after the writers were listed is
+// refused, until the attempt is cancelled.
+func TestH145_ATableThatTheCutoverDoesNotKnowWritesNothing(t *testing.T) {
+	for _, outcome := range []Outcome{HookDone, HookRefused} {
+		playScene(t, func(s *scene) {
+			r := fence.NewRegister(s.Open("slept"))
+			prove := func() error {
+				_, err := r.Prove(s.Ctx, []string{"orders"}, func(context.Context) error { return nil })
+				return err
+			}
+			s.answers(Switch, func(Call) (string, Outcome) {
+				if err := prove(); !errors.Is(err, checkpoint.ErrHalted) {
+					t.Errorf("at the switch: %v", err)
+				}
+				return "", outcome
+			})
+			c := s.play(plan())
+			if err := prove(); c.Step.Switched() != (outcome == HookDone) || errors.Is(err, checkpoint.ErrHalted) != c.Step.Switched() {
+				t.Errorf("%s: %s: %v", outcome, c.Step, err)
+			}
+		})
+	}
 }
 
 // Only numbers that are not dropped count, an answer to another attempt is none, and where the fence

@@ -249,6 +249,9 @@ func (v *drive) resume(ctx context.Context, c checkpoint.Cutover) error {
 	if err := v.updateTables(ctx, c, func(s *checkpoint.TableState) error { return s.Unhalt(c.Attempt) }); err != nil {
 		return err
 	}
+	if err := v.updateTargets(ctx, c, func(t *checkpoint.Target) error { return t.Unhalt(c.Attempt) }); err != nil {
+		return err
+	}
 	if len(c.Fences) > 0 {
 		if _, err := eachTarget(ctx, c, v.Fence.Raise); err != nil {
 			return err

@@ -98,6 +98,61 @@ func TestRegisterWritesTheRecordOnce(t *testing.T) {
 	})
 }
 
+// A cutover may halt a target after a task has read its mark, and before the process has a record.
+// No task of the process then gets a right.
+func TestH145_TheHaltOfATargetIsReadAfterTheRecord(t *testing.T) {
+	store := &checkpointtest.Memory{}
+	playOn(t, store, func(ctx context.Context, f fence.Fence, _ *families) {
+		if err := f.Open(ctx, "t"); err != nil {
+			t.Fatal(err)
+		}
+		set := func(change func(t *checkpoint.Target) error) {
+			t.Helper()
+			if _, err := f.Ledger.UpdateTarget(ctx, "t", change); err != nil {
+				t.Error(err)
+			}
+		}
+		r := fence.NewRegister(f.Ledger)
+		prove := func(ctx context.Context) error {
+			_, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
+			return err
+		}
+		store.OnSwap = func(ctx context.Context, _ string, execute func() bool) (bool, error) {
+			store.OnSwap = nil
+			if err := task.Sleep(ctx, time.Second); err != nil { // the other task has read the mark
+				return false, err
+			}
+			set(func(t *checkpoint.Target) error { return t.HaltFor(3) })
+			return execute(), nil
+		}
+		g := task.NewGroup(ctx, 0)
+		for range 2 {
+			g.Go("prove", func(ctx context.Context) error {
+				if err := prove(ctx); !errors.Is(err, checkpoint.ErrHalted) {
+					t.Errorf("while the target is halted: %v", err)
+				}
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		set(func(t *checkpoint.Target) error { return t.Unhalt(3) })
+		if err := prove(ctx); err != nil {
+			t.Errorf("after a cancel: %v", err)
+		}
+		set(func(t *checkpoint.Target) error {
+			if t.HaltFor(3) == nil {
+				return errors.New("a cancelled attempt halts the target")
+			}
+			return t.HaltFor(4)
+		})
+		if err := prove(ctx); !errors.Is(err, checkpoint.ErrHalted) {
+			t.Errorf("a process with a record, while the target is halted: %v", err)
+		}
+	})
+}
+
 // A process that ends leaves its requests without an answer in its record, of each target. The drop of
 // their number removes them, because nothing of them can be executed any more.
 func TestDoubtsStayUntilTheirNumberIsDropped(t *testing.T) {
