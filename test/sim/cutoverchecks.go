@@ -68,7 +68,7 @@ func (d *cutoverRun) executed(table, key string, before, after *model.Row) {
 		}
 	}
 	if name, ok := strings.CutPrefix(key, "default/table/"); ok && table == model.StateTable && c.Step.Switched() {
-		d.checks.tableWritten(name, before)
+		d.checks.tableWritten(name, before, after)
 	}
 	if table != model.StateTable || key != d.recordKey() {
 		return
@@ -237,9 +237,11 @@ func (k *cutoverChecks) switching(c checkpoint.Cutover) {
 }
 
 // tableWritten: after the switch no table of a pattern is begun, but by who stood still since
-// before it, or by a request of then.
-func (k *cutoverChecks) tableWritten(name string, before *model.Row) {
-	if _, known := decoded[checkpoint.TableState](before); known || k.d.World.Elapsed() < k.switched+2*k.d.Target.LateBy {
+// before it, or by a request of then. A table that is refused has a record, and no generation.
+func (k *cutoverChecks) tableWritten(name string, before, after *model.Row) {
+	was, known := decoded[checkpoint.TableState](before)
+	is, exists := decoded[checkpoint.TableState](after)
+	if !exists || is.Generation == 0 || known && was.Generation > 0 || k.d.World.Elapsed() < k.switched+2*k.d.Target.LateBy {
 		return
 	}
 	for _, until := range k.d.workers.asleep {
