@@ -6,11 +6,14 @@ import (
 	"time"
 )
 
-// CutoverStraggler is a change of a source table that was made after the freeze.
+// CutoverStraggler is a change of a source table that the target lacks.
 type CutoverStraggler struct {
 	Table string    `json:"table"`
 	Key   string    `json:"key"` // a hash
 	At    time.Time `json:"at"`
+	// Tail reports a late tail: the change is from before the end of the freeze's first second, but
+	// the stream returned it only after the drain. Otherwise a straggler wrote after the freeze.
+	Tail bool `json:"tail,omitempty"`
 }
 
 // CutoverUnwatched is a period after the freeze whose changes were not read from the streams.
@@ -50,8 +53,8 @@ func (c *Cutover) Unwatch(from, until, at time.Time, why string) {
 	c.Note(at, fmt.Sprintf("not watched from %s to %s: %s", gap.From.Format(time.RFC3339), gap.Until.Format(time.RFC3339), why))
 }
 
-// Unanswered returns the number of changes after the freeze that no operator has reviewed. Each
-// such change is missing from the target.
+// Unanswered returns the number of stragglers' changes and late tails that no operator has
+// reviewed. Each such change is missing from the target.
 func (c *Cutover) Unanswered() int { return max(c.Strays-c.StraysSeen, 0) }
 
 // See records that an operator has reviewed n changes after the freeze; n must be the number of all
@@ -67,7 +70,7 @@ func (c *Cutover) See(n int, now time.Time) error {
 	return nil
 }
 
-// Stray records a change made after the freeze. It returns false if the change was recorded
+// Stray records a change that the target lacks. It returns false if the change was recorded
 // already.
 func (c *Cutover) Stray(s CutoverStraggler) bool {
 	if slices.Contains(c.Stragglers, s) {

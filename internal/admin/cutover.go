@@ -10,8 +10,8 @@ import (
 type Cutover struct {
 	Group string // name of the group of tables
 	Ready bool   // every gate is ready
-	// Strays is the number of changes to the source after the freeze. Unanswered is the number of
-	// changes after the switch that no operator has confirmed.
+	// Strays is the number of changes to the source that the target lacks. Unanswered is the number
+	// of those that no operator has confirmed.
 	Strays, Unanswered int
 	// Frozen is how long the application's writes have been frozen so far, or 0 if writes are not
 	// frozen. Limit is how long a try may freeze them. Lasted is how long the last freeze lasted; 0
@@ -32,8 +32,8 @@ type cutoverMetrics struct {
 func newCutoverMetrics(gauge func(name, help string, labels ...string) *prometheus.GaugeVec) *cutoverMetrics {
 	return &cutoverMetrics{
 		ready:      gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready.", "group"),
-		strays:     gauge("replicator_cutover_strays", "Changes in the source after a cutover froze it, by late writers.", "group"),
-		unanswered: gauge("replicator_cutover_strays_unanswered", "Changes in the source after the switch that no operator has confirmed with finalize --strays-seen.", "group"),
+		strays:     gauge("replicator_cutover_strays", "Changes in the source that the target lacks after a cutover: by late writers, and late tails of the stream.", "group"),
+		unanswered: gauge("replicator_cutover_strays_unanswered", "Changes in the source that the target lacks, and that no operator has confirmed with finalize --strays-seen.", "group"),
 		frozen:     gauge("replicator_cutover_frozen_seconds", "How long a cutover has frozen the application's writes. 0 if they are not frozen.", "group"),
 		limit:      gauge("replicator_cutover_frozen_limit_seconds", "How long one cutover attempt may freeze the application's writes. 0 without a cutover.", "group"),
 		lasted:     gauge("replicator_cutover_freeze_seconds", "How long the last freeze of a cutover lasted. 0 while it lasts, and without one.", "group"),

@@ -185,7 +185,7 @@ func (v *drive) stray(ctx context.Context, c checkpoint.Cutover, found []Figures
 		return "", nil
 	}
 	if len(c.Stragglers) > 0 { // the change was recorded before, but the cancel failed
-		return stillWrites(c.Stragglers[0]), nil
+		return missed(c.Stragglers[0]), nil
 	}
 	for i, source := range c.Tables {
 		for _, s := range found[i].Shards {
@@ -193,7 +193,7 @@ func (v *drive) stray(ctx context.Context, c checkpoint.Cutover, found []Figures
 				if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Stray(stray); return nil }); err != nil {
 					return "", err
 				}
-				return stillWrites(stray), nil
+				return missed(stray), nil
 			}
 		}
 	}
@@ -207,8 +207,11 @@ func sighted(c checkpoint.Cutover, source string, s checkpoint.Shard) (stray che
 	return checkpoint.CutoverStraggler{Table: source, Key: s.Sighted.Written, At: at}, after(at, c.FrozenAt)
 }
 
-// stillWrites returns the message that the application continues to write.
-func stillWrites(s checkpoint.CutoverStraggler) string {
+// missed returns the message about a change that the target lacks.
+func missed(s checkpoint.CutoverStraggler) string {
+	if s.Tail {
+		return fmt.Sprintf("item %s of table %s was changed at %s, before the freeze, but the stream returned the change only after the drain", s.Key, s.Table, s.At.UTC().Format(time.RFC3339))
+	}
 	return fmt.Sprintf("the application still writes: item %s of table %s was changed at %s, after the freeze", s.Key, s.Table, s.At.UTC().Format(time.RFC3339))
 }
 

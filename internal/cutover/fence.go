@@ -158,11 +158,11 @@ func (v *drive) lastLook(ctx context.Context, c checkpoint.Cutover) (e ending, e
 		return err
 	})
 	if all := slices.Concat(strays...); len(all) > 0 {
-		if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, all, "writes after the freeze"); return nil }); err != nil {
+		if _, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, all, "after the freeze"); return nil }); err != nil {
 			v.reads = map[string]*watchedShard{} // changes that could not be recorded are read again
 			return e, err
 		}
-		return gives(stillWrites(all[0]), checkpoint.CureWait), nil
+		return gives(missed(all[0]), checkpoint.CureWait), nil
 	}
 	i := slices.IndexFunc(late, func(why string) bool { return why != "" })
 	if err != nil || i < 0 {

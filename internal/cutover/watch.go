@@ -30,10 +30,24 @@ type watchedShard struct {
 	at       cdc.Position
 	iterator cdc.Iterator
 	over     bool
+	// counted reports that the drain was responsible for all changes of the shard from before the
+	// freeze. The others were written before the migration began, or the last load covers them.
+	counted bool
 }
 
-// watch reads the streams after the switch, without applying changes. A change means that a writer
-// still writes to the source.
+// unapplied is a change that no worker has applied, in the shard where a driver read it.
+type unapplied struct {
+	cdc.Change
+	counted bool
+}
+
+// watch reads the streams after the switch, without applying changes. A change from after the
+// freeze means that a writer still writes to the source. A change from before the freeze is a late
+// tail: no drain could know of it, because the stream listed its shard too late, or returned it out
+// of order.
+//
+// The watch repairs nothing. The application writes the target from the switch on, and no cell
+// shows whether it has written a row. Bigtable also rejects replicator's writes by then.
 func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if v.watching.since != c.Attempt {
 		v.watching = watching{since: c.Attempt, reads: map[string]*watchedShard{}}
@@ -77,7 +91,7 @@ func (v *drive) lookAtAll(ctx context.Context, c checkpoint.Cutover, now time.Ti
 		if failed = errors.Join(failed, err); len(strays) == 0 {
 			continue
 		}
-		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, strays, "writes after the switch"); return nil })
+		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { noteStrays(c, strays, "after the switch"); return nil })
 		if err != nil {
 			// Changes that could not be recorded are read again.
 			v.reads = map[string]*watchedShard{}
@@ -90,11 +104,15 @@ func (v *drive) lookAtAll(ctx context.Context, c checkpoint.Cutover, now time.Ti
 	return failed
 }
 
-// noteStrays records changes that were made after the freeze.
-func noteStrays(c *checkpoint.Cutover, strays []checkpoint.CutoverStraggler, what string) {
+// noteStrays records changes that the target lacks.
+func noteStrays(c *checkpoint.Cutover, strays []checkpoint.CutoverStraggler, when string) {
 	for _, s := range strays {
-		if c.Stray(s) {
-			c.Note(s.At, what+" to table "+s.Table+": item "+s.Key)
+		switch {
+		case !c.Stray(s):
+		case s.Tail:
+			c.Note(s.At, "late tail in the stream of table "+s.Table+": item "+s.Key)
+		default:
+			c.Note(s.At, "writes "+when+" to table "+s.Table+": item "+s.Key)
 		}
 	}
 }
@@ -128,8 +146,8 @@ func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *c
 	return nil
 }
 
-// look reads the new changes of a table's streams, and returns those that were made after the
-// freeze. After an error, it returns the changes that it found before the error.
+// look reads the new changes of a table's streams, and returns those that the target lacks. After
+// an error, it returns the changes that it found before the error.
 func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string, read reading) (strays []checkpoint.CutoverStraggler, err error) {
 	d, err := v.Source.Describe(ctx, source)
 	if err != nil {
@@ -147,7 +165,7 @@ func (v *drive) look(ctx context.Context, c checkpoint.Cutover, source string, r
 // changes returns the changes of a table's streams since the last read. After an error, it returns
 // the changes that it read before the error. If `begun` is not nil, it is called with the row of
 // each shard that is read for the first time.
-func (v *drive) changes(ctx context.Context, source string, read reading, begun func(row checkpoint.Shard)) (all []cdc.Change, err error) {
+func (v *drive) changes(ctx context.Context, source string, read reading, begun func(row checkpoint.Shard)) (all []unapplied, err error) {
 	state, _, err := v.Ledger.Table(ctx, source)
 	if err != nil {
 		return nil, err
@@ -156,7 +174,7 @@ func (v *drive) changes(ctx context.Context, source string, read reading, begun 
 	if err != nil {
 		return nil, err
 	}
-	r := &streamRead{cdc: v.Open(state.StreamARN), rows: map[string]checkpoint.Shard{}}
+	r := &streamRead{cdc: v.Open(state.StreamARN), rows: map[string]checkpoint.Shard{}, parents: map[string]string{}, lineage: lineageOf(Figures{State: state, Shards: shards})}
 	for _, s := range shards {
 		if s.Label == state.Label {
 			r.rows[s.ID] = s
@@ -178,6 +196,28 @@ type streamRead struct {
 	ids  []string                    // ids of these shards
 	over map[string]bool             // shards that were read to their end
 	read func(ctx context.Context, ids []string) error
+	// lineage holds the shards that the drain had to prove. parents holds the parents of listed
+	// shards.
+	lineage lineage
+	parents map[string]string
+}
+
+// counts reports whether the drain was responsible for a shard. That is so if the shard has a row
+// and is no gap that the last load covers. It is also so if the shard has no row and one of its
+// ancestors has one, because workers read all shards that follow a shard with a row.
+func (r *streamRead) counts(id string) bool {
+	if _, has := r.rows[id]; has {
+		return r.lineage.rows[id] != nil
+	}
+	for range len(r.parents) {
+		if id = r.parents[id]; id == "" {
+			return false
+		}
+		if _, has := r.rows[id]; has {
+			return true
+		}
+	}
+	return false
 }
 
 // reading reads the shards of a stream.
@@ -185,15 +225,16 @@ type reading func(ctx context.Context, r *streamRead) error
 
 // readListed reads all shards that the stream lists.
 func (v *drive) readListed(ctx context.Context, r *streamRead) error {
-	ids, err := listed(ctx, r.cdc, "")
+	ids, err := r.listed(ctx, "")
 	if err != nil {
 		return err
 	}
 	return r.read(ctx, ids)
 }
 
-func listed(ctx context.Context, stream cdc.Source, parent string) (ids []string, err error) {
-	lister := cdc.NewLister(stream, parent)
+// listed returns the ids of the children of a shard, or of all shards if the parent is "".
+func (r *streamRead) listed(ctx context.Context, parent string) (ids []string, err error) {
+	lister := cdc.NewLister(r.cdc, parent)
 	for done := false; !done; {
 		if done, err = lister.Next(ctx); err != nil {
 			return nil, err
@@ -201,6 +242,7 @@ func listed(ctx context.Context, stream cdc.Source, parent string) (ids []string
 	}
 	for _, s := range lister.Listing().Shards {
 		ids = append(ids, s.ID)
+		r.parents[s.ID] = s.Parent
 	}
 	return ids, nil
 }
@@ -227,7 +269,7 @@ func (v *drive) readToTip(ctx context.Context, r *streamRead) error {
 		parents := slices.DeleteFunc(ids, func(id string) bool { return !r.over[id] || r.rows[id].Complete })
 		ids = nil
 		for _, parent := range parents {
-			children, err := listed(ctx, r.cdc, parent)
+			children, err := r.listed(ctx, parent)
 			if err != nil {
 				return err
 			}
@@ -241,14 +283,14 @@ func (v *drive) readToTip(ctx context.Context, r *streamRead) error {
 const readsAtOnce = 64
 
 // readShards reads the given shards of a stream from where their last reads ended.
-func (v *drive) readShards(ctx context.Context, arn string, s *streamRead, ids []string, begun func(row checkpoint.Shard)) (all []cdc.Change, failed error) {
+func (v *drive) readShards(ctx context.Context, arn string, s *streamRead, ids []string, begun func(row checkpoint.Shard)) (all []unapplied, failed error) {
 	reads := make([]*watchedShard, len(ids))
 	v.mu.Lock()
 	for i, id := range ids {
 		r := v.reads[arn+id]
 		if r == nil {
 			row := s.rows[id]
-			r = &watchedShard{at: cdc.Position{After: row.Position}, over: row.State == checkpoint.Done}
+			r = &watchedShard{at: cdc.Position{After: row.Position}, over: row.State == checkpoint.Done, counted: s.counts(id)}
 			v.reads[arn+id] = r
 			if begun != nil {
 				begun(row)
@@ -274,8 +316,11 @@ func (v *drive) readShards(ctx context.Context, arn string, s *streamRead, ids [
 	s.over = map[string]bool{}
 	for i, id := range ids {
 		s.over[id] = reads[i].over
+		for _, change := range changes[i] {
+			all = append(all, unapplied{change, reads[i].counted})
+		}
 	}
-	return slices.Concat(changes...), errors.Join(errs...)
+	return all, errors.Join(errs...)
 }
 
 // errUnread is the error of a read that did not reach the end of the stream.
@@ -317,20 +362,21 @@ func (r *watchedShard) read(ctx context.Context, stream cdc.Source, shard string
 	return changes, errUnread
 }
 
-// straysOf returns the changes that were made after the freeze, in the form of the record.
-func (v *drive) straysOf(c checkpoint.Cutover, source string, key []transform.KeyAttribute, changes []cdc.Change) (strays []checkpoint.CutoverStraggler) {
+// straysOf returns the changes that the target lacks, in the form of the record.
+func (v *drive) straysOf(c checkpoint.Cutover, source string, key []transform.KeyAttribute, changes []unapplied) (strays []checkpoint.CutoverStraggler) {
 	for _, change := range v.strayed(c, source, changes) {
-		strays = append(strays, checkpoint.CutoverStraggler{Table: source, Key: hashOf(key, change), At: change.Time.UTC().Truncate(time.Second)})
+		strays = append(strays, checkpoint.CutoverStraggler{Table: source, Key: hashOf(key, change), At: change.Time.UTC().Truncate(time.Second), Tail: !after(change.Time, c.FrozenAt)})
 	}
 	return strays
 }
 
-// strayed returns those of the changes that were made after the freeze.
-func (v *drive) strayed(c checkpoint.Cutover, source string, changes []cdc.Change) (strays []cdc.Change) {
+// strayed returns those of the changes that the target lacks: changes from after the freeze, and
+// late tails. A TTL deletion counts as neither.
+func (v *drive) strayed(c checkpoint.Cutover, source string, changes []unapplied) (strays []cdc.Change) {
 	set := v.canaries(source)
 	for _, change := range changes {
-		if !change.Expired && !set.Has(change.Keys) && after(change.Time, c.FrozenAt) {
-			strays = append(strays, change)
+		if !change.Expired && !set.Has(change.Keys) && (change.counted || after(change.Time, c.FrozenAt)) {
+			strays = append(strays, change.Change)
 		}
 	}
 	return strays
@@ -341,7 +387,7 @@ func hashOf(key []transform.KeyAttribute, change cdc.Change) string {
 	return sink.HashOf((&transform.Mapping{PrimaryKey: key}).ItemKey(change.Keys))
 }
 
-// StrayKeys returns the keys of items that were changed after the freeze, by the hash that the
+// StrayKeys returns the keys of the items whose changes the target lacks, by the hash that the
 // record has. It reads the keys from the streams, because the ledger does not store them. If the
 // stream has dropped a change, its key is missing.
 func (d *Driver) StrayKeys(ctx context.Context, c checkpoint.Cutover) (map[string]attribute.Item, error) {

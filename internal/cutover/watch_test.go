@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -254,9 +256,9 @@ func TestAWatchGoesOnFromLookToLook(t *testing.T) {
 	})
 }
 
-// A straggler is who wrote surely after the freeze: no canary, no removal by the time to live,
-// nothing that the freeze may have seen. It is noted with the second of its change, and the record
-// is not written where there is none.
+// A straggler is who wrote surely after the freeze: no canary, no removal by the time to live. What
+// the freeze may have seen is a late tail, if the drain was responsible for its shard. Both are
+// noted with the second of the change, and the record is not written where there is none.
 func TestWhoIsAStraggler(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.start(plan())
@@ -270,14 +272,132 @@ func TestWhoIsAStraggler(t *testing.T) {
 		expired := at("expired", time.Minute)
 		expired.Expired = true
 		canary := cdc.Change{Keys: v.canaries("Orders").Key(3, key), Time: frozen.Add(time.Minute)}
-		if strays := v.straysOf(c, "Orders", key, []cdc.Change{at("before", -time.Minute), at("then", time.Second), expired, canary}); len(strays) > 0 {
+		of := func(counted bool, changes ...cdc.Change) (all []unapplied) {
+			for _, change := range changes {
+				all = append(all, unapplied{change, counted})
+			}
+			return all
+		}
+		before, then := at("before", -time.Minute), at("then", time.Second)
+		if strays := v.straysOf(c, "Orders", key, of(false, before, then, expired, canary)); len(strays) > 0 {
 			t.Errorf("nobody wrote: %+v", strays)
+		}
+		expired.Time = before.Time
+		tails := v.straysOf(c, "Orders", key, of(true, before, then, expired, canary))
+		if len(tails) != 2 || !tails[0].Tail || !tails[1].Tail || !tails[0].At.Equal(before.Time) || tails[0].Key == tails[1].Key {
+			t.Errorf("late tails %+v", tails)
 		}
 		late := at("late", 61*time.Second+300*time.Millisecond)
 		got := checkpoint.Cutover{}
-		noteStrays(&got, v.straysOf(c, "Orders", key, []cdc.Change{late, late}), "writes")
-		if want := late.Time.Truncate(time.Second); got.Strays != 1 || got.Stragglers[0].Table != "Orders" || !got.Stragglers[0].At.Equal(want) || got.Stragglers[0].Key == "" {
+		noteStrays(&got, v.straysOf(c, "Orders", key, append(of(false, late), of(true, late)...)), "late")
+		if want := late.Time.Truncate(time.Second); got.Strays != 1 || got.Stragglers[0].Tail || got.Stragglers[0].Table != "Orders" || !got.Stragglers[0].At.Equal(want) || got.Stragglers[0].Key == "" {
 			t.Errorf("%+v, want one at %v", got.Stragglers, want)
 		}
 	})
+}
+
+// The drain is responsible for the shards that have rows, and for what follows them. It is not for
+// shards of before the migration, nor for a gap that the last load covers.
+func TestTheShardsOfTheDrain(t *testing.T) {
+	f := ready()
+	gap := shardOf("gap", "")
+	gap.State, gap.Generation = checkpoint.Gap, 4
+	f.Shards = []checkpoint.Shard{shardOf("read", "old"), doneShard("done", "read", true), gap}
+	known := map[string]checkpoint.Shard{}
+	for _, sh := range f.Shards {
+		known[sh.ID] = sh
+	}
+	listed := []cdc.Shard{
+		{ID: "older"}, {ID: "old", Parent: "older"}, {ID: "read", Parent: "old"}, {ID: "done", Parent: "read"}, {ID: "late", Parent: "done"}, {ID: "later", Parent: "late"},
+		{ID: "gap"}, {ID: "after gap", Parent: "gap"}, {ID: "lone"}, {ID: "orphan", Parent: "trimmed"}, {ID: "ring", Parent: "ring"},
+	}
+	want := []string{"read", "done", "late", "later", "after gap"}
+	r := &streamRead{rows: known, lineage: lineageOf(f), parents: map[string]string{}}
+	for _, s := range listed {
+		r.parents[s.ID] = s.Parent
+	}
+	for _, s := range listed {
+		if got := r.counts(s.ID); got != slices.Contains(want, s.ID) {
+			t.Errorf("shard %s: %t", s.ID, got)
+		}
+	}
+}
+
+// lateShard is a stream that lists another shard, with a change in it, once it is shown.
+type lateShard struct {
+	cdc.Source
+	shown  *bool
+	change cdc.Change
+}
+
+func (l lateShard) ListPage(ctx context.Context, parent, after string) (cdc.ListingPage, error) {
+	page, err := l.Source.ListPage(ctx, parent, after)
+	if *l.shown {
+		page.Shards = append(page.Shards, cdc.Shard{ID: "late", Parent: kit.Shard})
+	}
+	return page, err
+}
+
+func (l lateShard) Seek(ctx context.Context, shard string, from cdc.Position) (cdc.Iterator, error) {
+	if shard == "late" {
+		return "late/0", nil
+	}
+	return l.Source.Seek(ctx, shard, from)
+}
+
+func (l lateShard) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	switch at {
+	case "late/0":
+		return cdc.Page{Changes: []cdc.Change{l.change}, Next: "late/1"}, nil
+	case "late/1":
+		return cdc.Page{Next: "late/1"}, nil
+	}
+	return l.Source.Read(ctx, at)
+}
+
+// D13: a change from before the freeze is lost if the stream returns it out of order, or lists its
+// shard late. If the last look finds it, the attempt is abandoned. If only the watch finds it, the record names it, and finalize
+// waits until an operator has reviewed it.
+func TestH115_ALateTailIsKnown(t *testing.T) {
+	for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverFence, checkpoint.CutoverWatching} {
+		playScene(t, func(s *scene) {
+			shown := false
+			change := cdc.Change{Event: cdc.Insert, Keys: kit.Item("hot"), New: kit.Item("hot", "a=1"), Time: s.Now(), Sequence: kit.Position(1)}
+			s.driver.Open = func(arn string) cdc.Source {
+				if !strings.Contains(arn, "Parts") {
+					return s.Source.Open(arn)
+				}
+				return lateShard{s.Source.Open(arn), &shown, change}
+			}
+			s.driver.OnStep = func(c checkpoint.Cutover) {
+				switch {
+				case c.Step != step:
+				case step == checkpoint.CutoverFence:
+					change.Sequence = kit.Position(len(s.Source.Changes["Parts"]) + 1)
+					s.Source.Changes["Parts"] = append(s.Source.Changes["Parts"], change)
+				default:
+					shown = true
+				}
+			}
+			s.start(brief(1))
+			got := s.drive(settled)
+			if step == checkpoint.CutoverFence {
+				s.expect(got, checkpoint.CutoverCancelled, "before the freeze, but the stream returned the change only after the drain", FreezeWrites, UnfreezeWrites)
+				return
+			}
+			got = s.driveFor(10 * time.Minute)
+			hash := sink.HashOf((&transform.Mapping{PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}}).ItemKey(change.Keys))
+			want := checkpoint.CutoverStraggler{Table: "Parts", Key: hash, At: change.Time, Tail: true}
+			if got.Step != checkpoint.CutoverWatching || got.Strays != 1 || got.Unanswered() != 1 || len(got.Stragglers) != 1 || got.Stragglers[0] != want {
+				t.Errorf("%s: %+v, want %+v", got.Step, got.Stragglers, want)
+			}
+			if line := got.Timeline[len(got.Timeline)-1]; line.Text != "late tail in the stream of table Parts: item "+hash {
+				t.Errorf("the timeline ends with %+v", line)
+			}
+			keys, err := s.driver.StrayKeys(s.Ctx, got)
+			if err != nil || !keys[hash].Equal(change.Keys) {
+				t.Errorf("keys %v: %v", keys, err)
+			}
+		})
+	}
 }

@@ -74,8 +74,8 @@ type Document struct {
 	// GivenUp are the abandoned tries, each with its reason. After each of them, the application
 	// wrote again.
 	GivenUp []checkpoint.CutoverTry `json:"given_up"`
-	Strays  int                     `json:"strays"` // number of changes to the source after the freeze
-	// Stragglers are items that changed after the freeze, by the hashes of their keys.
+	Strays  int                     `json:"strays"` // number of changes to the source that the target lacks
+	// Stragglers are the items of these changes, by the hashes of their keys.
 	Stragglers []checkpoint.CutoverStraggler `json:"stragglers"`
 }
 

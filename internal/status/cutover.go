@@ -34,7 +34,7 @@ type cutoverStatus struct {
 	// Driver is the process that drives the cutover; null if no process does.
 	Driver  *string `json:"driver"`
 	Trouble *string `json:"trouble"` // the condition that the step waits for, or its error
-	Strays  int     `json:"strays"`  // number of changes to the source after the freeze
+	Strays  int     `json:"strays"`  // number of changes to the source that the target lacks
 
 	record checkpoint.Cutover
 	flag   string // the flag that selects the group in commands; "" if there is only one group

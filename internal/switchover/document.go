@@ -263,9 +263,9 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 	case c.Step.Cancellable():
 		next("cutover cancel", "possible until the switch")
 	case c.Step == checkpoint.CutoverWatching && c.Unanswered() > 0:
-		next("cutover status", "writes to DynamoDB after the switch: find the writer and check Bigtable for the change")
+		next("cutover status", "DynamoDB has changes that Bigtable lacks: find the writer, and correct Bigtable")
 	case c.Step == checkpoint.CutoverDone && c.Unanswered() > 0:
-		next(fmt.Sprintf("finalize --dry-run --strays-seen %d", c.Strays), "writes to DynamoDB after the freeze: correct the target, then confirm with --strays-seen")
+		next(fmt.Sprintf("finalize --dry-run --strays-seen %d", c.Strays), "DynamoDB has changes that Bigtable lacks: correct Bigtable, then confirm with --strays-seen")
 	case c.Step == checkpoint.CutoverDone && c.FinalizedAt.IsZero():
 		next("finalize --dry-run", "the watch for late writers has ended; list what finalize would remove from the target")
 	case c.Step.Over() && d.Ready:
@@ -407,9 +407,17 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 		fmt.Fprintf(b, "  not watched from %s to %s: %s\n", gap.From.Format(time.RFC3339), gap.Until.Format(time.RFC3339), gap.Why)
 	}
 	if d.Strays > 0 {
-		fmt.Fprintf(b, "  %s after the freeze\n", terminal.Plural(d.Strays, "change"))
+		which := "after the freeze"
+		if slices.ContainsFunc(d.Stragglers, func(s checkpoint.CutoverStraggler) bool { return s.Tail }) {
+			which = "that the target lacks"
+		}
+		fmt.Fprintf(b, "  %s %s\n", terminal.Plural(d.Strays, "change"), which)
 		for _, s := range d.Stragglers[:min(len(d.Stragglers), d.strayLines())] {
-			fmt.Fprintf(b, "    item %s of table %s, at %s%s\n", s.Key, s.Table, s.At.Format(time.RFC3339), d.keyOf(s.Key))
+			tail := ""
+			if s.Tail {
+				tail = " (late tail: before the freeze)"
+			}
+			fmt.Fprintf(b, "    item %s of table %s, at %s%s%s\n", s.Key, s.Table, s.At.Format(time.RFC3339), tail, d.keyOf(s.Key))
 		}
 	}
 	if !whole {

@@ -113,7 +113,7 @@ func (o *Operator) finalizable(ctx context.Context, g group, c checkpoint.Cutove
 	case c.Step != checkpoint.CutoverDone:
 		return refuse("the tables are not cut over", "see replicator cutover check")
 	case c.Unanswered() > 0:
-		return refuse(terminal.Plural(c.Strays, "change")+" in DynamoDB after the freeze that the target does not have",
+		return refuse(terminal.Plural(c.Strays, "change")+" in DynamoDB that the target does not have",
 			fmt.Sprintf("find the writer, and correct the target; replicator cutover status lists them; then: replicator finalize --strays-seen %d", c.Strays))
 	}
 	in, err := status.Read(ctx, o.Cfg, o.ends().Target, "")

@@ -205,6 +205,8 @@ func TestRender(t *testing.T) {
 			Proofs: []checkpoint.CutoverProof{{Table: "Orders", Shard: "s1", How: "a canary"}}}, nil, true,
 			[]string{"watching for late writers until 2026-11-25T13:00:00Z\n", "7 changes after the freeze\n", "item k1 of table Orders, at ", "2026-11-25T12:00:00Z  watching    switched\n",
 				"hook switch, token 1.7.2: done after 1.0s\n    one\n    two\n", "drained: Orders s1: a canary\n"}, nil},
+		"late tail": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverWatching, SwitchedAt: noon, Strays: 2, Stragglers: []checkpoint.CutoverStraggler{{Table: "Orders", Key: "k1", At: noon}, {Table: "Orders", Key: "k2", At: noon, Tail: true}}}, nil, true,
+			[]string{"2 changes that the target lacks\n", "item k1 of table Orders, at 2026-11-25T12:00:00Z\n", "item k2 of table Orders, at 2026-11-25T12:00:00Z (late tail: before the freeze)\n"}, []string{"after the freeze"}},
 	} {
 		var out strings.Builder
 		d := judge(input{cfg: cfg, tables: cfg.Tables, record: c.record, gates: slices.Clone(c.gates), wayBack: back, with: " -c f"}, noon)

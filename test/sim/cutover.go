@@ -93,6 +93,7 @@ type cutoverRun struct {
 	checks  cutoverChecks
 
 	scene       *cutoverScene // nil: none
+	tail        *model.Shard  // what scene "late tail" hides; nil: nothing
 	begun, seen bool          // the scene has begun, and it has seen what it waited for
 	misapplies  bool          // the next write of an item is wrong
 	undisturbed bool          // processes sleep, and no other fault wakes or replaces them

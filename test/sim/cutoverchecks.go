@@ -28,6 +28,7 @@ type cutoverChecks struct {
 	unwatched bool                     // nobody watched for longer than a stream keeps what was written
 	switched  time.Duration            // when the cutover came to its switch
 	hurt      *cutTable                // a row of its target is not as it was written; nil: all are
+	tail      *cutTable                // its item hotKey has a change that the stream hides until the switch; nil: none has
 }
 
 // stray is a change of a source that was made after the freeze.
@@ -350,9 +351,10 @@ func (k *cutoverChecks) lost(c checkpoint.Cutover) (lost []string) {
 	return lost
 }
 
-// leftBehind reports whether an item was parked when the checks ended, so that it may be missing.
+// leftBehind reports whether an item may be missing: it was parked when the checks ended, or the
+// stream hides its last change.
 func (k *cutoverChecks) leftBehind(c checkpoint.Cutover, t *cutTable, pk string) bool {
-	return slices.Contains(c.Parked[t.Source.Name], hashOfItem(t.Mapping, keysOf(pk)))
+	return k.tail == t && pk == hotKey || slices.Contains(c.Parked[t.Source.Name], hashOfItem(t.Mapping, keysOf(pk)))
 }
 
 // unlike is what differs between source and target, but for canaries, what was left behind, and
@@ -417,6 +419,12 @@ func (k *cutoverChecks) settled() error {
 func (k *cutoverChecks) known(c checkpoint.Cutover) error {
 	if k.unwatched && len(c.Unwatched) == 0 {
 		return fmt.Errorf("H94: nobody watched for more than a day, and the record does not say so")
+	}
+	if t := k.tail; t != nil && len(c.Unwatched) == 0 && k.valueOf(t, hotKey) != t.told[hotKey].value {
+		hash := hashOfItem(t.Mapping, keysOf(hotKey))
+		if !slices.ContainsFunc(c.Stragglers, func(o checkpoint.CutoverStraggler) bool { return o.Tail && o.Table == t.Source.Name && o.Key == hash }) {
+			return fmt.Errorf("H115: a change from before the freeze was listed after the switch, and nobody knows")
+		}
 	}
 	for _, s := range k.strays {
 		if s.attempt != c.Attempt || !k.late(c, s) || s.at.After(c.SwitchedAt.Add(c.WatchFor-time.Minute)) {

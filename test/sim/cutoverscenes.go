@@ -32,6 +32,7 @@ var cutoverScenes = []*cutoverScene{
 	{name: "late child", begin: (*cutoverRun).isolate, sees: (*cutoverRun).rollLate},
 	{name: "split", sees: (*cutoverRun).splitBefore},
 	{name: "hot split", sees: (*cutoverRun).splitHot},
+	{name: "late tail", prepare: (*cutoverRun).writeLarge, sees: (*cutoverRun).hideTail},
 	{name: "silent", prepare: (*cutoverRun).tryOften, sees: (*cutoverRun).silence},
 	{name: "used up", prepare: (*cutoverRun).tryOften, sees: (*cutoverRun).useUp},
 	{name: "misapplied", prepare: (*cutoverRun).followAlone, sees: (*cutoverRun).misapply},
@@ -248,6 +249,40 @@ func (d *cutoverRun) splitHot(was, is checkpoint.Cutover) bool {
 		d.tell(t, hotKey)
 	})
 	return true
+}
+
+// writeLarge: the tables count as large, so the driver compares only samples beside what changed
+// since the last full verify. Only replicator writes the targets.
+func (d *cutoverRun) writeLarge() { d.Late, d.hurtAt, d.small = 0, 0, 1 }
+
+// hideTail: the service breaks its promise. As the checks begin, an item gets a shard of its own.
+// The shard is listed only after the switch, or after the attempt has ended. It takes a change just
+// before the application is frozen.
+func (d *cutoverRun) hideTail(was, is checkpoint.Cutover) bool {
+	t := d.tables[0]
+	shards := t.Source.Stream()
+	switch {
+	case d.topic != nil || is.Rehearse:
+	case enters(checkpoint.CutoverChecks, was, is) && d.tail == nil:
+		shards.Isolate(keysOf(hotKey))
+		d.tail = shards.Taking(keysOf(hotKey))
+		d.tail.ListedFrom = d.World.Now().Add(1000 * time.Hour)
+	case d.tail == nil:
+	case enters(checkpoint.CutoverFreeze, was, is):
+		d.World.After(d.World.UpTo(500*time.Millisecond), func() {
+			if !d.app.frozen && !d.app.switched && !d.seen {
+				d.tell(t, hotKey)
+				d.checks.tail = t
+			}
+		})
+	case enters(checkpoint.CutoverWatching, was, is):
+		d.tail.ListedFrom = d.World.Now().Add(d.World.UpTo(d.watchFor / 2))
+		return true
+	case enters(checkpoint.CutoverCancelling, was, is) || enters(checkpoint.CutoverCancelled, was, is):
+		d.tail.ListedFrom, d.checks.tail = d.World.Now(), nil
+		return true
+	}
+	return false
 }
 
 // splitBefore: a shard splits half a minute before the freeze would begin, so that its children may be
