@@ -133,6 +133,20 @@ func TestAFencedWriteIsOfAHaltedTable(t *testing.T) {
 	}
 }
 
+// A message of a target that a cutover has halted waits as one of a halted table.
+func TestAHaltedTargetIsOfAHaltedTable(t *testing.T) {
+	playScene(t, func(s *scene) {
+		_, l := s.process()
+		for _, target := range s.Tables[0].Mapping.Tables() {
+			_, err := s.Ledger.UpdateTarget(s.ctx, target, func(t *checkpoint.Target) error { return t.HaltFor(1) })
+			s.must(err)
+		}
+		if _, err := l.proved(s.ctx); !errors.Is(err, engine.ErrHalted) {
+			t.Error(err)
+		}
+	})
+}
+
 // A table that this process does not apply is not added where it cannot be applied: without a way
 // to find tables, where the configuration does not name it, or where its check fails.
 func TestATableThatCannotBeAppliedDoesNotJoin(t *testing.T) {

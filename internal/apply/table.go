@@ -95,6 +95,9 @@ func (t *topicTable) proved(ctx context.Context) (*claim, error) {
 		}
 		return c.state.Admits(checkpoint.Topic, false)
 	})
+	if errors.Is(err, checkpoint.ErrHalted) { // a cutover has halted the target
+		return nil, engine.ErrHalted
+	}
 	if err == nil {
 		c.former, err = t.formers.Of(ctx, c.state)
 	}

@@ -239,7 +239,7 @@ func (r *Right) prove(ctx context.Context) (sink.Stamps, error) {
 	if tables == nil {
 		tables = r.Mapping.Tables()
 	}
-	return r.Register.Prove(ctx, tables, func(ctx context.Context) error {
+	stamps, err := r.Register.Prove(ctx, tables, func(ctx context.Context) error {
 		if err := r.Renew(ctx); err != nil {
 			return err
 		}
@@ -256,4 +256,8 @@ func (r *Right) prove(ctx context.Context) (sink.Stamps, error) {
 		}
 		return nil
 	})
+	if errors.Is(err, checkpoint.ErrHalted) {
+		err = sink.ErrFenced
+	}
+	return stamps, err
 }

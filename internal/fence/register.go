@@ -21,11 +21,8 @@ type Register struct {
 
 	mu      sync.Mutex
 	entered map[string]checkpoint.Writing // content of the record, by target table
-	// checked has the rights in the record for which the targets' halts were read after the record
-	// was written.
-	checked map[string]checkpoint.Writing
-	goodbye checkpoint.Writer   // the record's goodbyes
-	closed  map[string][]string // target tables for which a cutover has closed the gate, by its row
+	goodbye checkpoint.Writer             // the record's goodbyes
+	closed  map[string][]string           // target tables for which a cutover has closed the gate, by its row
 
 	// The task that holds `writing` is the only user of the following fields.
 	refreshed time.Duration // when the record was last refreshed; 0 if never
@@ -35,24 +32,28 @@ type Register struct {
 // NewRegister returns the register of a process. The process must have opened the ledger under a
 // unique name.
 func NewRegister(ledger *checkpoint.Ledger) *Register {
-	r := &Register{ledger: ledger, writing: task.NewLimit(1), entered: map[string]checkpoint.Writing{}, checked: map[string]checkpoint.Writing{}, closed: map[string][]string{}}
+	r := &Register{ledger: ledger, writing: task.NewLimit(1), entered: map[string]checkpoint.Writing{}, closed: map[string][]string{}}
 	r.gate = sink.NewGate(r.enter)
 	return r
 }
 
 // Prove returns the stamps for writes to target tables. The function `right` must prove that
-// the caller may still write (sink.Prove).
+// the caller may still write (sink.Prove). Prove refuses a target table that a cutover has halted.
 func (r *Register) Prove(ctx context.Context, tables []string, right func(ctx context.Context) error) (sink.Stamps, error) {
-	return sink.Prove(ctx, r.gate, tables, r.mark, right)
-}
-
-// mark reads the fence mark of a target table. It refuses a table that a cutover has halted.
-func (r *Register) mark(ctx context.Context, table string) (sink.Mark, error) {
-	t, _, err := r.ledger.Target(ctx, table)
-	if err == nil && t.Halted() {
-		err = checkpoint.ErrHalted
-	}
-	return MarkOf(r.ledger, t), err
+	return sink.Prove(ctx, r.gate, tables, Marks(r.ledger), func(ctx context.Context) error {
+		// The record is written before this read. So a cutover that halts the targets and does not
+		// find the record stops this process here.
+		for _, table := range tables {
+			t, _, err := r.ledger.Target(ctx, table)
+			if err == nil && t.Halted() {
+				err = checkpoint.ErrHalted
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return right(ctx)
+	})
 }
 
 // enter records durably that this process may write with the given marks. A mark names a target's
@@ -70,23 +71,10 @@ func (r *Register) enter(ctx context.Context, marks map[string]sink.Mark) error 
 		return nil
 	}
 	w, err := r.ledger.EnterWriter(ctx, missing)
-	if err != nil {
-		return err
+	if err == nil {
+		r.keep(w)
 	}
-	r.keep(w)
-	// A cutover may have halted a target and listed the writers since its mark was read. Then it does
-	// not know this process.
-	for table := range missing {
-		if _, err := r.mark(ctx, table); err != nil {
-			return err
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for table, right := range missing {
-		r.checked[table] = right
-	}
-	return nil
+	return err
 }
 
 // keep stores the content of the record.
@@ -96,7 +84,7 @@ func (r *Register) keep(w checkpoint.Writer) {
 	r.entered, r.goodbye = maps.Clone(w.Targets), w
 }
 
-// missing returns the entries for these marks that the record may not have yet.
+// missing returns the entries for these marks that the record does not have yet.
 func (r *Register) missing(marks map[string]sink.Mark) map[string]checkpoint.Writing {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +94,7 @@ func (r *Register) missing(marks map[string]sink.Mark) map[string]checkpoint.Wri
 		if mark.Withheld {
 			w = checkpoint.Writing{Unfenced: true}
 		}
-		if !r.entered[table].Covers(w) || !r.checked[table].Covers(w) {
+		if !r.entered[table].Covers(w) {
 			missing[table] = w
 		}
 	}

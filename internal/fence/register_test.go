@@ -153,6 +153,31 @@ func TestH145_TheHaltOfATargetIsReadAfterTheRecord(t *testing.T) {
 	})
 }
 
+// A halt of the target does not hide that the fence has risen, or has not. A refused write needs to
+// know that.
+func TestStampsAreComparedWhileTheTargetIsHalted(t *testing.T) {
+	play(t, func(ctx context.Context, f fence.Fence, _ *families) {
+		if err := f.Open(ctx, "t"); err != nil {
+			t.Fatal(err)
+		}
+		stamps, err := fence.NewRegister(f.Ledger).Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Ledger.UpdateTarget(ctx, "t", func(t *checkpoint.Target) error { return t.HaltFor(1) }); err != nil {
+			t.Fatal(err)
+		}
+		for _, risen := range []bool{false, true} {
+			if outdated, err := stamps.Outdated(ctx); outdated != risen || err != nil {
+				t.Errorf("the number has risen: %t: %t, %v", risen, outdated, err)
+			}
+			if _, err := f.Raise(ctx, "t"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // A process that ends leaves its requests without an answer in its record, of each target. The drop of
 // their number removes them, because nothing of them can be executed any more.
 func TestDoubtsStayUntilTheirNumberIsDropped(t *testing.T) {

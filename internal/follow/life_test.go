@@ -261,7 +261,10 @@ func TestH35_TheRightIsProvedUnderARisenFence(t *testing.T) {
 				s.put("a")
 				s.after(5*time.Second, func() {
 					s.change(func(state *checkpoint.TableState) { state.Halt = checkpoint.Halt{Attempt: 1, On: halted} })
-					_, err := s.Ledger.UpdateTarget(s.ctx, "orders", func(target *checkpoint.Target) error { target.Fence, target.Withheld = 9, ""; return nil })
+					_, err := s.Ledger.UpdateTarget(s.ctx, "orders", func(target *checkpoint.Target) error {
+						target.Fence, target.Withheld, target.Halt = 9, "", checkpoint.Halt{Attempt: 1, On: halted}
+						return nil
+					})
 					s.must(err)
 				})
 				s.after(9*time.Second, func() { s.put("b") })
@@ -270,6 +273,8 @@ func TestH35_TheRightIsProvedUnderARisenFence(t *testing.T) {
 						t.Errorf("halted %t, late by %s: %+v, wrote %+v", halted, late, row, s.wrote)
 					}
 					s.change(func(state *checkpoint.TableState) { state.Halt = checkpoint.Halt{Attempt: 1} })
+					_, err := s.Ledger.UpdateTarget(s.ctx, "orders", func(target *checkpoint.Target) error { return target.Unhalt(1) })
+					s.must(err)
 				})
 				s.follows(90 * time.Second)
 				last := s.wrote[len(s.wrote)-1]
