@@ -57,15 +57,15 @@ func withPoison(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Value(slotKey{}).(*slot).pubsub.Publish(args[0], []byte("no CloudEvent"), nil)
 }
 
-// bucket matches the ordering key of a bucket of a table's items.
-var bucket = regexp.MustCompile(`^[0-9a-f]{8}-[0-9]{1,3}$`)
+// ordered matches the ordering key of a bucket of a table's items, and that of a parked item.
+var ordered = regexp.MustCompile(`^([0-9a-f]{8}-[0-9]{1,3}|[0-9a-f]{64})$`)
 
 // messages FILE writes the messages published so far to a file, one per line, and forgets them.
 func messages(ts *testscript.TestScript, _ bool, args []string) {
 	server := ts.Value(slotKey{}).(*slot).pubsub
 	var text bytes.Buffer
 	for _, m := range server.Messages() {
-		if !bucket.MatchString(m.OrderingKey) {
+		if !ordered.MatchString(m.OrderingKey) {
 			ts.Fatalf("ordering key %q", m.OrderingKey)
 		}
 		text.Write(append(m.Data, '\n'))
