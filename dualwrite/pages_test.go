@@ -2,15 +2,19 @@ package dualwrite_test
 
 import (
 	"context"
+	"errors"
 	"log"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"cloud.google.com/go/bigtable"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
@@ -190,5 +194,83 @@ func TestCodeOfThePageOnSettling(t *testing.T) {
 			t.Errorf("as %s wrote it: %s", by, found)
 		}
 		s.replicate(t)
+	}
+}
+
+var errFrozen = errors.New("writes are frozen")
+
+// instance counts the requests of an application to Bigtable.
+type instance struct {
+	mu            sync.Mutex
+	frozen        bool
+	inFlight      int
+	lastUncertain time.Time // when a request last ended without an answer
+	now           func() time.Time
+}
+
+// write sends a request, unless the application is frozen.
+func (i *instance) write(ctx context.Context, send func(context.Context) error) error {
+	// page dual-writes.md
+	if !i.enter() { // counts the request, and then looks whether writes are frozen
+		return errFrozen
+	}
+	err := send(ctx)
+	i.leave(answered(err)) // answered: no error, or a status with which Bigtable refuses the request
+	return err
+	// end
+}
+
+func (i *instance) enter() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.frozen {
+		return false
+	}
+	i.inFlight++
+	return true
+}
+
+func (i *instance) leave(answered bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.inFlight--
+	if !answered {
+		i.lastUncertain = i.now()
+	}
+}
+
+func answered(err error) bool { return err == nil || status.Code(err) == codes.InvalidArgument }
+
+// quiet reports whether this instance may promise that its writes have ended.
+func (i *instance) quiet(settle time.Duration) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.frozen && i.inFlight == 0 && i.now().Sub(i.lastUncertain) > settle
+}
+
+// An application may be quiet once it is frozen, no request is in flight, and every request of the last
+// time to settle has an answer.
+func TestAnInstanceKnowsWhenItIsQuiet(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	i := &instance{now: func() time.Time { return now }}
+	quiet := func(want bool, when string) {
+		t.Helper()
+		if got := i.quiet(time.Minute); got != want {
+			t.Errorf("%s: quiet %t", when, got)
+		}
+	}
+	quiet(false, "before the freeze")
+	err := i.write(t.Context(), func(context.Context) error {
+		i.frozen = true
+		quiet(false, "in flight")
+		return context.DeadlineExceeded
+	})
+	quiet(false, "without an answer")
+	if now = now.Add(2 * time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	quiet(true, "later")
+	if err := i.write(t.Context(), func(context.Context) error { t.Error("it is sent"); return nil }); !errors.Is(err, errFrozen) {
+		t.Error(err)
 	}
 }
