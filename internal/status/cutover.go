@@ -213,16 +213,23 @@ func (l *Input) allLeft() bool {
 	return len(l.Tables) > 0
 }
 
+// left reports whether the application has left the table. A document that was read from JSON has only
+// the table's state and its reason.
+func (t *Table) left() bool {
+	watched := t.State == standing.Cutover && t.Reason != nil && *t.Reason == string(checkpoint.CutoverWatching)
+	return t.stands.Left || t.State == standing.Done || watched
+}
+
 // Stays reports whether the application still uses a source table.
 func (m *Document) Stays(source string) bool {
 	i := slices.IndexFunc(m.Tables, func(t Table) bool { return t.Source == source })
-	return i < 0 || !m.Tables[i].stands.Left
+	return i < 0 || !m.Tables[i].left()
 }
 
 // Left reports whether the application has left every table.
 func (m *Document) Left() bool {
 	for i := range m.Tables {
-		if !m.Tables[i].stands.Left {
+		if !m.Tables[i].left() {
 			return false
 		}
 	}
