@@ -103,7 +103,7 @@ func (a *appliers) heedPromises(life engine.Lifecycle) error {
 				continue
 			}
 			if state.FreezeNear() {
-				wait = min(wait, a.Timing.Active)
+				wait = min(wait, a.Timing.Soon)
 			}
 			a.unsettled.hasten(l, state.Halt.Quiet, task.Mono(life.Work))
 		}

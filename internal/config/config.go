@@ -74,10 +74,11 @@ const (
 
 // Source is Amazon DynamoDB.
 type Source struct {
-	Region  string        `key:"region" check:"region" unset:"from the AWS SDK's chain"` // AWS region of the tables
-	RoleARN string        `key:"role_arn" check:"role" unset:"no role is assumed"`       // role to assume with the identity of the AWS SDK's chain
-	Start   Start         `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`  // where to start reading a stream that has no checkpoint yet
-	Poll    time.Duration `key:"poll" default:"1s" min:"200ms" max:"1m"`                 // time between reads of an idle shard; a shard with recent changes is read at least every second
+	Region     string        `key:"region" check:"region" unset:"from the AWS SDK's chain"` // AWS region of the tables
+	RoleARN    string        `key:"role_arn" check:"role" unset:"no role is assumed"`       // role to assume with the identity of the AWS SDK's chain
+	Start      Start         `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`  // where to start reading a stream that has no checkpoint yet
+	Poll       time.Duration `key:"poll" default:"1s" min:"200ms" max:"1m"`                 // time between reads of an idle shard; after minutes without a change at least 3s
+	PollActive time.Duration `key:"poll_active" default:"250ms" min:"200ms" max:"1m"`       // time between reads of a shard that had a change in the last 10s, and of all shards from a cutover's checks to the end of its freeze
 }
 
 // Target is Cloud Bigtable.

@@ -138,7 +138,7 @@ func TestMinimal(t *testing.T) {
 	want := &Config{
 		Version:  1,
 		Name:     "default",
-		Source:   Source{Start: StartHorizon, Poll: time.Second},
+		Source:   Source{Start: StartHorizon, Poll: time.Second, PollActive: 250 * time.Millisecond},
 		Target:   Target{Project: "my-project", Instance: "my-instance", AppProfile: "default", CreateMissing: true},
 		State:    State{Table: "replicator_state", TombstoneAge: 14 * 24 * time.Hour, Lease: 15 * time.Second},
 		Tables:   []Table{{From: "Orders", To: "Orders", Start: StartHorizon}},

@@ -61,7 +61,7 @@ func TestCopying(t *testing.T) {
 	}
 }
 
-var everySecond = Run{Poll: time.Second, Lease: 15 * time.Second}
+var usual = Run{Active: 250 * time.Millisecond, Idle: 3 * time.Second, Lease: 15 * time.Second}
 
 // 50 GiB on demand, calculated by hand.
 func TestEstimate(t *testing.T) {
@@ -71,15 +71,16 @@ func TestEstimate(t *testing.T) {
 		amount float64
 		per    string
 	}{
-		"reading the table":          {50 << 30 / 4096 / 1e6 * 0.125, Once},
-		"items out of AWS":           {75 * 0.09, Once},
-		"requests for an idle shard": {3600 / 1e6 * 0.2, perIdleShardHour},
-		"requests for changes":       {2048 * 1e6 / (1 << 20) / 1e6 * 0.2, perMillionChanges},
-		"stream reads":               {4 * 86400 / 1e6 * 0.2, day},
-		"changes out of AWS":         {1e6 * 2 * 1024 * 1.5 / (1 << 30) * 0.09, perMillionChanges},
-		"storage in Bigtable":        {50 * 0.17, month},
+		"reading the table":            {50 << 30 / 4096 / 1e6 * 0.125, Once},
+		"items out of AWS":             {75 * 0.09, Once},
+		"requests for an idle shard":   {1200 / 1e6 * 0.2, perShardHour},
+		"requests for an active shard": {14400 / 1e6 * 0.2, perShardHour},
+		"requests for changes":         {0, perMillionChanges},
+		"stream reads":                 {4 * 28800 / 1e6 * 0.2, day},
+		"changes out of AWS":           {1e6 * 2 * 1024 * 1.5 / (1 << 30) * 0.09, perMillionChanges},
+		"storage in Bigtable":          {50 * 0.17, month},
 	}
-	lines := p.Estimate(table, Cluster{}, everySecond)
+	lines := p.Estimate(table, Cluster{}, usual)
 	if len(lines) != len(want) {
 		t.Fatalf("%d lines", len(lines))
 	}
@@ -88,13 +89,13 @@ func TestEstimate(t *testing.T) {
 		if line.Per != w.per || math.Abs(line.Amount-w.amount) > 1e-9 {
 			t.Errorf("%+v, want %v per %s", line, w.amount, w.per)
 		}
-		if _, known := p.Prices[line.Price]; !known {
+		if _, known := p.Prices[line.Price]; !known && line.Amount > 0 {
 			t.Errorf("%s rests on no price", line.What)
 		}
 	}
 	// Existing resources cost nothing more.
 	table.ReadCapacity, table.OpenShards = 1000, 0
-	for _, line := range p.Estimate(table, Cluster{Nodes: 3}, everySecond) {
+	for _, line := range p.Estimate(table, Cluster{Nodes: 3}, usual) {
 		switch line.What {
 		case "reading the table":
 			if line.Amount != 0 || !strings.Contains(line.Note, "100% of it") {
@@ -108,13 +109,13 @@ func TestEstimate(t *testing.T) {
 	through := Table{Items: 1 << 20, Bytes: 1 << 30, Published: true}
 	for applied, times := range map[bool]float64{false: 1, true: 2} {
 		through.Applied = applied
-		lines := p.Estimate(through, Cluster{}, everySecond)
+		lines := p.Estimate(through, Cluster{}, usual)
 		i := slices.IndexFunc(lines, func(l Line) bool { return l.What == "changes through Pub/Sub" })
 		if want := times * 1e6 * (2*1024*1.5 + 1100) / (1 << 40) * 40; i < 0 || math.Abs(lines[i].Amount-want) > 1e-9 || lines[i].Per != perMillionChanges {
 			t.Errorf("applied %v: %+v, want %v", applied, lines, want)
 		}
 	}
-	for _, line := range p.Estimate(Table{}, Cluster{}, everySecond) {
+	for _, line := range p.Estimate(Table{}, Cluster{}, usual) {
 		if math.IsNaN(line.Amount) || line.Amount < 0 || strings.Contains(line.Quantity, "NaN") {
 			t.Errorf("an empty table: %+v", line)
 		}

@@ -112,7 +112,7 @@ type Line struct {
 	What     string  `json:"what"`
 	Quantity string  `json:"quantity"`
 	Amount   float64 `json:"amount"` // amount in the currency of the prices
-	Per      string  `json:"per"`    // the period: once, day, month, million changes or idle shard-hour
+	Per      string  `json:"per"`    // the period: once, day, month, million changes or shard-hour
 	Price    string  `json:"price"`  // the name of the unit price; empty if nothing is charged
 	Note     string  `json:"note,omitempty"`
 }
@@ -123,7 +123,7 @@ const (
 	day               = "day"
 	month             = "month"
 	perMillionChanges = "million changes"
-	perIdleShardHour  = "idle shard-hour"
+	perShardHour      = "shard-hour"
 )
 
 // Estimate returns the cost of a table's migration, without the target's nodes. All tables share
@@ -134,13 +134,8 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	if !t.Outside {
 		lines = append(lines, p.egress(t))
 	}
-	if run.Poll > 0 {
+	if run.Idle > 0 {
 		lines = append(lines, p.requests(t, run)...)
-	}
-	if t.OpenShards > 0 && run.Poll > 0 {
-		calls := float64(t.OpenShards) * secondsADay / run.Poll.Seconds()
-		lines = append(lines, Line{What: "stream reads", Quantity: fmt.Sprintf("%s read every %s", terminal.Plural(t.OpenShards, "shard"), run.Poll),
-			Amount: calls / million * p.Prices["stream_read_million"].Price, Per: day, Price: "stream_read_million", Note: "more while there are many changes"})
 	}
 	if t.Items > 0 {
 		images := 2 * float64(t.Bytes) / float64(t.Items) * million // the new and the old image of each change

@@ -6,18 +6,33 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// Wait returns the time before the next read of a shard, after the given number of consecutive
-// empty pages. Soon after a change, another one often follows. So the wait is Soon at first. After
-// cdc.EmptyRun empty pages, it doubles with each further page, up to Poll.
-func (t Timing) Wait(empty int) time.Duration {
-	rest := min(t.Soon, t.Poll)
-	for range max(0, empty-cdc.EmptyRun) {
-		if rest *= 2; rest >= t.Poll {
-			return t.Poll
-		}
+const (
+	// ActiveFor is how long a shard counts as active after its last change.
+	ActiveFor = 10 * time.Second
+	// backoffAfter is how long a shard without changes is still read every Poll.
+	backoffAfter = time.Minute
+	// longestPoll is the time between two reads of a shard that had no change for minutes, unless
+	// Poll is longer.
+	longestPoll = 3 * time.Second
+)
+
+// Between returns the time from one request for a shard's changes to the next. The service allows
+// five requests per second and shard. The argument `empty` is the number of consecutive empty
+// pages, and `quiet` is the time since the last change. A shard is active for some time after a
+// change, because another change often follows. It is also active until empty pages prove that it
+// has no backlog. The time from Poll to longestPoll grows with `quiet`.
+func (t Timing) Between(empty int, quiet time.Duration) time.Duration {
+	switch {
+	case empty <= cdc.EmptyRun || quiet < ActiveFor:
+		return min(t.Soon, t.Poll)
+	case quiet < backoffAfter:
+		return t.Poll
 	}
-	return rest
+	return max(t.Poll, min(quiet/60, longestPoll))
 }
+
+// LongIdle returns the time between two requests for a shard that had no change for minutes.
+func (t Timing) LongIdle() time.Duration { return max(t.Poll, longestPoll) }
 
 // ledgerRows is the number of shard rows per second that the assigners of all workers may read
 // together. At higher rates they read less often.

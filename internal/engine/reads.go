@@ -132,24 +132,23 @@ func (d stoppableDatabase) Get(ctx context.Context, table string, key attribute.
 	return d.Database.Get(ctx, table, key)
 }
 
-// Read returns the next page, and the time of the request. It returns errors that a retry cannot
-// fix (trimmed, not found), and retries others.
-func (r *Retrier) Read(life Lifecycle, reader *cdc.Reader, from cdc.Position, slot *PageSlot) (page cdc.Page, sent time.Time, err error) {
+// Read returns the next page, and the monotonic time of the request. It returns errors that a retry
+// cannot fix (trimmed, not found), and retries others.
+func (r *Retrier) Read(life Lifecycle, reader *cdc.Reader, from cdc.Position, slot *PageSlot) (page cdc.Page, asked time.Duration, err error) {
 	err = r.Retry(life, "read a shard (GetRecords)", func(ctx context.Context) (err error) {
 		if err = slot.take(ctx); err != nil {
 			return err
 		}
-		began := task.Mono(ctx)
+		asked = task.Mono(ctx)
 		if page, err = reader.Read(ctx, from); err != nil {
 			slot.Drop(true)
 		}
-		sent = r.TimeOf(ctx, began)
 		return err
 	})
 	if err == nil {
 		r.Events.PageRead(r.Source, Count(page.Changes))
 	}
-	return page, sent, err
+	return page, asked, err
 }
 
 // TimeOf converts a moment of the monotonic clock to a time. It uses the service's clock, if an

@@ -6,9 +6,8 @@ import (
 
 // Timing holds the periods of the loops. A field of zero stands for its default.
 type Timing struct {
-	Poll   time.Duration // wait after an empty page of an idle shard; default 1 s
-	Soon   time.Duration // wait after the first empty pages; later waits grow up to Poll; default Poll
-	Active time.Duration // wait between two reads of a shard while a cutover needs them soon; default 250 ms
+	Poll time.Duration // time between two reads of an idle shard; default 1 s
+	Soon time.Duration // time between two reads of an active shard; default 250 ms, at most Poll
 	// Pass is the time between two passes over the ledger; default a third of the lease, at most 2
 	// s.
 	Pass time.Duration
@@ -44,8 +43,7 @@ func (t Timing) OrDefault(lease time.Duration) Timing {
 		}
 	}
 	or(&t.Poll, time.Second)
-	or(&t.Soon, t.Poll)
-	or(&t.Active, 250*time.Millisecond)
+	or(&t.Soon, min(t.Poll, 250*time.Millisecond))
 	or(&t.Pass, min(2*time.Second, lease/3))
 	or(&t.List, listEvery)
 	or(&t.Listed, 2*time.Minute)

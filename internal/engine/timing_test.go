@@ -9,32 +9,48 @@ import (
 // lease could expire before it is checked.
 func TestDefaultsOfTiming(t *testing.T) {
 	for lease, want := range map[time.Duration]Timing{
-		15 * time.Second: {Poll: time.Second, Soon: time.Second, Active: 250 * time.Millisecond, Pass: 2 * time.Second, List: time.Minute, Listed: 2 * time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Heed: 250 * time.Millisecond, Yield: time.Minute},
-		3 * time.Second:  {Poll: time.Second, Soon: time.Second, Active: 250 * time.Millisecond, Pass: time.Second, List: time.Minute, Listed: 2 * time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Heed: 250 * time.Millisecond, Yield: 12 * time.Second},
+		15 * time.Second: {Poll: time.Second, Soon: 250 * time.Millisecond, Pass: 2 * time.Second, List: time.Minute, Listed: 2 * time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Heed: 250 * time.Millisecond, Yield: time.Minute},
+		3 * time.Second:  {Poll: time.Second, Soon: 250 * time.Millisecond, Pass: time.Second, List: time.Minute, Listed: 2 * time.Minute, Commit: time.Second, Grace: 20 * time.Second, Idle: 10 * time.Second, IdlePages: 10, Heed: 250 * time.Millisecond, Yield: 12 * time.Second},
 	} {
 		if got := (Timing{}).OrDefault(lease); got != want {
 			t.Errorf("a lease of %s: %+v", lease, got)
 		}
 	}
-	given := Timing{Poll: 9, Soon: 1, Active: 10, Pass: 2, List: 3, Listed: 9, Commit: 4, Grace: 5, Idle: 6, IdlePages: 7, Heed: 6, Yield: 8}
+	given := Timing{Poll: 9, Soon: 1, Pass: 2, List: 3, Listed: 9, Commit: 4, Grace: 5, Idle: 6, IdlePages: 7, Heed: 6, Yield: 8}
 	if got := given.OrDefault(time.Second); got != given {
 		t.Errorf("given %+v, it is %+v", given, got)
 	}
 }
 
-// An idle shard is read less and less often, once empty pages prove that it has no changes.
+// A shard is read often as long as changes may follow, then every Poll, and after minutes less often.
 func TestPollsBackOff(t *testing.T) {
-	timing := Timing{Poll: 15 * time.Second, Soon: time.Second}.OrDefault(15 * time.Second)
-	for empty, want := range map[int]time.Duration{0: 1, 1: 1, 10: 1, 11: 2, 12: 4, 13: 8, 14: 15, 1000: 15} {
-		if got := timing.Wait(empty); got != want*time.Second {
-			t.Errorf("after %d empty pages: %s", empty, got)
+	const s, ms = time.Second, time.Millisecond
+	for _, c := range []struct {
+		poll, soon  time.Duration
+		empty       int
+		quiet, want time.Duration
+	}{
+		{0, 0, 0, 0, 250 * ms},
+		{0, 0, 40, ActiveFor - 1, 250 * ms},
+		{0, 0, 10, time.Hour, 250 * ms}, // ten empty pages do not prove yet that there is no backlog
+		{0, 0, 40, ActiveFor, s},
+		{0, 0, 11, time.Minute, s},
+		{0, 0, 90, 2 * time.Minute, 2 * s},
+		{0, 0, 999, time.Hour, 3 * s},
+		{200 * ms, 0, 40, ActiveFor, 200 * ms},
+		{200 * ms, 250 * ms, 0, 0, 200 * ms}, // Poll is the larger one
+		{200 * ms, 0, 999, time.Hour, 3 * s},
+		{15 * s, 0, 40, ActiveFor, 15 * s},
+		{15 * s, 0, 999, time.Hour, 15 * s},
+		{15 * s, 2 * s, 0, 0, 2 * s},
+	} {
+		timing := Timing{Poll: c.poll, Soon: c.soon}.OrDefault(15 * s)
+		if got := timing.Between(c.empty, c.quiet); got != c.want {
+			t.Errorf("poll %s, %d empty pages, %s without a change: %s", timing.Poll, c.empty, c.quiet, got)
 		}
-	}
-	if got := (Timing{}).OrDefault(time.Minute).Wait(1); got != time.Second {
-		t.Error(got)
-	}
-	if got := (Timing{Poll: 200 * time.Millisecond, Soon: time.Second}).Wait(100); got != 200*time.Millisecond {
-		t.Error(got)
+		if got := timing.Between(999, time.Hour); got != timing.LongIdle() {
+			t.Errorf("poll %s: %s, not %s", timing.Poll, got, timing.LongIdle())
+		}
 	}
 }
 

@@ -69,6 +69,7 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 	at, committed := shard.Progress(), task.Mono(ctx)
 	saved := at.Applied // in mode topic, the appliers' progress is compared with this number
 	rate := engine.RateMeter{At: committed}
+	changed := committed - engine.ActiveFor // when the last change was read
 	for !life.Draining() {
 		if settling == nil {
 			recheck.turn(ctx, at.Position)
@@ -135,14 +136,15 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 			}
 			committed, saved = now, at.Applied
 		}
-		if at.CaughtUp {
-			if !settles { // without settling, the next renewal of the lease may commit this progress
-				lease.Offer(at)
-			}
-			_ = task.Sleep(life.Drain, f.rest(empty)) // a stop ends the wait and then the loop
-			if err := context.Cause(ctx); err != nil {
-				return err // the lease is lost, and no commit follows that would notice it
-			}
+		if at.CaughtUp && !settles { // without settling, the next renewal of the lease may commit this progress
+			lease.Offer(at)
+		}
+		if !at.CaughtUp {
+			changed = task.Mono(ctx)
+		}
+		// A stop ends the wait and then the loop.
+		if err := pages.rest(life, f.between(empty, task.Mono(ctx)-changed)); err != nil {
+			return err
 		}
 	}
 	if settling != nil {
@@ -223,13 +225,13 @@ func (f *follower) due(before, at checkpoint.Progress, since time.Duration) bool
 	return since >= min(f.Timing.Commit, f.Ledger.Lease()/3) && !at.CaughtUp
 }
 
-// rest returns how long to wait after the given number of consecutive empty pages.
-func (f *follower) rest(empty int) time.Duration {
-	rest := f.Timing.Wait(empty)
+// between returns the time from one request for a shard's changes to the next. While a cutover
+// waits for changes, every shard counts as active.
+func (f *follower) between(empty int, quiet time.Duration) time.Duration {
 	if f.tracker.Near() {
-		rest = min(rest, f.Timing.Active)
+		quiet = 0
 	}
-	return rest
+	return f.Timing.Between(empty, quiet)
 }
 
 // hold replicates a shard under its lease until the shard is done or a gap, or the lease ends. It

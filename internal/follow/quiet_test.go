@@ -47,7 +47,7 @@ func TestASettlerHurriesForACutover(t *testing.T) {
 		w := s.settler()
 		w.queue = []appliedPage{{due: time.Hour, written: settlesAt}}
 		w.tracker.SetNear(true)
-		if got := w.next(0, 0); got.front != nil || got.wait != w.Timing.Active {
+		if got := w.next(0, 0); got.front != nil || got.wait != w.Timing.Soon {
 			t.Errorf("%+v", got)
 		}
 		w.read = upTo(2)

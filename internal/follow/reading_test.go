@@ -28,7 +28,8 @@ func (s slowShard) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) 
 func TestH75_AReadIsOfWhenItWasSent(t *testing.T) {
 	enginetest.Listed(t, &enginetest.PagedStream{}, func(ctx context.Context, k *enginetest.Rig, _ checkpoint.TableState) {
 		began := task.Now(ctx)
-		page, sent, err := k.Table().Read(engine.Until(ctx), &cdc.Reader{Source: slowShard{}, Shard: "s"}, cdc.Position{}, new(engine.PageSlot))
+		page, asked, err := k.Table().Read(engine.Until(ctx), &cdc.Reader{Source: slowShard{}, Shard: "s"}, cdc.Position{}, new(engine.PageSlot))
+		sent := k.Table().TimeOf(ctx, asked)
 		if err != nil || !sent.Equal(began) {
 			t.Errorf("sent at %s, and not at %s, %v", sent, began, err)
 		}

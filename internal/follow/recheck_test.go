@@ -137,8 +137,8 @@ func TestARecheckBeginsWhenItIsAskedFor(t *testing.T) {
 func TestARecheckFromTheStartOfAShard(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.shard("s", "")
-		s.after(5*time.Second, func() { s.put("a") })
-		s.rechecked(10*time.Second, 3).expect("turn 3 at 0 from the start", "run", "a to 1 after 5s")
+		s.after(2*time.Second, func() { s.put("a") })
+		s.rechecked(10*time.Second, 3).expect("turn 3 at 0 from the start", "run", "a to 1 after 2s")
 		if got := s.row("s").Rechecked; got.Verify != 3 || !got.Since.IsZero() {
 			t.Errorf("the row says %+v", got)
 		}

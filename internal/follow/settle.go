@@ -263,7 +263,7 @@ func (s *settler) next(now, committed time.Duration) settleStep {
 			step.wait = min(step.wait, until)
 		}
 		if s.tracker.Near() { // the application may promise at any moment that its writes have ended
-			step.wait = min(step.wait, s.Timing.Active)
+			step.wait = min(step.wait, s.Timing.Soon)
 		}
 	}
 	if step.commit {
@@ -385,7 +385,7 @@ func (f *follower) stretch(life engine.Lifecycle, source cdc.Source, shard check
 	defer slot.Drop(true)
 	for at.Position.After.Compare(end) < 0 {
 		reader.Changed = at.EventTime
-		read, sent, err := f.Read(life, reader, at.Position, slot)
+		read, asked, err := f.Read(life, reader, at.Position, slot)
 		if err != nil {
 			return err
 		}
@@ -401,7 +401,7 @@ func (f *follower) stretch(life engine.Lifecycle, source cdc.Source, shard check
 		batch.Read = transform.Reading{At: read.At, Mono: task.Mono(life.Work)}
 		batch.Parked, batch.Unaddressed, batch.Ignored = nil, nil, nil
 		latest := batch.Latest
-		at = Advance(next, read, latest, sent)
+		at = Advance(next, read, latest, f.TimeOf(life.Work, asked))
 		if err := each(&batch, at.Position.After); err != nil {
 			return err
 		}
@@ -409,7 +409,11 @@ func (f *follower) stretch(life engine.Lifecycle, source cdc.Source, shard check
 		if read.End {
 			return nil
 		}
-		if len(read.Changes) == 0 && life.Rest(f.Timing.Poll) != nil {
+		pause := f.Timing.Soon
+		if len(read.Changes) == 0 {
+			pause = f.Timing.Poll
+		}
+		if at.Position.After.Compare(end) < 0 && life.Rest(asked+pause-task.Mono(life.Work)) != nil {
 			return context.Cause(life.Drain)
 		}
 	}

@@ -28,7 +28,7 @@ func TestWhatWasAppliedIsTold(t *testing.T) {
 	o.Events.Applied = func(_ string, changes engine.Tally, rows int) {
 		told[0], told[1] = told[0]+changes.Changes(), told[1]+rows
 	}
-	play(t, store, time.Minute, o, enginetest.Behind(1, "Orders"))
+	play(t, store, 3*time.Minute, o, enginetest.Behind(1, "Orders"))
 	if told != [2]int{500, 500} || !rated {
 		t.Errorf("%d changes in %d rows were told, and a rate %v", told[0], told[1], rated)
 	}

@@ -81,7 +81,7 @@ func TestAControlPlaneThatIsSilent(t *testing.T) {
 		}
 	}
 	play(t, store, time.Hour, o, begun)
-	if source.listed < 60 || source.read < 3000 || told < 60 {
+	if source.listed < 60 || source.read < 1200 || told < 60 {
 		t.Errorf("in an hour shards were listed %d times, the child was read %d times, and that the cluster cannot be told was told %d times", source.listed, source.read, told)
 	}
 	rows, err := store.Read(context.Background(), "outage/keeper/")

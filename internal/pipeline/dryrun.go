@@ -205,10 +205,11 @@ func (r *rehearsal) shard(ctx context.Context, reader *cdc.Reader) error {
 	var at checkpoint.Progress
 	var began time.Time
 	for empty := 0; empty < rehearsalPages; {
-		page, sent, err := r.Read(engine.Until(ctx), reader, at.Position, new(engine.PageSlot))
+		page, asked, err := r.Read(engine.Until(ctx), reader, at.Position, new(engine.PageSlot))
 		if err != nil {
 			return err
 		}
+		sent := r.TimeOf(ctx, asked)
 		batch := transform.Fold(r.spec.Mapping, page.Changes, transform.Stamp{Generation: 1, Hop: 1, NotBefore: at.CellTime})
 		r.count(&batch)
 		r.mu.Lock()

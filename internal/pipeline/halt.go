@@ -96,7 +96,7 @@ func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) 
 // quiet.
 func (t *table) untilCheck() time.Duration {
 	if t.Spec.Late > 0 && t.Tracker.Near() {
-		return min(t.Timing.Pass, t.Timing.Active)
+		return min(t.Timing.Pass, t.Timing.Soon)
 	}
 	return t.Timing.Pass
 }

@@ -63,6 +63,7 @@ func TestAPageThatIsPutBackIsCutAgain(t *testing.T) {
 	o := crowd(t, source.backlog, enginetest.Targets{}, "Orders", "Users")
 	o.Writer = sink.NewWriter(sink.Options{Table: written, InFlight: 16})
 	o.Open = func(string) cdc.Source { return source }
+	o.Pages = 1 // so that shards of Users wait while the page of Orders is held
 	play(t, &checkpointtest.Memory{}, 5*time.Minute, o, func(ctx context.Context, l *checkpoint.Ledger) error {
 		if err := enginetest.Behind(4, "Users")(ctx, l); err != nil {
 			return err

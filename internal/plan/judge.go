@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/source"
@@ -112,7 +113,8 @@ func (in *Input) estimate(s *sourceTable) (cost.Copy, *diag.Error) {
 	}
 	copying := in.question.Prices.Copying(t, in.cluster)
 	s.Copy = Copy{copying.RowsPerSecond, copying.LimitedBy, copying.Time.Seconds()}
-	s.Cost = in.question.Prices.Estimate(t, in.cluster, cost.Run{Poll: in.Cfg.Source.Poll, Lease: in.Cfg.State.Lease})
+	timing := engine.Timing{Poll: in.Cfg.Source.Poll, Soon: in.Cfg.Source.PollActive}
+	s.Cost = in.question.Prices.Estimate(t, in.cluster, cost.Run{Active: timing.Between(0, 0), Idle: timing.LongIdle(), Lease: in.Cfg.State.Lease})
 	if !copying.TooSlow() {
 		return copying, nil
 	}

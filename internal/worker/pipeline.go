@@ -143,18 +143,18 @@ func (w *Worker) busy() func(ctx context.Context, above float64) string {
 	}
 }
 
-// timing takes the poll interval of idle shards from source.poll. With Once, the interval is a
-// tenth of Idle: Once requires ten empty pages of a shard within Idle.
+// timing takes the poll intervals from source.poll and source.poll_active. With Once, both are at
+// most a tenth of Idle: Once requires ten empty pages of a shard within Idle.
 func (w *Worker) timing() engine.Timing {
-	listed := w.Config.Cutover.ListingBound
-	if !w.Once {
-		poll := w.Config.Source.Poll
-		return engine.Timing{Poll: poll, Soon: min(poll, time.Second), Listed: listed}
-	}
 	const pages = 10
+	listed, poll, active := w.Config.Cutover.ListingBound, w.Config.Source.Poll, w.Config.Source.PollActive
+	if !w.Once {
+		return engine.Timing{Poll: poll, Soon: min(active, poll), Listed: listed}
+	}
+	poll = min(max(w.Idle/pages, 20*time.Millisecond), time.Second)
 	return engine.Timing{
 		Idle: w.Idle, IdlePages: pages, Listed: listed,
-		Poll: min(max(w.Idle/pages, 20*time.Millisecond), time.Second),
+		Poll: poll, Soon: min(active, poll),
 		Pass: min(max(w.Idle/pages, 100*time.Millisecond), time.Second),
 	}
 }

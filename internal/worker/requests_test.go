@@ -149,8 +149,8 @@ func played(t *testing.T, workers, shards, items int) map[string]int {
 func TestRequests(t *testing.T) {
 	one, three, shared := played(t, 1, 1, 0), played(t, 1, 3, 0), played(t, 2, 3, 0)
 	perShard := func(name string) float64 { return float64(three[name]-one[name]) / 2 * 4 }
-	run := cost.Run{Poll: time.Second, Lease: 15 * time.Second}
-	idle := run.IdleShardHour()
+	run := cost.Run{Active: 250 * time.Millisecond, Idle: 3 * time.Second, Lease: 15 * time.Second}
+	idle := run.ShardHour()
 	for name, stated := range map[string]float64{"GetRecords": idle.StreamReads, "ledger write": idle.LedgerWrites, "ledger row": idle.LedgerRows} {
 		if got := perShard(name); got > stated*1.03 || got < stated*0.97 {
 			t.Errorf("%s: %.0f for an idle shard in an hour, and %.0f are stated", name, got, stated)
@@ -164,11 +164,15 @@ func TestRequests(t *testing.T) {
 	}
 	const changes = 3000
 	busy := played(t, 1, 1, changes)
-	stated := cost.MillionChanges(0)
-	for name, of := range map[string]float64{"GetRecords": stated.StreamReads, "target write": stated.Writes} {
-		if got := busy[name] - one[name]; float64(got) > of*changes/1e6+1 {
-			t.Errorf("%s: %d for %d changes, and %.0f a million are stated", name, got, changes, of)
-		}
+	stated := cost.MillionChanges()
+	if got := busy["target write"] - one["target write"]; float64(got) > stated.Writes*changes/1e6+1 {
+		t.Errorf("%d writes for %d changes, and %.0f a million are stated", got, changes, stated.Writes)
+	}
+	// For ten seconds after the changes the shard is active. Then the time between two reads grows from
+	// one second to three, within three minutes.
+	active := idle.ActiveReads / 360
+	if got := float64(busy["GetRecords"] - one["GetRecords"]); got < active || got > active+110 {
+		t.Errorf("%.0f more reads because of changes, and %.0f are stated for the time in which the shard is active", got, active)
 	}
 	if busy["target write"]-one["target write"] < changes || busy["ledger write"]-one["ledger write"] > changes/1000+1 {
 		t.Errorf("with changes %v, without %v", busy, one)

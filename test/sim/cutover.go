@@ -124,7 +124,7 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	d.every = time.Duration(10+rng.IntN(60)) * time.Second
 	d.watchFor = time.Duration(10+rng.IntN(40)) * time.Minute
 	d.Lease = 90 * time.Second
-	d.Timing = engine.Timing{Active: 3 * time.Second, Poll: time.Duration(10+rng.IntN(15)) * time.Second, Pass: 25 * time.Second, Commit: 10 * time.Second, List: 3 * time.Minute, Listed: listedWithin, Heed: 5 * time.Second}
+	d.Timing = engine.Timing{Soon: 3 * time.Second, Poll: time.Duration(10+rng.IntN(15)) * time.Second, Pass: 25 * time.Second, Commit: 10 * time.Second, List: 3 * time.Minute, Listed: listedWithin, Heed: 5 * time.Second}
 	d.Target.LateBy = 10 * time.Minute
 	if rng.IntN(3) == 0 {
 		d.Late = time.Duration(30+rng.IntN(90)) * time.Second

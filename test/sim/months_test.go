@@ -46,7 +46,7 @@ func TestWeeksOfOperation(t *testing.T) {
 		o.days = briefDays
 	}
 	o.Lease, o.TombstoneAge = 30*time.Minute, 36*time.Hour
-	o.Timing = engine.Timing{Poll: 20 * time.Minute, Pass: 20 * time.Minute, List: 30 * time.Minute}
+	o.Timing = engine.Timing{Poll: 20 * time.Minute, Soon: 2 * time.Minute, Pass: 20 * time.Minute, List: 30 * time.Minute}
 	rec := newRecorder(o.Migration)
 	o.Target.Reject = rejects
 	runs(t, o.Migration, time.Duration(o.days+2)*24*time.Hour, o.run)

@@ -45,7 +45,7 @@ func simulateNeighbours(seed uint64, trace bool) Report {
 		m := NewMigrationBy(w, 1, n.mapping(name), "d")
 		m.name = name
 		m.Lease = 6 * time.Minute
-		m.Timing = engine.Timing{Poll: time.Duration(1+n.rng.IntN(4)) * time.Minute, Pass: 3 * time.Minute, List: 8 * time.Minute}
+		m.Timing = engine.Timing{Poll: time.Duration(1+n.rng.IntN(4)) * time.Minute, Soon: 10 * time.Second, Pass: 3 * time.Minute, List: 8 * time.Minute}
 		if n.both[i] = m; i > 0 {
 			m.Target = n.both[0].Target
 		}

@@ -210,7 +210,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	s.hash = s.config().Hash(s.Entry)
 	s.firstHash = s.hash
 	s.Lease, s.TombstoneAge = p.lease, p.tombstoneAge
-	s.Timing = engine.Timing{Poll: p.poll, Pass: p.pass, List: p.list}
+	s.Timing = engine.Timing{Poll: p.poll, Soon: p.poll / 8, Pass: p.pass, List: p.list}
 	s.MaxImageAge = p.tombstoneAge / 2
 	s.Policy, s.InFlight = p.policy, p.bytes
 	if p.newImages && s.Mapping.DependsOnKeyOnly() {
