@@ -29,8 +29,8 @@ import (
 
 // The goals: shares of a core, and bytes.
 const (
-	cpuGoal    = 0.15
-	memoryGoal = 256 << 20
+	cpuGoal    = 0.12
+	memoryGoal = 200 << 20
 )
 
 func main() {
