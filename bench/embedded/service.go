@@ -35,6 +35,7 @@ type Role struct {
 	Source bool `json:"source,omitempty"` // serves the generated table
 	Items  int  `json:"items"`            // how many it holds
 	Shards int  `json:"shards,omitempty"` // of its stream; 0: four
+	Tables int  `json:"tables,omitempty"` // how many such tables there are; 0: one
 	// ExportsTo is a directory that the source may be exported to, in files of so many partitions.
 	ExportsTo   string `json:"exports_to,omitempty"`
 	ExportFiles int    `json:"export_files,omitempty"`
@@ -53,6 +54,14 @@ const (
 	// MaxMessage is the size of a gRPC message that the target takes; its own limit is below a row's.
 	MaxMessage = 256 << 20
 )
+
+// TableName is the name of the n-th table.
+func TableName(n int) string {
+	if n == 0 {
+		return Table
+	}
+	return fmt.Sprint(Table, n)
+}
 
 // Key, Number and Note are the attributes of the n-th item.
 func Key(n int) string    { return fmt.Sprintf("%08x-%d", uint32(n)*2654435761, n) }
@@ -75,8 +84,10 @@ func Serve(text string, in io.Reader, out io.Writer, own func(Role) (string, err
 		}
 		s := &source{server: dynamodbtest.New(dynamodbtest.Options{Region: Region, InitialShards: cmp.Or(r.Shards, 4),
 			ExportsTo: r.ExportsTo, ExportFiles: r.ExportFiles})}
-		if err := s.fill(r.Items); err != nil {
-			return err
+		for n := range max(r.Tables, 1) {
+			if err := s.fill(TableName(n), r.Items); err != nil {
+				return err
+			}
 		}
 		if r.ExportsTo != "" {
 			if err := s.call("UpdateContinuousBackups", `{"TableName":"`+Table+`","PointInTimeRecoverySpecification":{"PointInTimeRecoveryEnabled":true}}`); err != nil {
@@ -166,8 +177,8 @@ func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var scanned = regexp.MustCompile(`"ScannedCount":(\d+)`)
 
 // fill makes the table with its items, and a stream that holds none of them.
-func (s *source) fill(items int) error {
-	err := s.call("CreateTable", `{"TableName":"`+Table+`","BillingMode":"PAY_PER_REQUEST","AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],`+
+func (s *source) fill(table string, items int) error {
+	err := s.call("CreateTable", `{"TableName":"`+table+`","BillingMode":"PAY_PER_REQUEST","AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],`+
 		`"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}]}`)
 	if err != nil {
 		return err
@@ -176,7 +187,7 @@ func (s *source) fill(items int) error {
 	var body strings.Builder
 	for n := 0; n < items; {
 		body.Reset()
-		body.WriteString(`{"RequestItems":{"` + Table + `":[`)
+		body.WriteString(`{"RequestItems":{"` + table + `":[`)
 		for i := 0; i < batch && n < items; i, n = i+1, n+1 {
 			if i > 0 {
 				body.WriteByte(',')
@@ -188,7 +199,7 @@ func (s *source) fill(items int) error {
 			return err
 		}
 	}
-	return s.call("UpdateTable", `{"TableName":"`+Table+`","StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_AND_OLD_IMAGES"}}`)
+	return s.call("UpdateTable", `{"TableName":"`+table+`","StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_AND_OLD_IMAGES"}}`)
 }
 
 func (s *source) call(operation, body string) error {
