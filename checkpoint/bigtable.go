@@ -26,12 +26,15 @@ const callTime = 20 * time.Second
 type bigtableStore struct {
 	table  *bigtable.Table
 	family string
+	gather gatherer
 }
 
 // Bigtable returns a store in one family of a table. The family should keep one version of a cell
 // and have no age rule. The app profile must use single-cluster routing and allow single-row
 // transactions.
-func Bigtable(table *bigtable.Table, family string) Store { return &bigtableStore{table, family} }
+func Bigtable(table *bigtable.Table, family string) Store {
+	return &bigtableStore{table: table, family: family}
+}
 
 // bounded makes a call that ends within callTime. It adds the cause to the client's error, which
 // does not mention the timeout.
@@ -49,18 +52,43 @@ func bounded(ctx context.Context, op string, call func(ctx context.Context) erro
 }
 
 func (s *bigtableStore) Read(ctx context.Context, prefix string) (rows []Row, err error) {
+	return s.ask(ctx, asked{key: prefix})
+}
+
+// ReadRow implements rowReader.
+func (s *bigtableStore) ReadRow(ctx context.Context, key string) ([]Row, error) {
+	return s.ask(ctx, asked{key, true})
+}
+
+func (s *bigtableStore) ask(ctx context.Context, a asked) ([]Row, error) {
+	if ctx.Value(patientKey{}) != nil {
+		return s.gather.read(ctx, a, s.all)
+	}
+	return s.all(ctx, []asked{a})
+}
+
+// all returns the rows of several reads, by key.
+func (s *bigtableStore) all(ctx context.Context, reads []asked) (rows []Row, err error) {
+	var ranges bigtable.RowRangeList
+	for _, a := range reads {
+		if a.exact {
+			ranges = append(ranges, bigtable.NewRange(a.key, a.key+"\x00"))
+		} else {
+			ranges = append(ranges, bigtable.PrefixRange(a.key))
+		}
+	}
 	err = bounded(ctx, "ReadRows", func(ctx context.Context) error {
-		rows, err = s.read(ctx, prefix)
+		rows, err = s.read(ctx, ranges)
 		return err
 	})
 	return rows, err
 }
 
-func (s *bigtableStore) read(ctx context.Context, prefix string) ([]Row, error) {
+func (s *bigtableStore) read(ctx context.Context, ranges bigtable.RowSet) ([]Row, error) {
 	var rows []Row
 	var malformed error
 	filter := bigtable.ChainFilters(bigtable.FamilyFilter(s.family), bigtable.LatestNFilter(1))
-	err := s.table.ReadRows(ctx, bigtable.PrefixRange(prefix), func(r bigtable.Row) bool {
+	err := s.table.ReadRows(ctx, ranges, func(r bigtable.Row) bool {
 		row := Row{Key: r.Key()}
 		for _, item := range r[s.family] {
 			switch item.Column {

@@ -18,6 +18,11 @@ type Store interface {
 	Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error)
 }
 
+// rowReader is a Store that can read one row without the rows whose keys begin with its key.
+type rowReader interface {
+	ReadRow(ctx context.Context, key string) ([]Row, error)
+}
+
 // Row is a stored record.
 type Row struct {
 	Key     string
@@ -135,7 +140,11 @@ func (l *Ledger) exchange(ctx context.Context, store Store, key string, was, nex
 }
 
 func readRow(ctx context.Context, store Store, key string) (Row, bool, error) {
-	rows, err := store.Read(ctx, key)
+	read := store.Read
+	if s, ok := store.(rowReader); ok {
+		read = s.ReadRow
+	}
+	rows, err := read(ctx, key)
 	if err != nil {
 		return Row{}, false, err
 	}

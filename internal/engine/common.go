@@ -50,9 +50,19 @@ type View struct {
 	Over bool
 }
 
+// Patient returns a context for the ledger's regular reads. If passes are rare, their reads may wait
+// a moment for those of other tables.
+func (c *Common) Patient(ctx context.Context) context.Context {
+	if c.Timing.Pass < time.Second {
+		return ctx
+	}
+	return checkpoint.Patient(ctx)
+}
+
 // Record reads the table's record. It fails if the ledger or the mapping has changed since this
 // process was started.
 func (c *Common) Record(ctx context.Context) (checkpoint.TableState, error) {
+	ctx = c.Patient(ctx)
 	if err := c.Ledger.Check(ctx); err != nil {
 		return checkpoint.TableState{}, err
 	}
@@ -74,6 +84,7 @@ func (c *Common) Record(ctx context.Context) (checkpoint.TableState, error) {
 
 // Look reads the table's record and its shards.
 func (c *Common) Look(ctx context.Context) (View, error) {
+	ctx = c.Patient(ctx)
 	state, err := c.Record(ctx)
 	if err != nil {
 		return View{}, err

@@ -33,6 +33,7 @@ type Fencing struct {
 // Read reads the marks of all targets and stores them for writers. If marks have changed, a writer
 // must prove its right again, before the families of the old marks are dropped.
 func (f *Fencing) Read(ctx context.Context) error {
+	ctx = f.Patient(ctx)
 	marks, read := map[string]sink.Mark{}, fence.Marks(f.Common.Ledger)
 	for _, table := range f.Mapping.Tables() {
 		mark, err := read(ctx, table)

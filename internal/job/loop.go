@@ -101,7 +101,7 @@ func (s *phaseLoop) end() {
 // look reads the ledger. It acquires parts of the running phase, and stops the work on parts of
 // other phases.
 func (s *phaseLoop) look(ctx context.Context) (checkpoint.TableState, error) {
-	state, of, err := s.kind.Look(ctx)
+	state, of, err := s.kind.Look(s.Patient(ctx))
 	if err != nil {
 		return state, err
 	}

@@ -70,7 +70,11 @@ func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) 
 	defer watched()
 	g.Go("check for a cutover", func(context.Context) error {
 		for task.Sleep(watching, t.untilCheck()) == nil {
-			state, _, err := t.Ledger.Table(watching, t.Source)
+			ctx := watching
+			if !t.Tracker.Near() {
+				ctx = t.Patient(ctx)
+			}
+			state, _, err := t.Ledger.Table(ctx, t.Source)
 			if err != nil {
 				continue
 			}
