@@ -118,8 +118,10 @@ func played(t *testing.T, workers, shards, items int) map[string]int {
 				t.Error(err)
 				return
 			}
-			o := w.pipeline(ledger, sink.NewParking(w.target.Data.Records(w.Config.State.Table), w.Config.Name), silentObserver())
+			observer, parking := silentObserver(), sink.NewParking(w.target.Data.Records(w.Config.State.Table), w.Config.Name)
+			o := w.pipeline(ledger, parking, observer)
 			g.Go("run", func(context.Context) error { return pipeline.Run(limited, o) })
+			g.Go("survey", func(context.Context) error { w.survey(limited, observer, parking); return nil })
 		}
 		g.Go("count", func(context.Context) error {
 			_ = task.Sleep(ctx, from)
