@@ -34,7 +34,7 @@ func main() {
 		err = serveBigtable(*latency)
 	} else if *queue {
 		err = servePubSub()
-	} else if memory.Fit(); *held > 0 { // as replicator run does
+	} else if fit(); *held > 0 {
 		err = hold(context.Background(), *held)
 	} else {
 		err = run(context.Background(), bench{rounds: *rounds, scale: *scale, only: regexp.MustCompile(*only), profile: *profile, out: os.Stdout})
@@ -43,6 +43,12 @@ func main() {
 		fmt.Fprintln(os.Stderr, "goals:", err)
 		os.Exit(1)
 	}
+}
+
+// fit sets the collector as in a busy replicator run.
+func fit() {
+	memory.Fit()
+	memory.Count(1000, 0)
 }
 
 func run(ctx context.Context, b bench) error {

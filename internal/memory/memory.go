@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // headroom is the share of a limit that is reserved for memory outside Go's heap, such as system
@@ -16,17 +18,57 @@ const headroom = 0.1
 
 // floor is the size of memory that is allocated but never used, so it takes no physical memory. The
 // collector counts it as live, and so runs less often. Without it, the collector of a small heap
-// would run for nearly every page. That would cost as much as decoding the pages.
+// would run for nearly every page. That would cost as much as decoding the pages. A process that
+// handles few rows has no floor, because garbage of that size would only make it larger.
 const floor = 48 << 20
 
 // small is the memory limit below which floor is not allocated.
 const small = 256 << 20
 
-var untouched []byte
+const (
+	// many is the number of rows within a period from which on the floor is kept.
+	many = 1000
+	// period is how long rows are counted.
+	period = 10 * time.Second
+	// after is how long the floor is kept after the last period with many rows.
+	after = time.Minute
+)
+
+// traffic counts the rows that this process handles, and holds the floor while there are many.
+type traffic struct {
+	mu    sync.Mutex
+	fits  bool // the floor may be allocated
+	floor []byte
+	rows  int
+	since time.Duration // when the period began
+	last  time.Duration // when there were many rows
+}
+
+var rows traffic
+
+// Count records that this process handled rows or changes. The argument `at` is a time on any
+// monotonic clock, which must be the same in all calls. Zero rows only show that time passes.
+func Count(n int, at time.Duration) { rows.count(n, at) }
+
+func (t *traffic) count(n int, at time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at-t.since >= period {
+		t.since, t.rows = at, 0
+	}
+	if t.rows += n; t.fits && t.rows >= many {
+		if t.last = at; t.floor == nil {
+			t.floor = make([]byte, floor)
+		}
+	}
+	if at-t.last >= after {
+		t.floor = nil
+	}
+}
 
 // Fit sets Go's memory limit to the container's limit minus a tenth, unless GOMEMLIMIT is set.
-// Unless GOGC is set, it also ensures that the collector does not run for each page. It returns the
-// limit in bytes, or 0 if there is no limit.
+// Unless GOGC is set, it also allows Count to ensure that the collector does not run for each page.
+// It returns the limit in bytes, or 0 if there is no limit.
 func Fit() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	if os.Getenv("GOMEMLIMIT") == "" {
@@ -36,7 +78,9 @@ func Fit() int64 {
 		}
 	}
 	if os.Getenv("GOGC") == "" && limit >= small {
-		untouched = make([]byte, floor)
+		rows.mu.Lock()
+		rows.fits = true
+		rows.mu.Unlock()
 	}
 	if limit == math.MaxInt64 {
 		return 0

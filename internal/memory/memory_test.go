@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"testing"
+	"time"
 )
 
 func TestLimitOfTheContainer(t *testing.T) {
@@ -39,7 +40,7 @@ func TestAGivenLimitStays(t *testing.T) {
 	defer debug.SetMemoryLimit(before)
 	t.Setenv("GOMEMLIMIT", "300MiB")
 	t.Setenv("GOGC", "100")
-	if got := Fit(); got != 300<<20 || debug.SetMemoryLimit(-1) != got || untouched != nil {
+	if got := Fit(); got != 300<<20 || debug.SetMemoryLimit(-1) != got || rows.fits {
 		t.Errorf("%d", got)
 	}
 }
@@ -55,5 +56,27 @@ func TestBound(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "300MiB")
 	if Bound(100 << 20); debug.SetMemoryLimit(-1) != 300<<20 {
 		t.Error("a limit that is given is gone")
+	}
+}
+
+// The floor exists while many rows are handled, and for a minute after that.
+func TestTheFloorIsKeptForManyRows(t *testing.T) {
+	const s = time.Second
+	kept := &traffic{fits: true}
+	for _, c := range []struct {
+		at   time.Duration
+		rows int
+		want bool
+	}{
+		{0, 999, false}, {10 * s, 999, false}, {19 * s, 1, true}, {70 * s, 999, true}, {79*s - 1, 0, true}, {79 * s, 0, false}, {100 * s, 5000, true}, {150 * s, 5000, true},
+		{209 * s, 0, true}, {210 * s, 999, false},
+	} {
+		if kept.count(c.rows, c.at); (kept.floor != nil) != c.want {
+			t.Errorf("%d rows after %s: %v", c.rows, c.at, kept.floor != nil)
+		}
+	}
+	none := &traffic{}
+	if none.count(1e6, s); none.floor != nil {
+		t.Error("a floor in a small container")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
+	"github.com/dynamodb-bigtable/replicator/internal/memory"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -71,10 +72,16 @@ func newObserver(clock func() time.Time, worker string, metrics *admin.Metrics, 
 // mono returns the time since the observer began, independent of changes of the wall clock.
 func (o *observer) mono() time.Duration { return o.clock().Sub(o.began) }
 
+// handled counts rows for the garbage collector's settings.
+func (o *observer) handled(rows int) { memory.Count(rows, o.mono()) }
+
 // events returns the callbacks of the pipeline.
 func (o *observer) events() engine.Events {
 	return engine.Events{
-		Tick: o.health.Tick,
+		Tick: func() {
+			o.health.Tick()
+			o.handled(0)
+		},
 		CoordinatorTaken: func(table string, epoch uint64) {
 			o.logStep("became coordinator of table", admin.KeyTable, table, admin.KeyEpoch, epoch)
 			o.feed.Publish(admin.Event{Kind: admin.EventCoordinator, Table: table, Worker: o.worker, Epoch: epoch})
@@ -102,12 +109,21 @@ func (o *observer) events() engine.Events {
 			o.changes("released shard", err, admin.KeyTable, table, admin.KeyShard, shard)
 			o.feed.Publish(admin.Event{Kind: admin.EventLeaseLeft, Table: table, Shard: shard, Worker: o.worker, Reason: leftBecause(err)})
 		},
-		ShardDone:  func(table, shard string) { o.logStep("finished shard", admin.KeyTable, table, admin.KeyShard, shard) },
-		Ledger:     o.ledger,
-		PageRead:   func(table string, n engine.Tally) { o.metrics.Read(table, counts(n)) },
-		PageDone:   o.health.Polled,
-		Applied:    func(table string, n engine.Tally, _ int) { o.metrics.Applied(table, counts(n)) },
-		Compared:   o.metrics.Compared,
+		ShardDone: func(table, shard string) { o.logStep("finished shard", admin.KeyTable, table, admin.KeyShard, shard) },
+		Ledger:    o.ledger,
+		PageRead: func(table string, n engine.Tally) {
+			o.handled(n.Changes())
+			o.metrics.Read(table, counts(n))
+		},
+		PageDone: o.health.Polled,
+		Applied: func(table string, n engine.Tally, _ int) {
+			o.handled(n.Changes())
+			o.metrics.Applied(table, counts(n))
+		},
+		Compared: func(table string, rows int64) {
+			o.handled(int(rows))
+			o.metrics.Compared(table, rows)
+		},
 		Published:  o.published,
 		Lag:        o.lag,
 		NotReading: o.notReading,
@@ -309,6 +325,7 @@ func (o *observer) copyStarted(table string, estimate, done int64) {
 }
 
 func (o *observer) copied(table string, items int64) {
+	o.handled(int(items))
 	o.metrics.Copied(table, items)
 	o.mu.Lock()
 	defer o.mu.Unlock()
