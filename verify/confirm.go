@@ -112,19 +112,57 @@ func (r *working) round(ctx context.Context, waiting []Candidate) (again []Candi
 	}
 	if waits != nil {
 		waiting = r.setAside(waiting, waits)
+	} else if r.Settle > 0 {
+		if waiting, err = r.uncleared(ctx, waiting); err == nil && len(waiting) > 0 {
+			err = r.sleep(ctx, r.Settle)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
+	err = r.lookAgain(ctx, waiting, func(c Candidate, look Look) {
+		if next, moved := r.second(c, look); moved {
+			again = append(again, next)
+		}
+	})
+	return again, err
+}
+
+// uncleared checks rows as soon as earlier changes are applied, and returns those that still need a
+// check after Settle. Most rows differed at their first check only because a change was in flight.
+// So most comparisons need not wait for Settle.
+func (r *working) uncleared(ctx context.Context, waiting []Candidate) (left []Candidate, err error) {
+	err = r.lookAgain(ctx, waiting, func(c Candidate, look Look) {
+		if !r.clears(c, look) {
+			left = append(left, c)
+		}
+	})
+	return left, err
+}
+
+// clears reports whether a check finds no difference, and no row whose version is still the one
+// that differed. Such a row was corrected by hand, and second counts it.
+func (r *working) clears(c Candidate, look Look) bool {
+	now := look.Verdict
+	if r.narrow(&now, c); now.differs() {
+		return false
+	}
+	return !slices.ContainsFunc(c.Findings, func(was Finding) bool {
+		return was.Kind != Foreign && look.heldBy(was.Owner).version == was.Version
+	})
+}
+
+// lookAgain checks the rows of candidates, in their order.
+func (r *working) lookAgain(ctx context.Context, waiting []Candidate, each func(c Candidate, look Look)) error {
 	places := make([]Place, len(waiting))
 	for i, c := range waiting {
 		places[i] = c.Place
 	}
-	err = r.looks(ctx, places, func(look Look) error {
-		if next, moved := r.second(waiting[0], look); moved {
-			again = append(again, next)
-		}
+	return r.looks(ctx, places, func(look Look) error {
+		each(waiting[0], look)
 		waiting = waiting[1:]
 		return nil
 	})
-	return again, err
 }
 
 // fly records a row as in flight: at every check, it was in flight or had a higher version than
@@ -234,7 +272,7 @@ func (r *working) seeks(f Finding, c Candidate) bool {
 }
 
 // settle waits until all changes that were committed when the rows were first checked are applied.
-// Then it waits for Settle. If no process applies changes, it returns a function that reports which
+// If no process applies changes, it returns a function that reports which
 // rows wait for changes.
 func (r *working) settle(ctx context.Context, waiting []Candidate) (waits func(Place) bool, err error) {
 	var to time.Time
@@ -264,9 +302,6 @@ func (r *working) settle(ctx context.Context, waiting []Candidate) (waits func(P
 		if err := r.sleep(ctx, appliedEvery); err != nil {
 			return nil, err
 		}
-	}
-	if r.Settle > 0 {
-		return nil, r.sleep(ctx, r.Settle)
 	}
 	return nil, nil
 }

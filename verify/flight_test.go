@@ -382,3 +382,35 @@ func TestResultIsStaleAfterADay(t *testing.T) {
 		t.Error("a result is stale after a day, not before")
 	}
 }
+
+// A row that differed because its change was in flight is not waited for once the change is applied.
+// A row that still differs is checked again after Settle.
+func TestOnlyDifferencesSettle(t *testing.T) {
+	before, after := item("a", "v=1"), item("a", "v=2")
+	for applied, want := range map[bool]time.Duration{true: 0, false: time.Minute} {
+		for _, way := range []Way{Quiet, Live} {
+			in(t, func(ctx context.Context) {
+				w := newWorld(t, mapping(t, nil, "{id} > d"))
+				w.load(noon, before)
+				w.source.put(after)
+				c := w.comparison()
+				c.Settle = time.Minute
+				c.Applied = func(context.Context, time.Time) (bool, error) {
+					if applied {
+						w.change(5, before, after)
+					}
+					return true, nil
+				}
+				p, err := c.NewPlan(ctx, way, "", 0, []byte("key"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := task.Mono(ctx)
+				result, err := c.Compare(ctx, p, 1)
+				if took := task.Mono(ctx) - began; err != nil || result.Clean() != applied || took != want {
+					t.Errorf("%s, applied %v: %+v after %s, %v", way, applied, result.Counts, took, err)
+				}
+			})
+		}
+	}
+}
