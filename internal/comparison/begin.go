@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	verifies "github.com/dynamodb-bigtable/replicator/internal/verify"
 	"github.com/dynamodb-bigtable/replicator/transform"
 	"github.com/dynamodb-bigtable/replicator/verify"
@@ -74,11 +76,14 @@ func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (chec
 	if b.Ago > 0 {
 		scope.Since = now.Add(-b.Ago)
 	}
-	rate := 0.0
-	for i := range shards {
-		rate += shards[i].Rate
+	way, why := verify.ChooseWay(scope, notedRate(shards), b.Items, itemsPerSecond)
+	if way == verify.Quiet && b.mayBeBusier(ctx, state, shards) {
+		rate, err := b.countedRate(ctx, state.Source)
+		if err != nil {
+			return state, err
+		}
+		way, why = verify.ChooseWay(scope, max(rate, notedRate(shards)), b.Items, itemsPerSecond)
 	}
-	way, why := verify.ChooseWay(scope, rate, b.Items, itemsPerSecond)
 	c := &verify.Comparison{Mapping: b.Mapping, Source: b.Source, Target: b.Target, Scope: scope}
 	plan, err := c.NewPlan(ctx, way, why, b.Bytes, newKey())
 	if err != nil {
@@ -91,6 +96,57 @@ func (b Beginning) Begin(ctx context.Context, state checkpoint.TableState) (chec
 	return b.Ledger.BeginVerify(ctx, state, checkpoint.VerifyPlan{
 		Plan: data, Phase: 1, Parts: plan.Parts(1, 0), MappingHash: b.Hash, BegunAt: now, Estimate: b.Items,
 	})
+}
+
+// notedRate returns the changes per second that the shards' readers have noted. It is a mean over
+// half a minute. So it is too low for a moment after an application has started to write.
+func notedRate(shards []checkpoint.Shard) (rate float64) {
+	for i := range shards {
+		rate += shards[i].Rate
+	}
+	return rate
+}
+
+const (
+	// lately is the time in which a change shows that the noted rate may be too low.
+	lately = time.Minute
+	// countFor is the time in which changes are counted. Readers of shards with changes note their
+	// progress every second.
+	countFor = 1200 * time.Millisecond
+	// longVerify is the least expected length, in seconds, of a verify for which changes are counted.
+	// A shorter one would take notably longer.
+	longVerify = 60
+)
+
+// mayBeBusier reports whether changes should be counted, because the noted rate may be too low. If
+// a freeze is near, no time is spent on that.
+func (b Beginning) mayBeBusier(ctx context.Context, state checkpoint.TableState, shards []checkpoint.Shard) bool {
+	now := b.Ledger.Now(ctx)
+	return b.Items >= longVerify*itemsPerSecond && !state.FreezeNear() &&
+		slices.ContainsFunc(shards, func(s checkpoint.Shard) bool { return !s.EventTime.IsZero() && now.Sub(s.EventTime) < lately })
+}
+
+// countedRate counts the changes that are applied within a moment, and returns their number per
+// second. The first moment only ensures that the records of shards with changes are recent.
+func (b Beginning) countedRate(ctx context.Context, source string) (rate float64, err error) {
+	before := map[string]checkpoint.Shard{}
+	for range 2 {
+		if err := task.Sleep(ctx, countFor); err != nil {
+			return 0, err
+		}
+		shards, err := b.Ledger.Shards(ctx, source)
+		if err != nil {
+			return 0, err
+		}
+		rate = 0
+		for _, s := range shards {
+			was, found := before[s.ID]
+			if before[s.ID] = s; found && s.Applied > was.Applied {
+				rate += float64(s.Applied-was.Applied) / max(s.ReadAt.Sub(was.ReadAt).Seconds(), countFor.Seconds()/2)
+			}
+		}
+	}
+	return rate, nil
 }
 
 // newKey returns a random key for the checksums of one comparison.

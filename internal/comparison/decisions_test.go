@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
@@ -262,5 +263,55 @@ func TestWhenAPageIsClean(t *testing.T) {
 		if got := shownOf(&Document{Tables: c.tables}); got.Clean != c.clean || got.Compared != c.compared {
 			t.Errorf("%s: clean %t, compared %t", name, got.Clean, got.Compared)
 		}
+	}
+}
+
+// An application that has just started to write is not yet in the rate that readers note, so its
+// changes are counted. Without recent changes, for a small table and near a freeze, nothing is counted.
+func TestChangesAreCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		each  int // changes of each second, of each of two shards
+		noted float64
+		items int64
+		near  bool
+		way   verify.Way
+		takes time.Duration
+	}{
+		"no change":      {0, 1, 1_000_000, false, verify.Quiet, 0},
+		"few":            {3, 1, 1_000_000, false, verify.Quiet, 2 * countFor},
+		"many":           {500, 20, 1_000_000, false, verify.Live, 2 * countFor},
+		"many are noted": {500, 500, 1_000_000, false, verify.Live, 0},
+		"a small table":  {500, 20, 20_000, false, verify.Quiet, 0},
+		"near a freeze":  {500, 20, 1_000_000, true, verify.Quiet, 0},
+	} {
+		playScene(t, func(s *scene) {
+			for _, id := range []string{"x", "y"} {
+				s.Must(s.Ledger.CreateShard(s.Ctx, checkpoint.Shard{Source: "Orders", StreamARN: "arn", Label: "L", ID: id, State: checkpoint.Waiting, Hop: cdc.RootHop, Generation: 1}))
+			}
+			shards, err := s.Ledger.Shards(s.Ctx, "Orders")
+			s.Must(err)
+			for _, shard := range shards {
+				s.World.Go("reader", func(ctx context.Context) {
+					lease, err := s.Ledger.Take(ctx, shard, nil)
+					for at := (checkpoint.Progress{Rate: c.noted}); err == nil && c.each > 0; _ = task.Sleep(ctx, time.Second) {
+						at.Applied, at.EventTime, at.ReadAt = at.Applied+uint64(c.each), s.Now(), s.Now()
+						err = lease.Commit(ctx, at)
+					}
+				})
+			}
+			s.Sleep(3 * time.Second)
+			if c.near {
+				s.Change("Orders", func(state *checkpoint.TableState) { s.Must(state.Approach(1)) })
+			}
+			b := Beginning{Ledger: s.Ledger, Source: s.Source, Target: s.Target, Mapping: enginetest.OrdersMapping(t), Hash: "h", Items: c.items, Bytes: 100}
+			began := s.Now()
+			state, err := b.Begin(s.Ctx, s.Table("Orders"))
+			s.Must(err)
+			var plan verify.Plan
+			s.Must(json.Unmarshal(state.Verify.Plan, &plan))
+			if took := s.Now().Sub(began); plan.Way != c.way || took != c.takes {
+				t.Errorf("%s: %s after %s, because %s", name, plan.Way, took, plan.Why)
+			}
+		})
 	}
 }
