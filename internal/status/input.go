@@ -129,6 +129,14 @@ func Read(ctx context.Context, cfg *config.Config, t Target, table string) (*Inp
 	return readOf(limited, cfg, t, ledger, tables)
 }
 
+// Rows returns the number of shard rows that were read.
+func (l *Input) Rows() (rows int) {
+	for i := range l.Inputs {
+		rows += len(l.Inputs[i].Shards)
+	}
+	return rows
+}
+
 // Of reads the ledger of a migration that a command has opened.
 func Of(ctx context.Context, cfg *config.Config, m *desk.Migration) (*Input, error) {
 	tables := make([]config.Table, len(m.Tables))

@@ -6,13 +6,22 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// surveyEvery is the interval at which figures from the ledger are copied to the metrics.
+// surveyEvery is the interval at which figures from the ledger are copied to the metrics. It is
+// longer in a large fleet (surveyAfter).
 const surveyEvery = 5 * time.Second
+
+// surveyAfter returns the interval for the given numbers of shards and workers. Every worker reads
+// all shards in each survey. So in a large fleet surveys are less frequent, as the passes of
+// assigners are.
+func surveyAfter(shards, workers int, lease time.Duration) time.Duration {
+	return engine.Timing{Pass: surveyEvery}.LookAfter(shards, workers, min(max(lease, surveyEvery), idleEvery))
+}
 
 // stepSurvey is the step that is shown as failing while the ledger cannot be read, so that the
 // headroom and last poll are outdated.
@@ -30,8 +39,9 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	var beaten time.Duration
 	teller := clock.Teller{Log: w.Log}
 	defer func() { w.leave(ctx) }()
+	usual := surveyEvery
 	for {
-		every := surveyEvery
+		every := usual
 		if w.idling.Load() {
 			every = idleEvery
 		}
@@ -46,6 +56,9 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 			o.retry("", stepSurvey, every, err)
 		}
 		if m, happened := last.Take(l, err, w.Console.Env, w.Hints, w.now(ctx)); m != nil {
+			if err == nil {
+				usual = surveyAfter(l.Rows(), len(m.Workers), w.Config.State.Lease)
+			}
 			o.surveyed(m, happened)
 			o.board.Show(m, err == nil, last.ReadAt())
 			o.topical(m, w.retention)
