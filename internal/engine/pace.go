@@ -14,17 +14,22 @@ const (
 	// longestPoll is the time between two reads of a shard that had no change for minutes, unless
 	// Poll is longer.
 	longestPoll = 3 * time.Second
+	// provingPoll is the time between two reads of a shard without changes, until empty pages prove
+	// that it has no backlog. If thousands of shards are acquired at once, they all prove it at once.
+	provingPoll = time.Second
 )
 
 // Between returns the time from one request for a shard's changes to the next. The service allows
 // five requests per second and shard. The argument `empty` is the number of consecutive empty
 // pages, and `quiet` is the time since the last change. A shard is active for some time after a
-// change, because another change often follows. It is also active until empty pages prove that it
-// has no backlog. The time from Poll to longestPoll grows with `quiet`.
+// change, because another change often follows. The time from Poll to longestPoll grows with
+// `quiet`.
 func (t Timing) Between(empty int, quiet time.Duration) time.Duration {
 	switch {
-	case empty <= cdc.EmptyRun || quiet < ActiveFor:
+	case quiet < ActiveFor:
 		return min(t.Soon, t.Poll)
+	case empty <= cdc.EmptyRun:
+		return min(max(t.Soon, provingPoll), t.Poll)
 	case quiet < backoffAfter:
 		return t.Poll
 	}

@@ -32,7 +32,7 @@ func TestPollsBackOff(t *testing.T) {
 	}{
 		{0, 0, 0, 0, 250 * ms},
 		{0, 0, 40, ActiveFor - 1, 250 * ms},
-		{0, 0, 10, time.Hour, 250 * ms}, // ten empty pages do not prove yet that there is no backlog
+		{15 * s, 0, 10, time.Hour, s}, // ten empty pages do not prove yet that there is no backlog
 		{0, 0, 40, ActiveFor, s},
 		{0, 0, 11, time.Minute, s},
 		{0, 0, 90, 2 * time.Minute, 2 * s},
@@ -43,6 +43,7 @@ func TestPollsBackOff(t *testing.T) {
 		{15 * s, 0, 40, ActiveFor, 15 * s},
 		{15 * s, 0, 999, time.Hour, 15 * s},
 		{15 * s, 2 * s, 0, 0, 2 * s},
+		{15 * s, 2 * s, 0, time.Hour, 2 * s},
 	} {
 		timing := Timing{Poll: c.poll, Soon: c.soon}.OrDefault(15 * s)
 		if got := timing.Between(c.empty, c.quiet); got != c.want {

@@ -70,6 +70,9 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 	saved := at.Applied // in mode topic, the appliers' progress is compared with this number
 	rate := engine.RateMeter{At: committed}
 	changed := committed - engine.ActiveFor // when the last change was read
+	if shard.Hop > cdc.RootHop && shard.FirstRead.IsZero() {
+		changed = committed // a new child may have its parent's traffic
+	}
 	for !life.Draining() {
 		if settling == nil {
 			recheck.turn(ctx, at.Position)
