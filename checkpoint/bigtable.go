@@ -41,7 +41,8 @@ func Bigtable(table *bigtable.Table, family string) Store {
 func bounded(ctx context.Context, op string, call func(ctx context.Context) error) error {
 	limited, cancel := task.WithTimeout(ctx, callTime)
 	defer cancel()
-	err := call(limited)
+	var err error
+	task.Call(limited, func() { err = call(limited) })
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return fmt.Errorf("no answer within %s: %w: %w", callTime, context.Cause(limited), err)
 	}

@@ -76,7 +76,9 @@ func (s stoppableSource) Seek(ctx context.Context, shard string, from cdc.Positi
 func (s stoppableSource) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
 	ctx, end := s.reads.begin(ctx)
 	defer end()
-	page, err := s.Source.Read(ctx, at)
+	var page cdc.Page
+	var err error
+	task.Call(ctx, func() { page, err = s.Source.Read(ctx, at) })
 	s.heard(ctx, page.At)
 	if s.canaries != nil {
 		page = s.canaries.Strip(page)

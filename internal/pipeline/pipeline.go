@@ -19,6 +19,8 @@ import (
 func Run(ctx context.Context, o engine.Options) error {
 	o.Timing = o.Timing.OrDefault(o.Ledger.Lease())
 	o.Events = o.Events.OrSilent()
+	ctx, calls := task.WithCrew(ctx)
+	defer calls()
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	all := task.NewGroup(work, 0)

@@ -105,6 +105,33 @@ func (g *Group) work(run func()) {
 	}
 }
 
+type crewKey struct{}
+
+// WithCrew returns a context whose calls (Call) share goroutines. The function `wait` ends these
+// goroutines after their calls.
+func WithCrew(ctx context.Context) (shared context.Context, wait func()) {
+	crew := NewCrew(ctx)
+	return context.WithValue(ctx, crewKey{}, crew), func() { _ = crew.Wait() }
+}
+
+// Call runs f, and returns when f has returned. In plain Go, a goroutine of the context's crew runs
+// f. Network calls need large stacks, and thousands of tasks that each make a call from time to time
+// thereby keep small ones.
+func Call(ctx context.Context, f func()) {
+	g, _ := ctx.Value(crewKey{}).(*Group)
+	if g == nil || !g.reuses {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	g.Go("call", func(context.Context) error {
+		defer close(done)
+		f()
+		return nil
+	})
+	<-done
+}
+
 // Fail ends the group as if one of its tasks had returned err.
 func (g *Group) Fail(err error) { g.fail(err) }
 

@@ -234,3 +234,28 @@ func TestACrewTakesUpTasks(t *testing.T) {
 		}
 	})
 }
+
+// A call returns after its function, with or without a crew. The crew's end leaves no goroutine behind,
+// and a later call is still made.
+func TestCallsOfACrew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, wait := task.WithCrew(context.Background())
+		for name, ctx := range map[string]context.Context{"crew": shared, "none": context.Background()} {
+			called := 0
+			call := func() {
+				time.Sleep(time.Second)
+				called++
+			}
+			for range 3 {
+				task.Call(ctx, call)
+			}
+			if called != 3 {
+				t.Errorf("%s: %d calls", name, called)
+			}
+			wait()
+			if task.Call(ctx, call); called != 4 {
+				t.Errorf("%s: %d calls in the end", name, called)
+			}
+		}
+	})
+}
