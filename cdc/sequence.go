@@ -37,7 +37,7 @@ func ParseSequenceNumber(text string) (SequenceNumber, error) {
 	}
 	s := SequenceNumber{text}
 	if n := len(s.digits()); n > MaxSequenceDigits {
-		return SequenceNumber{}, fmt.Errorf("%w: %d digits, at most %d are known", ErrSequenceNumber, n, MaxSequenceDigits)
+		return SequenceNumber{}, fmt.Errorf("%w: it has %d digits, but at most %d are allowed", ErrSequenceNumber, n, MaxSequenceDigits)
 	}
 	return s, nil
 }

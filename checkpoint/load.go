@@ -197,11 +197,11 @@ func (s *TableState) SealLoad(plan Plan) error {
 	}
 	switch stage := s.Stage(); {
 	case stage == StageAsked && (!slices.Equal(plan.ExportARNs, s.Load.ExportARNs()) || s.Load.Request.Wanted() && len(plan.ExportARNs) == 0):
-		return s.refuseYet(step, "another source was requested for it meanwhile", "read the table's record again")
+		return s.refuseYet(step, "another source was requested for the load meanwhile", "read the table's record again")
 	case plan.Parts < 1 || plan.StartedAt.IsZero():
-		return s.refuse(step, "the plan has no parts or no time", "this is a defect: please report it")
+		return s.refuse(step, "the plan has no parts or no start time", "this is a defect: please report it")
 	case plan.Generation != s.Generation:
-		return s.refuseYet(step, "another generation has begun", "plan it again in that one")
+		return s.refuseYet(step, "the table has begun another generation", "plan the load again in that generation")
 	case stage == StageCopying && reflect.DeepEqual(s.Load, sealed):
 		return nil
 	case stage != StageAsked:
@@ -227,8 +227,8 @@ func (s *TableState) PauseLoad(why string) error {
 	return nil
 }
 
-// ResumeLoad ends a pause. An operator may end any pause except a pause for another migration.
-// Other callers may end only their own pauses.
+// ResumeLoad ends the pause of a load. An operator may end any pause, except one that protects the
+// table of another migration. Other callers may end only the pauses that they began.
 func (s *TableState) ResumeLoad(why string) error {
 	if stage := s.Stage(); s.Load.Paused == "" && (stage == StageNone || stage == StageOver) {
 		return s.refuse("resume the load", "no load is running", "start one: replicator backfill start --table "+s.Source)
@@ -239,7 +239,7 @@ func (s *TableState) ResumeLoad(why string) error {
 	return nil
 }
 
-// of refuses a step unless it refers to the current generation and load.
+// of refuses a step that was decided for another generation or load than the current one.
 func (s *TableState) of(step string, generation, number uint32) error {
 	if s.Generation != generation || s.Load.Generation != generation || s.Load.Number != number {
 		return s.refuseYet(step, "another generation or load has begun", "read the table's record again")

@@ -97,9 +97,9 @@ type Shard struct {
 	// Dropping reports that all changes of the shard's lineage so far are earlier than the cut. The
 	// cut is the table's (start: now) or the shard's own.
 	Dropping bool `json:"dropping,omitempty"`
-	// Cut is the time of a gap in the shard's lineage, or of a parent that was never listed, less
-	// 10 minutes (Slack). Changes before the cut are dropped, because the load after that gap
-	// covers them. If they were applied, they would outrank the rows of the load.
+	// Cut is a time. Changes before it are dropped, because a load covers them. If they were
+	// applied, they would outrank the rows of that load. Cut lies 10 minutes (Slack) before the
+	// time at which a gap in the shard's lineage, or an unlisted parent, was found.
 	Cut time.Time `json:"cut,omitzero"`
 	// Applied is how many changes were applied since the shard's row was created, and Rate the
 	// recent number per second. Both numbers are only for display.

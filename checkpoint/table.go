@@ -223,12 +223,12 @@ func (s *TableState) takeOver() {
 	}
 }
 
-// Raise ends the generation from, for the reason in gap, and begins the next generation. It writes
-// the table's row first. Then it adopts every unfinished shard with a new epoch, so that no older
-// holder can commit (H70). Change, if not nil, alters the record in the same write. If the
-// generation is already above from, another process has raised it. Then Raise notes the gap and
-// begins no new generation. However, if change would still alter the record, Raise writes nothing
-// and returns ErrRaised. If Raise fails midway, Adopt completes its work.
+// Raise ends the generation `from` and begins the next one. The argument `gap` holds the reason. It
+// writes the table's row first. Then it adopts every unfinished shard with a new epoch, so that no
+// older holder can commit (H70). The function `change`, if not nil, alters the record in the same
+// write. If the table's generation is already higher than `from`, another process has raised it.
+// Then Raise notes the gap and begins no new generation. However, if `change` would still alter the
+// record, Raise writes nothing and returns ErrRaised. If Raise fails midway, Adopt completes it.
 func (l *Ledger) Raise(ctx context.Context, source string, from uint32, gap DeclaredGap, change func(*TableState)) (TableState, error) {
 	now := task.Now(ctx)
 	gap.At, gap.Generation = now.UTC(), from

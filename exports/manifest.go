@@ -117,9 +117,9 @@ func (e *Export) take(s summary) (err error) {
 	case e.Items < 0:
 		return errors.New("the number of items is below zero")
 	case s.ExportType != "" && s.ExportType != fullType && !e.Incremental:
-		return fmt.Errorf("an export of the unknown type %q", s.ExportType)
+		return fmt.Errorf("the export has an unknown type, %q", s.ExportType)
 	case s.Version != fullVersion && s.Version != incrementalVersion:
-		return fmt.Errorf("a summary of the unknown version %q", s.Version)
+		return fmt.Errorf("the export's summary has an unknown version, %q", s.Version)
 	}
 	if !e.Incremental {
 		e.At, err = instant("exportTime", s.ExportTime)
@@ -130,13 +130,13 @@ func (e *Export) take(s summary) (err error) {
 	case viewNewDocumented:
 		e.View = ViewNew
 	default:
-		return fmt.Errorf("a window of the unknown view %q", s.OutputView)
+		return fmt.Errorf("the export has an unknown output view, %q", s.OutputView)
 	}
 	if e.From, err = instant("exportFromTime", s.ExportFromTime); err != nil {
 		return err
 	}
 	if e.At, err = instant("exportToTime", s.ExportToTime); err == nil && !e.From.Before(e.At) {
-		err = errors.New("the window ends before it begins")
+		err = errors.New("the incremental export ends before it begins")
 	}
 	return err
 }

@@ -104,7 +104,8 @@ func byBeginning(from, to predicate) bool {
 	return false
 }
 
-// byPresence uses one fact: if a part holds only for an existing value, the attribute must exist.
+// byPresence uses one fact: a part that can be true only for an existing value implies that the
+// attribute exists.
 func byPresence(from, to predicate) bool {
 	there, is := to.(*exists)
 	if !is || !there.wanted {
@@ -116,7 +117,7 @@ func byPresence(from, to predicate) bool {
 		if p.operator != isDifferent {
 			needed = []operand{p.left, p.right}
 		}
-	case *in: // one value of the list suffices
+	case *in: // the item needs to equal one value of the list only, so those may be missing
 		needed = []operand{p.value}
 	case *between, *hasType, *beginsWith, *contains:
 		needed = comparedBy(from)

@@ -136,7 +136,7 @@ func (t *PubSub) clear(ctx context.Context, key string) bool {
 	}
 	for _, r := range open {
 		if _, _ = r.Get(ctx); ctx.Err() != nil {
-			return false // its outcome may not be known
+			return false // the wait ended, perhaps before the outcome of r
 		}
 	}
 	t.publisher.ResumePublish(key)

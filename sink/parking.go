@@ -107,7 +107,7 @@ func (p *Parking) Park(ctx context.Context, record transform.Parked) error {
 	return p.records.Put(ctx, p.prefix+string(RefOf(record)), data)
 }
 
-// errEnough ends a scan early.
+// errEnough ends a scan before the last record.
 var errEnough = errors.New("enough")
 
 // Count implements ParkingLot. Several parked changes of one item count once.

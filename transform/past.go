@@ -13,10 +13,9 @@ import (
 // page has more for one item, the oldest images are dropped.
 const MaxPastCells = MaxRowCells / 2
 
-// recall sets Past and Before in the puts of an item. Past gets the item's cells in the row after
-// each change of the page except the newest, in order. Before gets the item's cells in the row
-// before the first change. These are the cells that the row would have had after each change if the
-// changes had been applied one by one.
+// recall sets the fields Past and Before in the puts of an item. They say which cells of the item
+// the row would hold if the page's changes were applied one by one. Past has one entry for each
+// change except the newest: the cells after that change. Before has the cells before the first one.
 func (m *Mapping) recall(enc *encoder, changes []cdc.Change, h *history, rows []RowMutation) {
 	for i := range rows {
 		row := &rows[i]

@@ -223,7 +223,7 @@ func end(t *testing.T, h Harness) {
 	if next != "" {
 		t.Error("a closed shard does not end")
 	}
-	// A reader that reads from the last change on finds the end of the shard, not an error.
+	// A reader that starts after the last change finds the end of the shard, not an error.
 	changes, next = read(t, h, seek(t, h, id, changes[0].Sequence), mostChanges)
 	if len(changes) != 0 || next != "" {
 		t.Errorf("after the last change: %d changes, next iterator of %d bytes", len(changes), len(next))

@@ -156,7 +156,7 @@ func newCutoverPostpone(p *program) *cobra.Command {
 	}, func(args []string) (switchover.Step, error) {
 		d, err := timespan.Parse(args[0])
 		if err != nil || d <= 0 {
-			return switchover.Step{}, diag.BadUsage(args[0]+"  is not a duration", "give a time such as 30m or 2h")
+			return switchover.Step{}, diag.BadUsage(args[0]+" is not a duration", "give a time such as 30m or 2h")
 		}
 		return switchover.Step{Name: "postpone", For: d}, nil
 	})

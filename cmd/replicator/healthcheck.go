@@ -67,7 +67,7 @@ func (p *program) healthcheck(ctx context.Context, address, path string) error {
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return diag.BadUsage("the address "+address+" has no port", "give one as 127.0.0.1:8080")
+		return diag.BadUsage("the address "+address+" has no port", "give host and port, such as 127.0.0.1:8080")
 	}
 	if host == "" { // the process listens on all addresses of the machine
 		host = "127.0.0.1"
@@ -76,7 +76,7 @@ func (p *program) healthcheck(ctx context.Context, address, path string) error {
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+path, nil)
 	if err != nil {
-		return diag.BadUsage("the address "+address+" is not valid", "give one as 127.0.0.1:8080")
+		return diag.BadUsage("the address "+address+" is not valid", "give host and port, such as 127.0.0.1:8080")
 	}
 	no := &diag.Error{Code: diag.NotHealthy, What: "the health check " + request.URL.String() + " failed"}
 	response, err := http.DefaultClient.Do(request)

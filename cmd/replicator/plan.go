@@ -136,7 +136,7 @@ func loadPrices(path string) (cost.Prices, error) {
 	}
 	prices, err := cost.Override(content)
 	if err != nil {
-		return cost.Prices{}, &diag.Error{Code: diag.Usage, What: "--prices: " + path + "  is not a file of unit prices", Err: err,
+		return cost.Prices{}, &diag.Error{Code: diag.Usage, What: "--prices: " + path + " is not a file of unit prices", Err: err,
 			Fix: "use the format of internal/cost/prices.yaml in the source code"}
 	}
 	return prices, nil

@@ -80,7 +80,7 @@ func referenceExitCodes(*testing.T) string {
 		meaning string
 	}{
 		{diag.ExitDone, "done"}, {diag.ExitFailed, "failed"}, {diag.ExitUsage, "wrong usage, configuration or environment"},
-		{diag.ExitNo, "the answer is no: differences, parked items, a table that needs a load, resources to create"},
+		{diag.ExitNo, "the answer is no: differences, parked items, unmet gates, a load that is needed or waits for approval, resources to create"},
 		{diag.ExitTimeout, "timed out waiting"}, {diag.ExitInterrupted, "interrupted by a signal; a service stopped by a signal ends with 0"},
 	} {
 		var codes []string

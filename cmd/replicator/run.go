@@ -130,7 +130,7 @@ func (f *runFlags) check(idleSet bool) error {
 	case idleSet && !f.once:
 		return diag.BadUsage("--idle needs --once", "add --once, or remove --idle")
 	case f.from != "" && f.from != fromPubSub:
-		return diag.BadUsage("--from "+f.from+"  is not a source of changes", "write --from pubsub, or remove it")
+		return diag.BadUsage("--from "+f.from+" is not a source of changes", "write --from pubsub, or remove it")
 	case f.from != "" && (f.once || f.dryRun || f.noBackfill || f.acceptMapping || f.acceptMode || f.adoptRows):
 		return diag.BadUsage("--from pubsub excludes --once, --dry-run, --no-backfill, --accept-mapping-change, --accept-mode-change and --adopt-rows", "use them with relay, which reads the stream and copies")
 	case f.pprof && (f.off() || f.dryRun):

@@ -32,12 +32,12 @@ func (v *verifying) scope() error {
 	var err error
 	if v.sample != "" {
 		if v.Sample, err = comparison.ParseSample(v.sample); err != nil {
-			return diag.BadUsage("--sample "+v.sample+"  is not a share of the items", err.Error())
+			return diag.BadUsage("--sample "+v.sample+" is not a share of the items", err.Error())
 		}
 	}
 	if v.change != "" {
 		if v.ChangedSince, err = timespan.Parse(v.change); err != nil || v.ChangedSince <= 0 {
-			return diag.BadUsage("--changed-since "+v.change+"  is not a duration", "give a time such as 10m or 2h")
+			return diag.BadUsage("--changed-since "+v.change+" is not a duration", "give a time such as 10m or 2h")
 		}
 	}
 	return nil
@@ -95,9 +95,9 @@ The command resumes a verify that was interrupted.
 A table with few changes is compared by checksums, and only differing parts are read again. A table
 with many changes is compared page by page. The output shows the mode and its reason.
 
-In-flight changes are not reported: a differing row counts only if it still differs after earlier
-changes were applied. While no worker reads the stream, the command reads it to its end and writes
-nothing. Reads obey the limits of backfill and throttle.
+In-flight changes are not reported: a row counts only if it still differs after the changes before
+the comparison were applied. While no worker reads the stream, the command reads it to its end and
+writes nothing. Reads obey the limits of backfill and throttle.
 
 --repair writes missing and different rows, and removes orphan rows. It skips rows that changed
 meanwhile, and foreign rows unless the table is owned: true. Workers may keep running. Run verify

@@ -109,7 +109,7 @@ func (d *decoder) checkGroups(c *Config) {
 		d.report(diag.Error{Code: diag.InvalidValue, Pos: pos, What: what, Cause: cause, Fix: fix})
 	}
 	if len(c.Cutover.Groups) == 0 || len(d.found) > 0 {
-		return // the tables may not be known
+		return // an error elsewhere may have hidden some tables
 	}
 	groupOf := map[string]string{} // by the name of the table
 	for _, g := range c.Cutover.Groups {
@@ -117,7 +117,7 @@ func (d *decoder) checkGroups(c *Config) {
 		for _, name := range g.Tables {
 			switch other, taken := groupOf[name]; {
 			case !slices.ContainsFunc(c.Tables, func(t Table) bool { return t.From == name }):
-				report(c.Where(path), fmt.Sprintf("%s: %s is not under tables", path, shown(name)), "a group names tables and patterns of this file", "name one of "+strings.Join(c.from(), ", "))
+				report(c.Where(path), fmt.Sprintf(`%s: %s is not under "tables"`, path, shown(name)), "a group names tables and patterns of this file", "name one of "+strings.Join(c.from(), ", "))
 			case taken:
 				report(c.Where(path), fmt.Sprintf("%s: table %s is in group %s already", path, name, other), "a table belongs to one group", "remove it from one of them")
 			}

@@ -62,7 +62,7 @@ func TestGroupsHoldAllSourcesOfTheirTargets(t *testing.T) {
 func TestGroupsThatCannotBeCutOverAreRefused(t *testing.T) {
 	for groups, want := range map[string]string{
 		"{ a: [Users], b: [Users] }":  "table Users is in group a already",
-		"{ a: [Useres] }":             "is not under tables",
+		"{ a: [Useres] }":             `is not under "tables"`,
 		"{ a: [Orders] }":             "cutover.groups.a lacks table Lines",
 		"{ a: [Orders], b: [Lines] }": "have a target table in common",
 		"{ Audit: [Users] }":          "cutover.groups.Audit lacks table Audit",

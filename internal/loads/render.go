@@ -164,7 +164,7 @@ func (d *Document) notes() []string {
 			add("%s: changes since %s may be lost", t.Source, t.LostFrom.Format(time.RFC3339))
 		}
 		if t.WindowsBy != nil && t.State == standing.LoadNotStarted {
-			add("%s: incremental exports that begin at %s or earlier can repair this without a copy", t.Source, t.WindowsBy.Format(time.RFC3339))
+			add("%s: incremental exports whose period begins at %s or earlier can repair this without a copy", t.Source, t.WindowsBy.Format(time.RFC3339))
 		}
 		if t.Load != nil {
 			if t.Load.copiedFrom != "" {

@@ -72,8 +72,8 @@ var ofWork = []condition{
 	{name: "workers", holds: always, next: firstOfEach(ofReading)},
 }
 
-// ofUnmet are the conditions of a table that no worker has registered, although the ledger exists
-// and may hold other tables. The first condition that applies is shown.
+// ofUnmet lists conditions of a table that has no row in the ledger, because no worker has found it
+// yet. The status shows the first condition that applies.
 var ofUnmet = []condition{
 	{name: "named", holds: func(s subject) bool { return s.t.group == "" }, next: leads("run", about(terminal.NotStarted))},
 	{name: "of a pattern", holds: always, next: leads("status", func(s subject) string {
