@@ -69,7 +69,7 @@ lost on exit.`,
 	flags.StringVar(&o.Listen, "listen", "", "`ADDRESS` of one worker's health and metrics (default a free port of the loopback)")
 	flags.BoolVar(&o.Outage, "outage", false, "stop all workers until the stream has dropped changes, and watch the repair")
 	flags.BoolVar(&o.Relay, "relay", false, "also publish every change to an embedded Pub/Sub, and compare a consumer's copy")
-	flags.BoolVar(&o.DualWrites, "dual-writes", false, "let an application write both stores, racing and late")
+	flags.BoolVar(&o.DualWrites, "dual-writes", false, "let an application write both stores, with races and late writes")
 	flags.BoolVar(&o.Cutover, "cutover", false, "run an application that writes both stores, and a cutover at the end")
 	flags.BoolVar(&o.Serve, "serve", false, "leave the page, both services and a worker running, until Ctrl-C")
 	c.AddCommand(newDemoApplication(p))

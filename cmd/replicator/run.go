@@ -101,7 +101,7 @@ func (f *runFlags) bind(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.noBackfill, "no-backfill", false, "do not copy existing items, only follow the stream")
 	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "begin a new generation under a changed mapping, with a load and a sweep")
-	flags.BoolVar(&f.acceptMode, "accept-mode-change", false, "take over tables from another mode (run, relay, relay --apply); stop that first")
+	flags.BoolVar(&f.acceptMode, "accept-mode-change", false, "change the mode of the tables (run, relay, relay --apply); first stop all processes of the other mode")
 	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "overwrite rows of a target table that is not empty; needed once")
 	allowFlags(c, &f.allowed)
 	flags.StringVar(&f.listen, "listen", "", "`ADDRESS` of page, health and metrics, or off (default http.listen)")

@@ -36,7 +36,7 @@ func newCutoverMetrics(gauge func(name, help string, labels ...string) *promethe
 		unanswered: gauge("replicator_cutover_strays_unanswered", "Changes in the source that the target lacks, and that no operator has confirmed with finalize --strays-seen.", "group"),
 		frozen:     gauge("replicator_cutover_frozen_seconds", "How long a cutover has frozen the application's writes. 0 if they are not frozen.", "group"),
 		limit:      gauge("replicator_cutover_frozen_limit_seconds", "How long one cutover attempt may freeze the application's writes. 0 without a cutover.", "group"),
-		lasted:     gauge("replicator_cutover_freeze_seconds", "How long the last freeze of a cutover lasted. 0 while it lasts, and without one.", "group"),
+		lasted:     gauge("replicator_cutover_freeze_seconds", "How long the last freeze of a cutover lasted. 0 during a freeze, and before the first one.", "group"),
 		driven:     gauge("replicator_cutover_driven", "1 while a process drives a cutover.", "group"),
 		cancelling: gauge("replicator_cutover_cancelling_seconds", "How long a cancelled cutover has waited for the application's writes to resume. 0 if none waits.", "group"),
 	}

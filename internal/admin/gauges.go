@@ -7,14 +7,14 @@ type Gauge struct{ Name, Help string }
 // The gauges of tables.
 var (
 	GaugeHeadroom = Gauge{"replicator_source_retention_headroom_seconds",
-		"Time left until the stream drops unapplied changes. The smallest value of all shards, including those of other processes."}
+		"Time left until the stream drops unapplied changes. The smallest value of all shards, including shards that other processes read."}
 	GaugeLastPoll = Gauge{"replicator_source_last_poll_timestamp_seconds",
-		"When any process last read a shard successfully. The oldest of the readable shards, and of those whose children are not listed."}
+		"When any process last read a shard successfully. The oldest such time of all shards that can be read, or whose children are not listed."}
 	GaugeSetAside = Gauge{"replicator_source_set_aside",
 		"1 while a table of a pattern cannot be followed, or a named table was dropped. The other tables continue."}
 	GaugeParked   = Gauge{"replicator_items_parked", "Items parked until an operator decides."}
 	GaugeSettling = Gauge{"replicator_changes_settling",
-		"Changes that were applied once and will be written a second time (dual_writes). Counts all shards, including those of other processes."}
+		"Changes that were applied once and will be written a second time (dual_writes). Counts all shards, including shards that other processes read."}
 )
 
 // Gauges lists all gauges.

@@ -79,19 +79,19 @@ func NewMetrics(build Build) *Metrics {
 		m.gauges[g.Name] = gauge(g.Name, g.Help, table)
 	}
 	m.lag = gauge("replicator_source_lag_seconds",
-		"Age of the last applied change while unread changes remain, otherwise the time since the last empty page. The largest value of the shards read here.", table)
+		"Age of the last applied change while unread changes remain, otherwise the time since the last empty page. The largest value of the shards that this process reads.", table)
 	m.clockOffset = gauge("replicator_clock_offset_seconds",
 		"How far this host's clock is ahead of DynamoDB's, by the Date of its last answer.")
 	m.shards = gauge("replicator_source_shards", "Shards in the ledger by state.", table, "state")
 	m.needsLoad = gauge("replicator_needs_load",
-		"1 from a loss of changes or a mapping change until the table is loaded and swept, else 0.", table)
+		"1 after changes were lost or the mapping was changed, until the table is loaded and swept. Otherwise 0.", table)
 	m.seeking = gauge("replicator_discovery_failing", "1 while tables of patterns cannot be listed or described, so that new tables are not followed. 0 after a complete listing.")
 	m.read = counter("replicator_changes_read_total", "Changes read from the stream.", table, "event")
 	m.applied = counter("replicator_changes_applied_total", "Changes that were written to the target, rejected as stale, or parked.", table, "event")
 	m.ignored = counter("replicator_items_ignored_total", "Items that a rule of the mapping ignores, in changes and in the copy.", table, "rule")
 	m.conflicts = register(m, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "replicator_dual_write_conflict_delay_seconds",
-		Help: "Changes by their age when the application had already written their row, under dual_writes.version_attribute. The application wins, because its number is higher.",
+		Help: "Changes that were rejected because the application had already written a higher number, by the age of the change (dual_writes.version_attribute).",
 		// The buckets range from the usual lag to an outage of hours.
 		Buckets: []float64{.1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 900, 3600, 14400},
 	}, []string{table, "winner"}))
@@ -207,7 +207,7 @@ func (m *Metrics) Ignored(table, rule string, items int) {
 	m.ignored.WithLabelValues(table, rule).Add(float64(items))
 }
 
-// Overtaken counts a change that found a newer write of the application in its row. It also records
+// Overtaken counts a change whose row already held a newer write of the application. It also records
 // the age of the change.
 func (m *Metrics) Overtaken(table string, age time.Duration) {
 	m.conflicts.WithLabelValues(table, "application").Observe(age.Seconds())

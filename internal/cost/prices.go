@@ -68,7 +68,7 @@ func Override(content []byte) (Prices, error) {
 	}
 	for name, price := range over.Prices {
 		if _, known := base.Prices[name]; !known {
-			return Prices{}, fmt.Errorf("there is no price %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(base.Prices)), ", "))
+			return Prices{}, fmt.Errorf("there is no price %q; the names of prices are %s", name, strings.Join(slices.Sorted(maps.Keys(base.Prices)), ", "))
 		}
 		if price.Source == "" {
 			price.Source = "--prices"
@@ -77,7 +77,7 @@ func Override(content []byte) (Prices, error) {
 	}
 	for name, rate := range over.Rates {
 		if _, known := base.Rates[name]; !known {
-			return Prices{}, fmt.Errorf("there is no rate %q; known are %s", name, strings.Join(slices.Sorted(maps.Keys(base.Rates)), ", "))
+			return Prices{}, fmt.Errorf("there is no rate %q; the names of rates are %s", name, strings.Join(slices.Sorted(maps.Keys(base.Rates)), ", "))
 		}
 		base.Rates[name] = rate
 	}

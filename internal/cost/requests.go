@@ -53,7 +53,7 @@ func (r Run) ShardHour() Requests {
 // read at fixed intervals.
 func MillionChanges() Requests { return Requests{Writes: million} }
 
-// requests returns the cost of the requests that depend on shards and changes.
+// requests returns the cost of those requests whose number depends on shards and changes.
 func (p Prices) requests(t Table, run Run) []Line {
 	price := p.Prices["stream_read_million"].Price
 	shard := run.ShardHour()

@@ -74,7 +74,9 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	case l.waits != "":
 		return v.trouble(ctx, c, "%s", l.waits)
 	case c.WaitsTooLong(now): // the operator may no longer be there to watch a freeze
-		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.AwaitMoment(now, now, "it came too late") })
+		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
+			return c.AwaitMoment(now, now, "the moment came so late that an operator may no longer watch")
+		})
 		return err
 	}
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) {

@@ -80,7 +80,7 @@ func hopeless(c checkpoint.Cutover, table string, p *proof, s Settings, now time
 		case sh.Incomplete():
 			return gives(fmt.Sprintf("table %s: shard %s ended without a canary, and its children may not be listed before %s", table, sh.ID, at.UTC().Format(time.TimeOnly)), checkpoint.CureWait)
 		case quiet:
-			return gives(fmt.Sprintf("table %s: shard %s received no canary, so that it is empty can be proved at %s at the earliest", table, sh.ID, at.UTC().Format(time.TimeOnly)), checkpoint.CureWait)
+			return gives(fmt.Sprintf("table %s: shard %s received no canary, and the earliest proof that it is empty is possible at %s", table, sh.ID, at.UTC().Format(time.TimeOnly)), checkpoint.CureWait)
 		}
 	}
 	return ending{}

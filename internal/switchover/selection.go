@@ -173,7 +173,7 @@ func (o *Operator) toSteer(command string, applies func(c *checkpoint.Cutover) b
 	able := slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return !applies(&g.record) })
 	switch {
 	case len(able) == 0:
-		return nil, &diag.Error{Code: diag.CutoverRefused, What: "cannot " + command + " a cutover of " + o.Cfg.Name, Cause: "no group has one to which that applies",
+		return nil, &diag.Error{Code: diag.CutoverRefused, What: "cannot " + command + " a cutover of " + o.Cfg.Name, Cause: "no group has a cutover in a step that allows this",
 			Fix: "replicator cutover status" + o.With}
 	case len(able) > 1 && !chosen:
 		return nil, unchosen(able, terminal.Plural(len(able), "cutover")+" can be meant")
