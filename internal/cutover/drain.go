@@ -14,7 +14,7 @@ import (
 
 const (
 	// tablesAtOnce is the maximum number of tables that are read or sampled concurrently.
-	tablesAtOnce = 64
+	tablesAtOnce = 128
 	// comparesAtOnce is the maximum number of whole tables that this process compares concurrently. Each
 	// needs memory for its items.
 	comparesAtOnce = 16
@@ -28,6 +28,8 @@ const (
 type draining struct {
 	of     uint32
 	tables map[string]*drainedTable
+	// rest is how long the try usually takes after its drain. The steps after the drain set it.
+	rest time.Duration
 }
 
 // drained creates the state of the attempt's drain if it does not exist.
@@ -88,7 +90,7 @@ func (v *drive) prove(c checkpoint.Cutover, found []Figures, now time.Time) (pro
 		}
 	}
 	if waits != "" && ends.why == "" {
-		ends = overTime(c, now, waits)
+		ends = overTime(c, 0, now, waits)
 	}
 	return proofs, waits, ends
 }
@@ -165,8 +167,8 @@ type drainedTable struct {
 	proof
 }
 
-// stillDisturbed reports, in a step after the drain, whether a change or a request ends the try.
-// The result `done` reports that the try has ended.
+// stillDisturbed reports, in a step after the drain, whether a change, a request or the time ends
+// the try. The result `done` reports that the try has ended.
 func (v *drive) stillDisturbed(ctx context.Context, c checkpoint.Cutover, now time.Time) (done bool, err error) {
 	if c.FrozenAt.IsZero() {
 		return false, nil
@@ -174,6 +176,10 @@ func (v *drive) stillDisturbed(ctx context.Context, c checkpoint.Cutover, now ti
 	found, err := v.rowsOfAll(ctx, c)
 	if err != nil {
 		return false, err
+	}
+	v.draining.rest = restOf(c, comparesItself(found, v.settings.Ready.Small))
+	if e := overTime(c, v.draining.rest, now, orNothing(c.Trouble)); e.why != "" {
+		return true, v.end(ctx, c, now, e)
 	}
 	return v.endsDisturbed(ctx, c, now, found)
 }

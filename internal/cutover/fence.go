@@ -19,9 +19,11 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if !raised(c) { // an earlier version began this freeze without a raise
 		return v.raise(ctx, c)
 	}
+	limited, cancel := task.WithTimeout(ctx, v.mayTake(c, now))
+	defer cancel()
 	if c.Rehearse { // a rehearsal halts no table, and writers keep their number
 		v.forgetCanaries(ctx, c)
-	} else if e, err := v.handOver(ctx, c); err != nil || e.why != "" {
+	} else if e, err := v.handOver(limited, c); err != nil || e.why != "" {
 		return errors.Join(err, v.end(ctx, c, now, e))
 	}
 	if err := v.sameCluster(ctx); err != nil {

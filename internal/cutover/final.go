@@ -102,7 +102,7 @@ func (v *drive) conclude(ctx context.Context, c checkpoint.Cutover, now time.Tim
 	case failed != nil:
 		return errors.Join(failed, ignoreMoved(v.trouble(ctx, c, "the final comparison failed and is repeated: %v", failed)))
 	case waits != "" && len(c.Finals) == 0: // the rows of the last changes are not compared yet
-		if e := overTime(c, now, waits); e.why != "" {
+		if e := overTime(c, v.draining.rest, now, waits); e.why != "" {
 			return v.end(ctx, c, now, e)
 		}
 		return v.trouble(ctx, c, "%s", waits)

@@ -50,7 +50,8 @@ func Foretell(plan checkpoint.CutoverPlan, openShards int, measured time.Duratio
 	if measured > 0 && (plan.UnlessQuiet == 0 || waited != f.Quiet) {
 		f.Freeze, f.Measured = measured, true
 	}
-	f.Wait = untilMoment(openShards, plan.ListedWithin()+listingTakes-most)
+	rest := restOf(checkpoint.Cutover{CutoverPlan: plan, Quiet: f.Quiet}, 0)
+	f.Wait = untilMoment(openShards, plan.ListedWithin()+listingTakes-provedWithin(most, rest))
 	return f
 }
 

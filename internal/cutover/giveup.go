@@ -64,16 +64,12 @@ func inDoubt(process string) ending {
 	return gives("a request of process "+process+" was never answered, so it may still be executed", checkpoint.CureRaise)
 }
 
-// hopeless returns why the drain cannot be proved within the time for which this try may freeze
-// writes.
+// hopeless returns why the drain cannot be proved so early that the switch follows within the time
+// for which this try may freeze writes.
 func hopeless(c checkpoint.Cutover, table string, p *proof, s Settings, now time.Time) ending {
-	if c.FrozenAt.IsZero() { // a rehearsal
-		return ending{}
-	}
-	limit := c.FrozenAt.Add(c.Limit())
 	for _, sh := range p.open {
 		at, quiet := p.earliest(sh, c.ListedWithin(), s, now)
-		if !at.After(limit) {
+		if !tooLate(c, 0, at) {
 			continue
 		}
 		switch {
@@ -86,14 +82,14 @@ func hopeless(c checkpoint.Cutover, table string, p *proof, s Settings, now time
 	return ending{}
 }
 
-// overTime returns an ending if the freeze has lasted as long as it may. The reason includes the
-// condition for which the drain waits. The cause may be a process that was killed: its shards are not
+// overTime returns an ending if the freeze would last longer than it may. The reason includes the
+// condition for which the step waits. The cause may be a process that was killed: its shards are not
 // read. Its record would also end the next try, so the fence is raised first.
-func overTime(c checkpoint.Cutover, now time.Time, waits string) ending {
-	if c.FrozenAt.IsZero() || now.Sub(c.FrozenAt) <= c.Limit() {
+func overTime(c checkpoint.Cutover, rest time.Duration, now time.Time, waits string) ending {
+	if !tooLate(c, rest, now) {
 		return ending{}
 	}
-	return gives(fmt.Sprintf("after a freeze of %s (%s)", spell(c.Limit()), waits), checkpoint.CureRaise)
+	return gives(fmt.Sprintf("the freeze would last longer than %s (%s)", spell(c.Limit()), waits), checkpoint.CureRaise)
 }
 
 // endsDisturbed ends the try if `disturbed` returns a reason. The result `done` reports that the

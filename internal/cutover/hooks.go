@@ -116,11 +116,15 @@ func answered(c checkpoint.Cutover) bool {
 	return c.Step == checkpoint.CutoverSwitching && c.Answer != ""
 }
 
-// mayTake returns how long a call in this step may take. The step's deadline ends the call.
+// mayTake returns how long a call in this step may take. The step's deadline ends the call, and so
+// does the end of the try.
 func (v *drive) mayTake(c checkpoint.Cutover, now time.Time) time.Duration {
 	limit := v.settings.Call
 	if deadline, _ := c.Overdue(now); deadline > 0 {
 		limit = min(limit, deadline-now.Sub(c.StepAt), deadline-(task.Mono(v.held.Context())-v.stepped))
+	}
+	if by := switchBy(c, v.draining.rest); !by.IsZero() {
+		limit = min(limit, by.Sub(now))
 	}
 	return max(limit, v.settings.Pass)
 }

@@ -102,7 +102,7 @@ func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	l.uncovered, l.waits, l.search = covered.uncovered, covered.waits, covered.next
 	l.brief = l.waits != "" && covered.brief
 	if l.waits == "" {
-		l.waits, l.next = tooLong(c, found, now)
+		l.waits, l.next = tooLong(c, found, comparesItself(found, v.settings.Ready.Small), now)
 	}
 	if l.waits != "" && len(l.search) == 0 {
 		return l, nil
@@ -114,9 +114,10 @@ func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time)
 }
 
 // tooLong returns why a freeze that begins now would last too long, and when a short one is
-// expected.
-func tooLong(c checkpoint.Cutover, found []Figures, now time.Time) (why string, next time.Time) {
-	most := c.Foreseeable()
+// expected. The argument `small` is the number of tables that this process compares as a whole.
+func tooLong(c checkpoint.Cutover, found []Figures, small int, now time.Time) (why string, next time.Time) {
+	rest := restOf(c, small)
+	most := provedWithin(c.Foreseeable(), rest)
 	for i, source := range c.Tables {
 		d := foreseen(found[i], c.ListedWithin(), now)
 		if d.length <= most {
@@ -125,7 +126,7 @@ func tooLong(c checkpoint.Cutover, found []Figures, now time.Time) (why string, 
 		if at := now.Add(d.length - most); at.After(next) {
 			next = at
 			why = fmt.Sprintf("shard %s of table %s has ended, and its children may be listed late: a freeze would last %s, and may last %s; the next moment is expected at %s",
-				d.shard, source, spell(d.length.Round(time.Second)), spell(most), at.UTC().Format(time.TimeOnly))
+				d.shard, source, spell((d.length + rest).Round(time.Second)), spell(c.Foreseeable()), at.UTC().Format(time.TimeOnly))
 		}
 	}
 	return why, next

@@ -75,7 +75,7 @@ func TestH145_TheFreezeWaitsForItsMoment(t *testing.T) {
 		s.ends("Parts", "ended")
 		ended := s.Now()
 		got := s.driveFor(time.Minute)
-		next := ended.Add(2*time.Minute + listingTakes - 8*time.Second)
+		next := ended.Add(2*time.Minute + listingTakes + restOf(got, 0) - 8*time.Second)
 		if got.Step != checkpoint.CutoverChecks || !strings.HasPrefix(got.Trouble, "shard ended of table Parts has ended, and its children may be listed late: a freeze would last 1m") ||
 			!strings.HasSuffix(got.Trouble, fmt.Sprint("the next moment is expected at ", next.Format(time.TimeOnly))) || !got.MomentAt.Equal(next) || !got.WaitsUntil.IsZero() {
 			t.Errorf("%s: %s; at %v, want %v", got.Step, got.Trouble, got.MomentAt, next)

@@ -26,13 +26,12 @@ const precision = 2 * time.Second
 // quieten passes the application's promise to the workers. The application certainly was frozen at
 // time to.
 func (v *drive) quieten(ctx context.Context, c checkpoint.Cutover, to time.Time) error {
-	for _, source := range c.Tables {
-		if _, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
-			s.Quieten(checkpoint.Quiet{At: c.FrozenAt, To: to})
-			return nil
-		}); err != nil {
-			return err
-		}
+	err := v.updateTables(ctx, c, func(s *checkpoint.TableState) error {
+		s.Quieten(checkpoint.Quiet{At: c.FrozenAt, To: to})
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	v.quietTo = to
 	return nil

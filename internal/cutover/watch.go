@@ -132,18 +132,12 @@ const lookAgain = 10 * time.Second
 const unreadable = time.Hour
 
 func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *checkpoint.Halt)) error {
-	for _, source := range c.Tables {
-		_, err := v.Ledger.UpdateTable(ctx, source, func(s *checkpoint.TableState) error {
-			s.Halt.Attempt = c.Attempt
-			change(&s.Halt)
-			s.EndOutdatedVerify()
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return v.updateTables(ctx, c, func(s *checkpoint.TableState) error {
+		s.Halt.Attempt = c.Attempt
+		change(&s.Halt)
+		s.EndOutdatedVerify()
+		return nil
+	})
 }
 
 // look reads the new changes of a table's streams, and returns those that the target lacks. After

@@ -147,7 +147,7 @@ func (p *cutoverPlay) drive(ctx context.Context, ledger *checkpoint.Ledger) erro
 // moment returns the next time at which the driver may find a moment.
 func (p *cutoverPlay) moment() (at time.Time, found bool) {
 	now := p.world.Now()
-	pause := p.plan.ListedWithin() + 2*time.Second - p.plan.AtMost()
+	pause := p.plan.ListedWithin() + 2*time.Second - (p.plan.AtMost() - 3*time.Second) // as the driver foresees it
 	var ends []time.Time
 	for _, source := range p.tables {
 		ends = append(ends, p.streams[source].endsAfter(p.asked.Add(longestWait))...)
