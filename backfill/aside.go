@@ -40,7 +40,7 @@ func (a *aside) from(next []byte) []byte {
 	return next
 }
 
-// lookAgain checks the due rows a second time. If all is set, it also waits for rows that are not
+// lookAgain checks the due rows a second time. If `all` is set, it also waits for rows that are not
 // due yet.
 func (s *Sweep) lookAgain(ctx context.Context, a *aside, all bool, sums *sink.SweepCounts, save func(ctx context.Context) error) error {
 	for len(a.rows) > 0 {

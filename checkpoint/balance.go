@@ -1,13 +1,13 @@
 package checkpoint
 
-// Busiest returns the worker from which worker me should take over a shard, so that each worker
-// holds about shards ÷ workers. Of the workers listed in from, Busiest returns the one that holds
-// most shards, if it holds at least two more than me. Otherwise it returns "". The map `held`
+// Busiest returns the worker from which the worker `me` should take over a shard, so that all
+// workers hold about the same number. It chooses among the workers in `from`: the one that holds
+// most shards, if it holds at least two more than `me`. Otherwise it returns "". The map `held`
 // counts shards by worker.
 //
 // A difference of one shard is left alone. So each takeover brings the numbers closer, and two
-// workers never take the same shard from each other repeatedly. A worker without shards need not be
-// in held, because it takes shards by itself.
+// workers never take the same shard from each other repeatedly. The map `held` need not include a
+// worker without shards, because no shard is taken from it.
 func Busiest(held map[string]int, me string, from []string) string {
 	busiest := ""
 	for _, worker := range from {

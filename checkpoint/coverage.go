@@ -68,11 +68,11 @@ func (l *Ledger) NoteEnabling(ctx context.Context, source, label string, enablin
 	return err
 }
 
-// Admissible returns nil if images read at or after start may be applied in the table's generation.
-// That is so if the generation applies every change committed after start. All shards must have
-// adopted the generation, and every gap must be declared. Each root must have been read from the
-// horizon while the stream still kept all changes since start. The caller must check this before a
-// load, and again when the load ends.
+// Admissible returns nil if images that are read at the time `start` or later may be applied in the
+// table's generation. That is so if the generation applies every change that is committed after
+// `start`. All shards must have adopted the generation, and every gap must be declared. Each root
+// must have been read from the horizon while the stream still kept all changes since `start`. The
+// caller must check this before a load, and again when the load ends.
 //
 // The argument `late` bounds how long after a change the application may still write that change to
 // the target. It is 0 if the application does not write the target. An image is written only once.

@@ -37,8 +37,8 @@ type CutoverPlan struct {
 	// long the request waits for a moment for a short freeze; 0: no limit. If MomentUntil is not
 	// zero, it replaces MomentWithin.
 	FreezeAtMost time.Duration `json:"freeze_at_most,omitempty"`
-	// UnlessQuiet is the part of FreezeAtMost that is not needed after such a promise
-	// (Cutover.Quiet).
+	// UnlessQuiet is the part of FreezeAtMost that is not needed if the application promises to be
+	// quiet (Cutover.Quiet).
 	UnlessQuiet  time.Duration `json:"unless_quiet,omitempty"`
 	ListingBound time.Duration `json:"listing_bound,omitempty"`
 	MomentWithin time.Duration `json:"moment_within,omitempty"`

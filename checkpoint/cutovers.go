@@ -19,8 +19,9 @@ func CutoverLease(row string) string {
 	return "/cutover/" + row
 }
 
-// driverLease is the longest lease of a driver. While the application is frozen, it waits for a driver
-// that was killed until another one lets it go. Two drivers do no harm, so the lease may be short.
+// driverLease is the longest lease of a driver. If a driver is killed while the application is
+// frozen, the application stays frozen until another driver acquires the lease. Two drivers do no
+// harm, so the lease may be short.
 const driverLease = 6 * time.Second
 
 // lasting returns how long a row's lease lasts without renewal.

@@ -82,8 +82,8 @@ func (s *TableState) ForgetRefusal() error {
 	return nil
 }
 
-// BeginExport records that attempt serial will request an export as of time at. It discards the
-// outcome of the previous attempt.
+// BeginExport records that the attempt with the number `serial` will request an export with the
+// content of the time `at`. It discards the outcome of the previous attempt.
 func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error {
 	const step = "request an export"
 	r := &s.Load.Request

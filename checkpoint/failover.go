@@ -56,7 +56,7 @@ func (a Activity) Since(before Activity) []string {
 // Move changes the cluster to which the migration is assigned. The argument `from` must name the
 // current cluster, and the argument `to` names the new cluster. If the new cluster is already the
 // current one, Move does nothing. If the current cluster is neither of these two, Move fails with
-// ErrClusterChanged. An empty from means that no cluster is known yet. Move is the last step of a
+// ErrClusterChanged. An empty `from` means that no cluster is known yet. Move is the last step of a
 // failover: workers then write again (H46).
 func (l *Ledger) Move(ctx context.Context, from, to string) error {
 	for range tries {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// gatherTime is how long a patient read waits for others. The loops of many tables, which read
+	// gatherTime is how long a patient read waits for further reads. The loops of many tables, which read
 	// the ledger every few seconds, thereby fall into step, and one request reads for all of them.
 	gatherTime = 200 * time.Millisecond
 	// gatherAbove is the number of patient reads per second below which none of them waits.
@@ -31,7 +31,7 @@ type asked struct {
 	exact bool
 }
 
-// in returns the rows, of the given sorted ones, that a read asks for.
+// in returns those of the given sorted rows that a read asks for.
 func (a asked) in(rows []Row) []Row {
 	from, _ := slices.BinarySearchFunc(rows, a.key, func(r Row, key string) int { return cmp.Compare(r.Key, key) })
 	to := from

@@ -27,7 +27,7 @@ type ReadLimit struct {
 	Units float64 `json:"units,omitempty"`
 }
 
-// Over returns the limits in under, replaced by those of l where l sets a limit.
+// Over returns the limits of l, and for those that l does not set, the limits of `under`.
 func (l Limits) Over(under Limits) Limits {
 	if l.RowsPerSecond != nil {
 		under.RowsPerSecond = l.RowsPerSecond
@@ -71,8 +71,8 @@ func (l Limits) CPU() (float64, bool) {
 	return *l.TargetCPU, true
 }
 
-// SetLimits overrides limits in the table's record with an operator's limits. With reset it removes
-// all limits from the record.
+// SetLimits overrides limits in the table's record with an operator's limits. If `reset` is set, it
+// removes all limits from the record.
 func (l *Ledger) SetLimits(ctx context.Context, source string, limits Limits, reset bool) (TableState, error) {
 	limits.ChangedAt = task.Now(ctx).UTC()
 	return l.UpdateTable(ctx, source, func(s *TableState) error {

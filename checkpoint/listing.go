@@ -56,8 +56,9 @@ func (l *Ledger) seenOpen(ctx context.Context, source string) (openShards, uint6
 }
 
 // NoteOpen records a complete listing of the stream, and the shards that it showed as open at the
-// given time. Shards that this listing did not show stay recorded while they are in known, because
-// their children may not be leased yet. The rows of all listed shards must exist already.
+// given time. Shards that this listing did not show stay recorded while they are in the map
+// `known`, because their children may not be leased yet. The rows of all listed shards must exist
+// already.
 func (l *Ledger) NoteOpen(ctx context.Context, source, label string, open []string, at time.Time, known map[string]bool) error {
 	for range tries {
 		seen, counter, err := l.seenOpen(ctx, source)

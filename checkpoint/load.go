@@ -146,8 +146,8 @@ func (s *TableState) redo() string { return "replicator backfill redo --table " 
 // The steps below change a table's record. A step that was made already changes nothing, because a
 // write with an unknown outcome is repeated on a fresh record.
 
-// AskLoad requests a load of the current generation. With approved, the sweep of the load is
-// allowed in advance.
+// AskLoad requests a load of the current generation. The argument `approved` allows the sweep of
+// the load in advance.
 func (s *TableState) AskLoad(at time.Time, approved bool) error {
 	const step = "request a load"
 	switch s.Stage() {
@@ -289,8 +289,8 @@ func (s *TableState) mended() {
 }
 
 // AsksItself reports whether replicator itself requests a load, without an operator. It requests
-// the first load if first is set, and a load after a gap if again is set. If a load is needed but
-// not requested, waits says why.
+// the first load if `first` is set, and a load after a gap if `again` is set. If a load is needed
+// but not requested, the result `waits` says why.
 func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 	stage := s.Stage()
 	switch {
@@ -328,7 +328,8 @@ func (s *TableState) BeginInto(holdsRows, adopt bool) error {
 	return nil
 }
 
-// AskLoad requests a load of a table. With approved, the sweep of the load is allowed in advance.
+// AskLoad requests a load of a table. The argument `approved` allows the sweep of the load in
+// advance.
 func (l *Ledger) AskLoad(ctx context.Context, source string, approved bool) (TableState, error) {
 	at := l.Now(ctx)
 	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AskLoad(at, approved) })
@@ -358,7 +359,7 @@ func (l *Ledger) CompleteCopy(ctx context.Context, table TableState, sums Sums) 
 	})
 }
 
-// Redo ends the generation from, and requests a load of the next generation. The progress of the
+// Redo ends the generation `from`, and requests a load of the next generation. The progress of the
 // current load does not matter.
 func (l *Ledger) Redo(ctx context.Context, source string, from uint32, reason string, approved bool) (TableState, error) {
 	if from == 0 {

@@ -34,8 +34,8 @@ func (m Mode) String() string {
 // a process would move checkpoints past changes that were never published.
 var ErrMode = errors.New("the ledger records another mode for the table")
 
-// Admits returns ErrMode if a process with the given mode may not work on the table. With accept,
-// the process may change the mode.
+// Admits returns ErrMode if a process with the given mode may not work on the table. If `accept` is
+// set, the process may change the mode.
 func (s TableState) Admits(mode Mode, accept bool) error {
 	if s.Generation == 0 || s.Apply == mode || accept {
 		return nil
@@ -48,10 +48,10 @@ func (s TableState) Admits(mode Mode, accept bool) error {
 const LeftTopic = "the table was applied from a topic; unapplied messages of the topic need a load"
 
 // CheckMode compares a table's mode with the mode of this process. Before the first generation, or
-// with accept, it stores the process's mode. Otherwise it returns ErrMode if the two modes differ.
-// After CheckMode, this process takes leases of the table only while the ledger holds this mode.
-// Processes with another mode stop when they next read the ledger. A table that leaves its topic
-// begins a new generation, because unapplied messages may never be applied.
+// if `accept` is set, it stores the process's mode. Otherwise it returns ErrMode if the two modes
+// differ. After CheckMode, this process takes leases of the table only while the ledger holds this
+// mode. Processes with another mode stop when they next read the ledger. A table that leaves its
+// topic begins a new generation, because unapplied messages may never be applied.
 func (l *Ledger) CheckMode(ctx context.Context, source string, mode Mode, accept bool) error {
 	state, _, err := l.Table(ctx, source)
 	if err != nil {

@@ -363,10 +363,11 @@ func (p *Part) advance(to PartProgress) error {
 	return nil
 }
 
-// PartsToTake returns the free parts that worker me should lease now. Then each live worker holds
-// about parts ÷ workers, and worker me holds at most limit. The map `held` counts parts by worker.
-// No worker takes a held part from another: parts are short, and a late worker finds other free
-// parts. Workers begin at different parts, so they seldom want the same one.
+// PartsToTake returns the free parts that the worker `me` should lease now. With them each live
+// worker holds about the same number of parts, and `me` holds at most `limit`. The map `held`
+// counts parts by worker. No worker takes a held part from another: parts are short, and a late
+// worker finds other free parts. Workers begin at different parts, so they seldom want the same
+// one.
 func PartsToTake(free []Part, held map[string]int, me string, workers, limit int) []Part {
 	open, others := len(free), 0
 	for worker, n := range held {

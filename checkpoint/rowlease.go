@@ -36,8 +36,8 @@ type pending struct {
 	apply func() (over bool)
 }
 
-// begin makes the first write of a row lease: it takes the row if the row's counter is still
-// counter.
+// begin makes the first write of a row lease. It takes the row only if the row's counter still
+// equals the argument `counter`.
 func (l *Ledger) begin(ctx context.Context, store Store, key string, counter uint64, encode func() ([]byte, error), apply func() bool) (*rowLease, context.Context, error) {
 	held, end := context.WithCancelCause(ctx)
 	t := &rowLease{ledger: l, store: store, key: key, lasts: l.lasting(key), turn: task.NewLimit(1), counter: counter, end: end}
@@ -51,9 +51,9 @@ func (l *Ledger) begin(ctx context.Context, store Store, key string, counter uin
 	return t, held, nil
 }
 
-// write stores the data that encode returns, once no earlier write is in doubt. Encode runs while
-// this process holds the row. Apply runs after the write took place, possibly in a later call, and
-// reports whether that write released the row.
+// write stores the data that encode returns, once no earlier write is in doubt. The function
+// `encode` runs while this process holds the row. The function `apply` runs after the write took
+// place, possibly in a later call, and reports whether that write released the row.
 func (t *rowLease) write(ctx context.Context, encode func() ([]byte, error), apply func() (over bool)) error {
 	if err := t.turn.Acquire(ctx, 1); err != nil {
 		return err

@@ -281,8 +281,8 @@ func (s *Shard) Covers(open, owed time.Time) time.Time {
 
 // Overtaken reports whether a shard that is first listed now must not be read. That is so if
 // changes of a descendant may have been applied in an earlier generation than the given one. In the
-// given generation, the shard's older changes would outrank them. Parents maps the id of every
-// shard to the id of its parent.
+// given generation, the shard's older changes would outrank them. The map `parents` has the id of
+// every shard's parent.
 func Overtaken(id string, rows []Shard, parents map[string]string, generation uint32) bool {
 	return slices.ContainsFunc(rows, func(s Shard) bool {
 		return s.State != Waiting && s.Loss != Late && s.Began < generation && descends(s.Parent, id, parents)
@@ -324,7 +324,7 @@ func DescendantsCut(id string, rows map[string]Shard, parents map[string]string)
 	return cut
 }
 
-// descends reports whether the shard at is the shard from or one of its descendants.
+// descends reports whether the shard `at` is the shard `from` or one of its descendants.
 func descends(at, from string, parents map[string]string) bool {
 	for range len(parents) { // a lineage has no cycles; damaged rows might
 		if at == from || at == "" {

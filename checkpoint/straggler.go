@@ -45,8 +45,8 @@ func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
 	c.WatchedTo = at.UTC()
 }
 
-// Unwatch records that no process read the changes made between from and until. The argument `at`
-// is the current time.
+// Unwatch records that no process read the changes made between the times `from` and `until`. The
+// argument `at` is the current time.
 func (c *Cutover) Unwatch(from, until, at time.Time, why string) {
 	gap := CutoverUnwatched{from.UTC(), until.UTC(), why}
 	c.Unwatched = append(slices.Clone(c.Unwatched), gap)

@@ -367,10 +367,10 @@ func CheckRanked(stored, hash string) error {
 
 // CheckMapping compares the hash of a table's mapping with the stored one. Until the first
 // generation begins, it stores any hash, because nothing is written yet. Later it refuses a changed
-// mapping with ErrMappingChanged. With accept, a changed mapping begins a new generation instead,
-// because the rows that the old mapping wrote must be asserted again. Then raised is true, and the
-// ledger keeps the old mapping until a sweep is complete. After CheckMapping, this process takes
-// leases of the table only while the ledger holds this hash (H60).
+// mapping with ErrMappingChanged. If `accept` is set, a changed mapping begins a new generation
+// instead, because the rows that the old mapping wrote must be asserted again. Then raised is true,
+// and the ledger keeps the old mapping until a sweep is complete. After CheckMapping, this process
+// takes leases of the table only while the ledger holds this hash (H60).
 func (l *Ledger) CheckMapping(ctx context.Context, source string, m Mapping, accept bool) (state TableState, raised bool, err error) {
 	state, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 		if s.MappingHash == "" || s.Generation == 0 {

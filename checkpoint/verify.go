@@ -156,7 +156,7 @@ func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 	return nil
 }
 
-// NextVerifyPhase begins the phase to, which has the given number of parts and of differing
+// NextVerifyPhase begins the phase `to`, which has the given number of parts and of differing
 // buckets. The argument `sums` has the totals of the completed phase.
 func (s *TableState) NextVerifyPhase(number uint32, from, to, parts, differing int, sums VerifyCounts) error {
 	switch {

@@ -83,10 +83,10 @@ func (s *TableState) stillMends() error {
 	return MendsFrom(*s, s.Load.Export.From)
 }
 
-// Unbroken returns nil if point-in-time recovery of the source holds every write since from. The
-// argument `earliest` is the oldest time that point-in-time recovery can restore. Recovery began at
-// that time, or older data was removed, and it was not interrupted since (H90). A zero earliest
-// means that point-in-time recovery is off.
+// Unbroken returns nil if point-in-time recovery of the source holds every write since the time
+// `from`. The argument `earliest` is the oldest time that point-in-time recovery can restore.
+// Recovery began at that time, or older data was removed, and it was not interrupted since (H90). A
+// zero earliest means that point-in-time recovery is off.
 func Unbroken(earliest, from time.Time) error {
 	switch {
 	case earliest.IsZero():

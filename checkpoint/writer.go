@@ -58,7 +58,7 @@ func (w *Writer) SaidGoodbye(c Cutover) bool {
 // Covers reports whether w already contains all rights and doubts that `other` has.
 func (w Writing) Covers(other Writing) bool { return w.with(other) == w }
 
-// with returns the union of w and other.
+// with returns the union of w and `other`.
 func (w Writing) with(other Writing) Writing {
 	return Writing{
 		Number: max(w.Number, other.Number), Unfenced: w.Unfenced || other.Unfenced,

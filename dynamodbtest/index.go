@@ -106,8 +106,8 @@ func (x *index) delete(key string) *stored {
 	return old
 }
 
-// ascend calls visit for the entries with keys ≥ from (> from if after is set), in order, until
-// visit returns false.
+// ascend calls `visit` for the entries from the key `from` on, in order, until `visit` returns
+// false. If `after` is set, it begins after that key.
 func (x *index) ascend(from string, after bool, visit func(entry) bool) {
 	if len(x.chunks) == 0 {
 		return

@@ -116,7 +116,7 @@ func (req *queryRequest) keyCondition(src *source, b *expression.Bindings) (*exp
 }
 
 // queryPage returns the items of a partition that match the key condition, in the order of the
-// query. If from is not empty, the page begins after that key.
+// query. If `from` is not empty, the page begins after that key.
 func (src *source) queryPage(condition *expression.KeyCondition, prefix, from string, backward bool, limit *int) (*page, error) {
 	p := &page{limit: limit}
 	var failed error
@@ -148,8 +148,8 @@ func (src *source) queryPage(condition *expression.KeyCondition, prefix, from st
 	return p, failed
 }
 
-// partition returns the entries of a partition. If before is not empty, it returns only the entries
-// up to that key.
+// partition returns the entries of a partition. If `before` is not empty, it returns only the
+// entries up to that key.
 func (src *source) partition(prefix, before string) []entry {
 	src.table.mu.RLock()
 	defer src.table.mu.RUnlock()

@@ -12,8 +12,9 @@ const (
 	mostWindow  = 24 * time.Hour
 )
 
-// NextEnd returns the end of a window from the time from to the time until. If that period needs
-// several windows, it returns the end of the first window, and the number of windows.
+// NextEnd returns the end of a window that begins at the time `from` and ends at the time `until`
+// or before. If that period needs several windows, it returns the end of the first window, and the
+// number of windows.
 func NextEnd(from, until time.Time) (end time.Time, windows int) {
 	span := max(until.Sub(from), leastWindow)
 	windows = int((span + mostWindow - 1) / mostWindow)

@@ -45,8 +45,8 @@ func swap(t *testing.T, s checkpoint.Store, key string, was uint64, data string)
 	return done
 }
 
-// expect compares the rows under a prefix with want. Each entry of want has the form "key counter
-// data".
+// expect compares the rows under a prefix with `want`. Each entry of `want` has the form "key
+// counter data".
 func expect(t *testing.T, s checkpoint.Store, prefix string, want ...string) {
 	t.Helper()
 	rows, err := s.Read(t.Context(), prefix)

@@ -24,7 +24,7 @@ import (
 const precision = 2 * time.Second
 
 // quieten passes the application's promise to the workers. The application certainly was frozen at
-// time to.
+// the time `to`.
 func (v *drive) quieten(ctx context.Context, c checkpoint.Cutover, to time.Time) error {
 	err := v.updateTables(ctx, c, func(s *checkpoint.TableState) error {
 		s.Quieten(checkpoint.Quiet{At: c.FrozenAt, To: to})

@@ -28,7 +28,7 @@ func Quoted(s string) string {
 	return s
 }
 
-// escaped escapes all characters that cannot be printed, except those in keep.
+// escaped escapes all characters that cannot be printed, except those in `keep`.
 func escaped(s, keep string) string {
 	var b strings.Builder
 	for i, r := range s {

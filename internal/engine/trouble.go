@@ -156,8 +156,8 @@ type RateMeter struct {
 // rateWindow is the time constant of that mean.
 const rateWindow = 30 * time.Second
 
-// Add records n changes that were applied between the last call and now. It returns the rate,
-// rounded to a thousandth.
+// Add records n changes that were applied between the last call and the time `now`. It returns the
+// rate, rounded to a thousandth.
 func (t *RateMeter) Add(n int, now time.Duration) float64 {
 	t.pending += n
 	passed := now - t.At
@@ -247,8 +247,8 @@ func (w *waits) add(reason string, from time.Time, spent time.Duration, now time
 	}
 }
 
-// Report returns how long work waited for each limit in the hour before now. It leaves out limits
-// for which no work waited.
+// Report returns how long work waited for each limit in the hour before the time `now`. It leaves
+// out limits for which no work waited.
 func (w *waits) Report(now time.Time) []checkpoint.Throttled {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -121,7 +121,7 @@ func itemsOfFile(ctx context.Context, env config.Lookup, cfg *config.Config, t c
 	return m, items, nil
 }
 
-// readItems reads the first items of a file, or all if limit is 0. The path "-" means stdin.
+// readItems reads the first items of a file, or all if `limit` is 0. The path "-" means stdin.
 func readItems(path string, limit int) ([]attribute.Item, error) {
 	in := io.Reader(os.Stdin)
 	fail := func(err error) ([]attribute.Item, error) {

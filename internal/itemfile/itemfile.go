@@ -36,7 +36,7 @@ func (e *FormatError) Error() string { return e.What }
 // ErrTooLarge is returned for a file larger than maxBytes.
 var ErrTooLarge = fmt.Errorf("it is larger than %d MiB", maxBytes>>20)
 
-// Read returns the first items of a file, or all of them if limit is 0. It reads only as much of
+// Read returns the first items of a file, or all of them if `limit` is 0. It reads only as much of
 // the file as it needs. So with one item per line and a small limit, the file may have any size. An
 // error contains no item data.
 func Read(in io.Reader, limit int) ([]attribute.Item, error) {

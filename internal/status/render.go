@@ -269,7 +269,7 @@ func windowText(s float64) string {
 	return "hour"
 }
 
-// since formats the time between a moment and now; "-" if the moment is unknown.
+// since formats the time between the given time and `now`; "-" if the moment is unknown.
 func since(t *time.Time, now time.Time) string {
 	if t == nil {
 		return "-"
