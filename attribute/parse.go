@@ -179,8 +179,8 @@ func (r *reader) text() ([]byte, error) {
 	return nil, r.fault(Malformed)
 }
 
-// escaped reads a string that has its first escape at from. Escapes are rare, so encoding/json
-// decodes them.
+// escaped reads a string that has its first escape at the position `from`. Escapes are rare, so
+// encoding/json decodes them.
 func (r *reader) escaped(start, from int) ([]byte, error) {
 	for i := from; i < len(r.data); i++ {
 		switch r.data[i] {
@@ -201,7 +201,8 @@ func (r *reader) escaped(start, from int) ([]byte, error) {
 	return nil, r.fault(Malformed)
 }
 
-// sequence reads an array or object between open and end. It calls element at each element.
+// sequence reads an array or object between the characters `open` and `end`. It calls `element` at
+// each element.
 func (r *reader) sequence(open, end byte, element func() error) error {
 	if !r.take(open) {
 		return r.expected(map[byte]string{'{': "a map", '[': "a list"}[open])

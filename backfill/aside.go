@@ -31,8 +31,8 @@ type asideRow struct {
 	seen time.Time // when the row was seen, on the source's clock
 }
 
-// from returns the row at which a sweep that has read up to next must resume. That is the first
-// waiting row, or next if no row waits.
+// from returns the row at which a sweep must resume that has read all rows before `next`. That is
+// the first waiting row, or `next` if no row waits.
 func (a *aside) from(next []byte) []byte {
 	if len(a.rows) > 0 {
 		return []byte(a.rows[0].key)

@@ -62,8 +62,9 @@ func partsOf(steps []exports.Step, group int) int {
 	return n
 }
 
-// filesOf returns the files of a part of such a load. They are the files of the step with from ≤
-// index < to. The result `ok` is false if there is no such part.
+// filesOf returns the files of a part of such a load. They are the files of the step from the index
+// `from` up to, but not including, the index `to`. The result `ok` is false if there is no such
+// part.
 func filesOf(steps []exports.Step, group, part int) (step exports.Step, from, to int, ok bool) {
 	for _, s := range steps {
 		n := PartsOfFiles(len(s.Files), group)

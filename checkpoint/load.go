@@ -143,8 +143,8 @@ func (s *TableState) refuseYet(step, reason, cure string) error {
 // redo returns the command that begins a load in a new generation.
 func (s *TableState) redo() string { return "replicator backfill redo --table " + s.Source }
 
-// The steps below change a table's record. A step that was made already changes nothing, because a
-// write with an unknown outcome is repeated on a fresh record.
+// The steps below change a table's record. A step that was already made changes nothing when it is
+// repeated, because a write with an unknown outcome is repeated on a fresh record.
 
 // AskLoad requests a load of the current generation. The argument `approved` allows the sweep of
 // the load in advance.

@@ -51,8 +51,9 @@ func (r Runs) Outside(o Runs) (out Runs) {
 	return out
 }
 
-// Prefix returns the last number of the unbroken run of applied messages that begins with number
-// after+1, and the run's latest event time. If message after+1 is not applied, it returns after.
+// Prefix returns the last number of the unbroken run of applied messages that begins with the
+// number after `after`, and the run's latest event time. If that first message is not applied, it
+// returns `after`.
 func (r Runs) Prefix(after uint64) (through uint64, at time.Time) {
 	for _, run := range r {
 		if run.From <= after+1 && run.To > after {

@@ -246,13 +246,14 @@ func (s *Shard) settled(table TableState) bool {
 
 // Covers returns an event time up to which every change of a finished shard's lineage is applied.
 // The changes of the shard's children are later. Covers uses three times: the time that the shard
-// inherited, the time of its last event, and open. Slack is subtracted from the last two. The
-// latest of these times counts. The argument `open` is when a listing last showed the shard open,
-// or zero. If no such time is known, Covers uses the first read of the shard. A page with a next
-// iterator does not prove that the shard is open. A closed shard that is read late returns such an
-// iterator on every page but its last. For a gap, Covers returns the time of the gap, because the
-// load that follows covers earlier changes. The argument `owed` must be the table's Owed. In a
-// table without a load, a root's first read does not cover changes that were trimmed before it.
+// inherited, the time of its last event, and `open`. Slack is subtracted from the last two. The
+// latest of these times counts. The argument `open` is the time at which a listing last showed the
+// shard as open, or zero. If no such time is known, Covers uses the first read of the shard. A page
+// with a next iterator does not prove that the shard is open. A closed shard that is read late
+// returns such an iterator on every page but its last. For a gap, Covers returns the time of the
+// gap, because the load that follows covers earlier changes. The argument `owed` must be the
+// table's Owed. In a table without a load, a root's first read does not cover changes that were
+// trimmed before it.
 func (s *Shard) Covers(open, owed time.Time) time.Time {
 	if s.State == Gap {
 		return s.DoneAt

@@ -11,9 +11,9 @@ import (
 type Store interface {
 	// Read returns the rows whose keys begin with prefix, by key.
 	Read(ctx context.Context, prefix string) ([]Row, error)
-	// Swap writes data and the counter next into a row, but only if the row's current counter
-	// equals was. The argument `next` must not be 0. If was is 0, the row must not exist. Nil data
-	// removes the row. Swap returns false if the row has another counter. After an error the
+	// Swap writes `data` and the counter `next` into a row, but only if the row's current counter
+	// equals `was`. The argument `next` must not be 0. If `was` is 0, the row must not exist. Nil
+	// data removes the row. Swap returns false if the row has another counter. After an error the
 	// outcome is unknown, and the change may still take place later.
 	Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error)
 }

@@ -30,8 +30,8 @@ func (l *Ledger) NewWatch() *Watch {
 	return &Watch{lease: l.lease, lasting: l.lasting, coordinators: map[string]sighting{}}
 }
 
-// sees returns the sighting of a row whose counter was read at now. It keeps an earlier sighting
-// with the same counter.
+// sees returns the sighting of a row whose counter was read at the time `now`. It keeps an earlier
+// sighting with the same counter.
 func sees(before sighting, found bool, counter uint64, now time.Duration) sighting {
 	if found && before.counter == counter {
 		return before

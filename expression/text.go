@@ -34,7 +34,8 @@ func (*hasType) binding() binding    { return bindsTight }
 func (*beginsWith) binding() binding { return bindsTight }
 func (*contains) binding() binding   { return bindsTight }
 
-// appendPart appends a part of a predicate that has the precedence whole.
+// appendPart appends a part of a predicate. The argument `whole` is the precedence of the
+// predicate.
 func appendPart(b []byte, part predicate, whole binding) []byte {
 	if part.binding() >= whole {
 		return part.appendText(b)

@@ -23,7 +23,7 @@ type ParkingLot interface {
 	// Supersede deletes the records of an item that are older than a version. Records at that
 	// version or above stay.
 	Supersede(ctx context.Context, source, item string, by transform.Version) error
-	// Count returns how many items are parked in all tables, at most limit.
+	// Count returns how many items are parked in all tables, at most `limit`.
 	Count(ctx context.Context, limit int) (int, error)
 }
 

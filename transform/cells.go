@@ -207,7 +207,7 @@ func (c *cells) one(family, qualifier string, as Encoding, attr string, v attrib
 	return c.append(Cell{Family: family, Qualifier: qualifier, Timestamp: c.stamp(family), Add: as == AsCounter}, from, attr)
 }
 
-// append adds a cell. Its value is the bytes that were written since offset from.
+// append adds a cell. Its value is the bytes that were written since the offset `from`.
 func (c *cells) append(cell Cell, from int, attr string) error {
 	cell.Value = c.bytes[from:len(c.bytes):len(c.bytes)] // full slice expression: an append copies
 	if cell.Add {

@@ -109,8 +109,8 @@ type Implying interface {
 // Comparing is a Condition that can be compared with another condition. With the result, Check
 // finds rules that never apply.
 type Comparing interface {
-	// Implies reports whether other, a Condition, certainly matches every item that this condition
-	// matches.
+	// Implies reports whether the Condition `other` certainly matches every item that this
+	// condition matches.
 	Implies(other any) bool
 }
 

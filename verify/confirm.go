@@ -196,7 +196,7 @@ func (r *working) setAside(waiting []Candidate, waits func(Place) bool) (others 
 // second compares two checks of a row. Before the second check, all changes that were committed
 // before the end of the first check are applied. Each check reads a row before its items. So a row
 // that differed and still has the same version has lost a change, even if its item has changed
-// since. A row with a higher version than before is checked again.
+// since. A row with a higher version than in the check `before` is checked again.
 func (r *working) second(before Candidate, look Look) (next Candidate, moved bool) {
 	next = Candidate{Look: look, wants: before.wants, checked: before.checked + 1}
 	r.narrow(&next.Verdict, before)

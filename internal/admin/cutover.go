@@ -15,7 +15,7 @@ type Cutover struct {
 	Strays, Unanswered int
 	// Frozen is how long the application's writes have been frozen so far, or 0 if writes are not
 	// frozen. Limit is how long a try may freeze them. Lasted is how long the last freeze lasted; 0
-	// while it lasts, and without one.
+	// during a freeze, and before the first one.
 	Frozen, Limit, Lasted time.Duration
 	// Driven reports whether a process is driving the cutover.
 	Driven bool

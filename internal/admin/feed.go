@@ -173,7 +173,7 @@ var (
 
 // join adds a client, and returns the events that the client has missed. These are the events after
 // the last event that the client received. For a new client, they are all events that the feed
-// keeps. If the feed no longer keeps some of the missed events, gone is true.
+// keeps. If the feed no longer keeps some of the missed events, the result `gone` is true.
 func (f *Feed) join(lastSeen string) (c *client, missed []frame, gone bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -45,7 +45,8 @@ type Operator struct {
 	Report string
 	// Log receives a line when a repair ends. If it is nil, no line is written.
 	Log *slog.Logger
-	// Patience is how long to wait for earlier changes to be applied; 0 means two minutes.
+	// Patience is how long to wait until the changes from before the comparison are applied; 0
+	// means two minutes.
 	Patience time.Duration
 
 	// Ends opens both databases. If it is zero, the databases of the configuration are opened.
@@ -80,8 +81,8 @@ func (t *table) lists() bool {
 	return !run.Running() && run.Result.Known() && !run.Result.Clean()
 }
 
-// patience is how long a command waits for earlier changes to be applied. The wait is limited
-// because there may be no worker to apply them.
+// patience is how long a command waits until the changes from before the comparison are applied.
+// The wait is limited because there may be no worker to apply them.
 const patience = 2 * time.Minute
 
 // Show writes the state of the verifies, and the findings of the last verifies.

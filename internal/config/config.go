@@ -212,7 +212,7 @@ type Backfill struct {
 type Verify struct {
 	Sample Percent       `key:"sample" default:"1%" check:"percent"`                // share of the items that workers compare after a change; a hash of the key chooses them
 	Every  time.Duration `key:"every" unset:"never" omit:"true" min:"10s" max:"1d"` // how often workers compare the sampled items that changed recently
-	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // if a row still differs after earlier changes were applied, the time until it is read once more
+	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // if a row still differs after the changes from before the comparison were applied, the time until it is read once more
 }
 
 // Cutover configures the move of the application from DynamoDB to Bigtable.

@@ -38,8 +38,8 @@ type Table struct {
 	From    string
 	Files   int
 	Outside bool
-	// Share is the share of a worker and of the cluster that this table can use, if other tables
-	// are copied concurrently; 0 means all.
+	// Share is the part of a worker's and the cluster's capacity that this table can use while
+	// other tables are copied concurrently; 0 means all.
 	Share float64
 }
 

@@ -51,8 +51,9 @@ func makeTable(ctx context.Context, client *dynamodb.Client, items int, seed uin
 	return nil
 }
 
-// putBatch writes the items from first up to, but not including, last. Each batch draws from its
-// own random source, so the items do not depend on the order in which the batches run.
+// putBatch writes the items from the index `first` up to, but not including, the index `last`. Each
+// batch draws from its own random source, so the items do not depend on the order in which the
+// batches run.
 func putBatch(ctx context.Context, client *dynamodb.Client, first, last int, seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, uint64(first)))
 	var requests []types.WriteRequest

@@ -235,9 +235,9 @@ func (m *move) still(ctx context.Context) error {
 	return err
 }
 
-// unchanged waits, and fails if the ledger was written after the earlier observation, since. If
-// copied is true, it first waits until the ledger is replicated from the former cluster. It returns
-// its own observation of the ledger.
+// unchanged waits, and fails if the ledger was written after the observation `since`. If `copied`
+// is true, it first waits until the ledger is replicated from the former cluster. It returns its
+// own observation of the ledger.
 func (m *move) unchanged(ctx context.Context, since checkpoint.Activity, copied bool) (checkpoint.Activity, error) {
 	if err := task.Sleep(ctx, m.Still); err != nil {
 		return since, err

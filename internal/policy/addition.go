@@ -7,8 +7,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 )
 
-// Addition is a permission that an identity may need in addition. Whether it is needed depends on
-// encryption keys and on flags of commands, and not on the configuration.
+// Addition is a further permission that an identity may need. It depends on encryption keys and on
+// flags of commands, not on the configuration.
 type Addition struct {
 	When    string
 	Actions []string

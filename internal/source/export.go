@@ -43,9 +43,9 @@ const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
 // recoverable is the time between the latest time that can be exported and the present.
 const recoverable = 5 * time.Minute
 
-// NextWindow returns the fix that requests an incremental export. Its window begins at from, and
-// includes all changes up to until. The service rejects windows that are too short or too long, and
-// windows that end too recently.
+// NextWindow returns the fix that requests an incremental export. Its window begins at the time
+// `from`, and includes all changes up to the time `until`. The service rejects windows that are too
+// short or too long, and windows that end too recently.
 func NextWindow(d backfill.Description, from, until time.Time) string {
 	end, n := exports.NextEnd(from, until.Add(time.Minute-1).Truncate(time.Minute))
 	what := fmt.Sprintf("request a window that begins at %s, and name it too", from.Format(time.RFC3339))

@@ -50,7 +50,8 @@ const (
 	mostWaiting = 500
 	// sampleRate is the maximum number of items and rows per second that a round reads.
 	sampleRate = 50
-	// leastPatience is the minimum time for which a round waits until earlier changes are applied.
+	// leastPatience is the minimum time for which a round waits until the changes from before its
+	// comparisons are applied.
 	leastPatience = time.Minute
 )
 

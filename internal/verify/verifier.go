@@ -92,8 +92,8 @@ type Options struct {
 	Table  engine.Spec
 	Events engine.Events
 	Timing engine.Timing
-	// Patience is how long a part waits for earlier changes to be applied before it fails; 0 means
-	// 15 minutes.
+	// Patience is how long a part waits until the changes from before its comparison are applied.
+	// Then it fails; 0 means 15 minutes.
 	Patience time.Duration
 	// Slots, if not nil, is shared with the verifies of other tables in this process.
 	Slots *Slots
