@@ -51,22 +51,13 @@ func (l *Ledger) Cutovers(ctx context.Context) (Cutovers, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all Cutovers
-	for _, row := range rows {
-		name, named := strings.CutPrefix(row.Key, first+"/")
-		if !named && row.Key != first {
-			continue
-		}
-		var c Cutover
-		if err := decode(row, &c); err != nil {
-			return nil, err
-		}
-		if named {
-			c.Row = name
-		}
-		all = append(all, c)
+	rows = slices.DeleteFunc(rows, func(row Row) bool { return row.Key != first && !strings.HasPrefix(row.Key, first+"/") })
+	// Each worker reads the records several times a second while a cutover needs quick answers.
+	all, err := l.cutovers.decode(first+"/", rows)
+	for i := range all {
+		all[i].Row = strings.TrimPrefix(strings.TrimPrefix(rows[i].Key, first), "/")
 	}
-	return all, nil
+	return all, err
 }
 
 // Of returns the cutover that counts for a source table: the one that has moved it, else the one
@@ -148,7 +139,8 @@ func (l *Ledger) cutover(ctx context.Context, name string) (Cutover, uint64, boo
 	if err != nil || !found {
 		return c, 0, false, err
 	}
-	err = decode(row, &c)
+	c, err = l.cutovers.one(row)
+	c.Row = name
 	return c, row.Counter, err == nil, err
 }
 

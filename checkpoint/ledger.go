@@ -72,6 +72,7 @@ type Ledger struct {
 	coordinators memory[coordinatorRecord]
 	processes    memory[Process]
 	writers      memory[Writer]
+	cutovers     memory[Cutover]
 	open         memory[openShards]
 }
 

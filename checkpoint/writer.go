@@ -127,26 +127,23 @@ func (l *Ledger) LeaveWriter(ctx context.Context, doubts map[string]Writing) err
 	return err
 }
 
-// ForgetWriters removes all numbers below the given number of a target table from all records. The
-// drop of these numbers must be in force, so that Bigtable executes no request under them.
-func (l *Ledger) ForgetWriters(ctx context.Context, target string, below uint64) error {
+// ForgetWriters removes from all records all numbers below the given number of each target table. The
+// drops of these numbers must be in force, so that Bigtable executes no request under them. It writes
+// each record once, so a cutover with many targets does not compete with itself.
+func (l *Ledger) ForgetWriters(ctx context.Context, below map[string]uint64) error {
 	all, err := l.Writers(ctx)
 	if err != nil {
 		return err
 	}
-	dropped := func(w *Writer) bool {
-		t, known := w.Targets[target]
-		return known && t.Number < below && !t.Unfenced && !t.UnfencedDoubt
+	dropped := func(target string, t Writing) bool {
+		return t.Number < below[target] && !t.Unfenced && !t.UnfencedDoubt
 	}
 	for i := range all {
-		if !dropped(&all[i]) {
+		left := maps.Clone(all[i].Targets)
+		if maps.DeleteFunc(left, dropped); len(left) == len(all[i].Targets) {
 			continue
 		}
-		_, err := l.updateWriter(ctx, all[i].Worker, all[i].At, func(w *Writer) {
-			if dropped(w) {
-				delete(w.Targets, target)
-			}
-		})
+		_, err := l.updateWriter(ctx, all[i].Worker, all[i].At, func(w *Writer) { maps.DeleteFunc(w.Targets, dropped) })
 		if err != nil {
 			return err
 		}

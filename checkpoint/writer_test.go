@@ -91,18 +91,18 @@ func TestWriterLeaves(t *testing.T) {
 		if got := left(); got != "bmap[t:{7 false 7 false}]cmap[t:{7 false 0 false} u:{9 false 0 false}]" {
 			t.Error(got)
 		}
-		check(t, a.ForgetWriters(ctx, "t", 7)) // it is not dropped
-		check(t, a.ForgetWriters(ctx, "v", 99))
+		check(t, a.ForgetWriters(ctx, map[string]uint64{"t": 7})) // it is not dropped
+		check(t, a.ForgetWriters(ctx, map[string]uint64{"v": 99}))
 		if got := left(); got != "bmap[t:{7 false 7 false}]cmap[t:{7 false 0 false} u:{9 false 0 false}]" {
 			t.Error(got)
 		}
-		check(t, a.ForgetWriters(ctx, "t", 8))
+		check(t, a.ForgetWriters(ctx, map[string]uint64{"t": 8}))
 		if got := left(); got != "cmap[u:{9 false 0 false}]" {
 			t.Error(got)
 		}
 		_, err := c.EnterWriter(ctx, map[string]checkpoint.Writing{"u": {Number: 10, UnfencedDoubt: true}})
 		check(t, err)
-		check(t, a.ForgetWriters(ctx, "u", 11)) // no drop refuses a request without a number
+		check(t, a.ForgetWriters(ctx, map[string]uint64{"u": 11})) // no drop refuses a request without a number
 		if got := left(); got != "cmap[u:{10 false 0 true}]" {
 			t.Error(got)
 		}
@@ -154,7 +154,7 @@ func TestWritersOfEndedProcessesAreJoined(t *testing.T) {
 		}
 		check(t, asleep.RefreshWriter(ctx, map[string]checkpoint.Writing{"t": {Number: 9}}))
 		wants("after one woke up", "alivemap[t:{7 false 0 false}]asleepmap[t:{9 false 0 false}]ended-uncleanlymap[t:{9 false 7 false}]")
-		check(t, alive.ForgetWriters(ctx, "t", 10))
+		check(t, alive.ForgetWriters(ctx, map[string]uint64{"t": 10}))
 		wants("after the drop", "")
 	})
 }

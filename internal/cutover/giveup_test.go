@@ -120,7 +120,7 @@ func TestH145_SilenceRaisesTheFenceBeforeTheNextTry(t *testing.T) {
 func TestAStrayGivesATryUp(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.inStep(checkpoint.CutoverDrain, func() {
-			s.Sleep(1500 * time.Millisecond)
+			s.Sleep(2100 * time.Millisecond) // times of changes are rounded down to seconds
 			s.Must(s.Source.Put(s.Ctx, "Parts", kit.Item("forgotten")))
 		})
 		got := s.play(brief(3))

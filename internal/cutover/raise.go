@@ -34,12 +34,25 @@ func (v *drive) raise(ctx context.Context, c checkpoint.Cutover) error {
 		}
 		return v.raiseOne(ctx, c, target)
 	})
+	risen := maps.Clone(done)
+	maps.DeleteFunc(risen, func(target string, n uint64) bool { return n == 0 || c.Raised[target] > 0 })
+	if len(risen) > 0 {
+		withheld, err := v.Fence.DropAll(ctx, risen)
+		failed = errors.Join(failed, err)
+		for target := range risen {
+			if reason, dropped := withheld[target]; !dropped {
+				delete(done, target) // the next pass raises it again
+			} else if reason != "" {
+				done[target] = 0
+			}
+		}
+	}
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Raised = done; return nil })
 	return errors.Join(failed, err)
 }
 
-// raiseOne publishes a new number for one target and drops the lower ones. It returns 0 if the
-// fence is withheld. The gate `fence` decides whether the attempt ends then.
+// raiseOne publishes a new number for one target. It returns 0 if the fence is withheld. The gate
+// `fence` decides whether the attempt ends then.
 func (v *drive) raiseOne(ctx context.Context, c checkpoint.Cutover, target string) (uint64, error) {
 	// This must come before the number is published. Processes of older versions keep no record,
 	// and must not use the number.
@@ -56,14 +69,7 @@ func (v *drive) raiseOne(ctx context.Context, c checkpoint.Cutover, target strin
 	if err != nil || t.Withheld != "" {
 		return 0, err
 	}
-	if err := v.announce(ctx, c, target); err != nil {
-		return 0, err
-	}
-	withheld, err := v.Fence.Drop(ctx, target, t.Fence)
-	if err != nil || withheld != "" {
-		return 0, err
-	}
-	return t.Fence, nil
+	return t.Fence, v.announce(ctx, c, target)
 }
 
 // forgetDoubts reports whether a request with a raised number was never answered. In that case, the
@@ -119,9 +125,7 @@ func (v *drive) drop(ctx context.Context, c checkpoint.Cutover) (withheld string
 			return "", err
 		}
 	}
-	reasons, failed := eachTarget(ctx, c, func(ctx context.Context, target string) (string, error) {
-		return v.Fence.Drop(ctx, target, first[target])
-	})
+	reasons, failed := v.Fence.DropAll(ctx, first)
 	for _, target := range c.Targets {
 		if reasons[target] != "" {
 			return fmt.Sprintf("late writes to %s cannot be rejected: %s", target, reasons[target]), failed

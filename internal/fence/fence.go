@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -203,31 +204,72 @@ func (f Fence) dropBelow(ctx context.Context, table string, n uint64, former []s
 // writer's record has them. If there can be no fence, `withheld` is the reason. After an error,
 // Drop may be called again.
 func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld string, err error) {
+	all, err := f.DropAll(ctx, map[string]uint64{table: n})
+	return all[table], err
+}
+
+// tablesAtOnce is the maximum number of target tables whose numbers are dropped concurrently.
+const tablesAtOnce = 100
+
+// DropAll is Drop for several target tables, concurrently. The argument `below` holds the number for
+// each table. The result has the tables whose drops succeeded; the error has those of the others.
+func (f Fence) DropAll(ctx context.Context, below map[string]uint64) (withheld map[string]string, failed error) {
+	tables := slices.Sorted(maps.Keys(below))
+	reasons, inForce, errs := make([]string, len(tables)), make([]bool, len(tables)), make([]error, len(tables))
+	g := task.NewGroup(ctx, tablesAtOnce)
+	for i, table := range tables {
+		g.Go("drop numbers of "+table, func(ctx context.Context) error {
+			reasons[i], inForce[i], errs[i] = f.drop(ctx, table, below[table])
+			return nil // the drops of other tables continue
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	forget := map[string]uint64{}
+	for i, table := range tables {
+		if inForce[i] {
+			forget[table] = below[table]
+		}
+	}
+	var unforgotten error
+	if len(forget) > 0 {
+		unforgotten = f.Ledger.ForgetWriters(ctx, forget)
+	}
+	withheld = map[string]string{}
+	for i, table := range tables {
+		if errs[i] == nil && !(inForce[i] && unforgotten != nil) {
+			withheld[table] = reasons[i]
+		}
+	}
+	return withheld, errors.Join(append(errs, unforgotten)...)
+}
+
+// drop drops the numbers below n of one table. It reports whether the drop is in force.
+func (f Fence) drop(ctx context.Context, table string, n uint64) (withheld string, inForce bool, err error) {
 	target, _, err := f.Ledger.Target(ctx, table)
 	if err != nil || f.Families == nil {
-		return target.Withheld, err
+		return target.Withheld, false, err
 	}
 	for range tries {
 		left, failed := f.dropBelow(ctx, table, n, target.Former)
 		if reason, never := refused(failed); never {
 			t, err := f.withhold(ctx, table, reason)
-			return t.Withheld, err
+			return t.Withheld, false, err
 		}
 		switch {
 		case failed != nil:
-			return "", failed
+			return "", false, failed
 		case !left:
 			t, _, err := f.Ledger.Target(ctx, table)
 			if err != nil || t.Withheld != "" {
-				return t.Withheld, err
+				return t.Withheld, false, err
 			}
-			if err := f.rest(ctx, f.Families.DropDelay()); err != nil {
-				return "", err
-			}
-			return "", f.Ledger.ForgetWriters(ctx, table, n)
+			err = f.rest(ctx, f.Families.DropDelay())
+			return "", err == nil, err
 		}
 	}
-	return "", fmt.Errorf("%w: fence families of table %s exist again after each drop", checkpoint.ErrConflict, table)
+	return "", false, fmt.Errorf("%w: fence families of table %s exist again after each drop", checkpoint.ErrConflict, table)
 }
 
 // isOf reports whether a family belongs to the fence of one of the ledgers.

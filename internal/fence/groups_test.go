@@ -3,6 +3,7 @@ package fence_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -214,4 +215,32 @@ func TestHeedJoinsTheRecordsOfKilledProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A drop for many targets writes the record of each process once. One whose drop fails holds up no
+// other.
+func TestADropOfManyTargetsWritesEachRecordOnce(t *testing.T) {
+	store := &checkpointtest.Memory{}
+	playOn(t, store, func(ctx context.Context, f fence.Fence, schema *families) {
+		below, marks := map[string]uint64{}, map[string]checkpoint.Writing{}
+		for i := range 50 {
+			target := fmt.Sprint("t", i)
+			below[target], marks[target] = 8, checkpoint.Writing{Number: 7}
+		}
+		if _, err := f.Ledger.EnterWriter(ctx, marks); err != nil {
+			t.Fatal(err)
+		}
+		writes := 0
+		store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) { writes++; return execute(), nil }
+		away := errors.New("away")
+		schema.lists = []error{away}
+		withheld, err := f.DropAll(ctx, below)
+		if !errors.Is(err, away) || len(withheld) != 49 || writes != 1 {
+			t.Errorf("%d of 50 are dropped with %d writes, %v", len(withheld), writes, err)
+		}
+		all, err := f.Ledger.Writers(ctx)
+		if err != nil || len(all) != 1 || len(all[0].Targets) != 1 {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
 }
