@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
@@ -155,4 +156,33 @@ func TestHowLongTheLagHasHeld(t *testing.T) {
 	if one, two := differing(1), differing(2); !strings.HasPrefix(one, "1 row ") || !strings.HasPrefix(two, "2 rows ") {
 		t.Errorf("%q, %q", one, two)
 	}
+}
+
+// A throttled listing is repeated, because a repeat of the whole look would need more calls. The error
+// of a stream that stays throttled is returned.
+func TestAThrottledListingIsRepeated(t *testing.T) {
+	for refused, listed := range map[int]bool{0: true, listsAgain: true, listsAgain + 1: false} {
+		playScene(t, func(s *scene) {
+			left := refused
+			r := &streamRead{cdc: throttling{s.Source.Open(""), &left}, parents: map[string]string{}}
+			ids, err := r.listed(s.Ctx, "parent")
+			if listed != (err == nil && len(ids) == 1 && r.parents["child"] == "parent") || !listed && !cdc.Is(err, cdc.Throttled) {
+				t.Errorf("throttled %d times: %v, %v", refused, ids, err)
+			}
+		})
+	}
+}
+
+// throttling is a stream that refuses its first listings.
+type throttling struct {
+	cdc.Source
+	left *int
+}
+
+func (r throttling) ListPage(context.Context, string, string) (cdc.ListingPage, error) {
+	if *r.left > 0 {
+		*r.left--
+		return cdc.ListingPage{}, &cdc.Error{Op: "DescribeStream", Reason: cdc.Throttled, Err: errors.New("rate exceeded")}
+	}
+	return cdc.ListingPage{Shards: []cdc.Shard{{ID: "child", Parent: "parent"}}}, nil
 }

@@ -229,8 +229,16 @@ func (v *drive) readListed(ctx context.Context, r *streamRead) error {
 // listed returns the ids of the children of a shard, or of all shards if the parent is "".
 func (r *streamRead) listed(ctx context.Context, parent string) (ids []string, err error) {
 	lister := cdc.NewLister(r.cdc, parent)
+	throttled := 0
 	for done := false; !done; {
-		if done, err = lister.Next(ctx); err != nil {
+		done, err = lister.Next(ctx)
+		// Many shards may have ended together, and other callers list, too. A repeat of the whole
+		// look would only make more calls.
+		if cdc.Is(err, cdc.Throttled) && throttled < listsAgain {
+			throttled++
+			err = task.Sleep(ctx, listingPause)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -272,6 +280,13 @@ func (v *drive) readToTip(ctx context.Context, r *streamRead) error {
 	}
 	return nil
 }
+
+const (
+	// listsAgain is how often a listing is repeated that DynamoDB has throttled.
+	listsAgain = 10
+	// listingPause is the time before a repeat. An account has ten DescribeStream calls a second.
+	listingPause = 300 * time.Millisecond
+)
 
 // readsAtOnce is the maximum number of shards of a table that are read concurrently.
 const readsAtOnce = 64

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -218,6 +219,7 @@ func newTable(in TableInput, c checkpoint.Cutover) Table {
 			proofs[p.Shard] = p
 		}
 	}
+	followsFrom(proofs, in.Shards)
 	for _, sh := range in.Shards {
 		p := proofs[sh.ID]
 		t.Shards = append(t.Shards, Shard{sh.ID, sh.Parent, string(sh.State), sh.Position.String(), at(sh.EventTime), sh.Applied, p.How, p.Position})
@@ -229,6 +231,22 @@ func newTable(in TableInput, c checkpoint.Cutover) Table {
 	}
 	slices.SortFunc(t.Shards, func(a, b Shard) int { return cmp.Compare(a.ID, b.ID) })
 	return t
+}
+
+// followsFrom adds the proofs of the ancestors of proved shards, which the record leaves out.
+func followsFrom(proofs map[string]checkpoint.CutoverProof, shards []checkpoint.Shard) {
+	rows := map[string]*checkpoint.Shard{}
+	for i := range shards {
+		rows[shards[i].ID] = &shards[i]
+	}
+	for _, id := range slices.Collect(maps.Keys(proofs)) {
+		for sh := rows[id]; sh != nil; {
+			if sh = rows[sh.Parent]; sh == nil || !sh.Complete || proofs[sh.ID].How != "" {
+				break
+			}
+			proofs[sh.ID] = checkpoint.CutoverProof{Table: sh.Source, Shard: sh.ID, How: checkpoint.ProvedByChildren, Position: sh.Position.String()}
+		}
+	}
 }
 
 // list returns a non-nil list, because JSON would show nil as null.

@@ -168,6 +168,25 @@ func TestProofsAreOfTheirTable(t *testing.T) {
 	}
 }
 
+// The record leaves out the ancestors of proved shards. The evidence has them.
+func TestTheProofsOfAncestorsAreEvidence(t *testing.T) {
+	in := input(t)
+	shards := append(in.Tables[0].Shards, checkpoint.Shard{ID: "shardId-a", State: checkpoint.Done, Complete: true})
+	in.Tables[0].Shards = shards
+	for i := range shards {
+		if shards[i].ID == "shardId-1" {
+			shards[i].Parent, shards[i].Complete = "shardId-a", true
+		}
+	}
+	proofs := map[string]string{}
+	for _, s := range NewDocument(in).Tables[0].Shards {
+		proofs[s.ID] = s.Proof
+	}
+	if proofs["shardId-1"] != checkpoint.ProvedByChildren || proofs["shardId-a"] != checkpoint.ProvedByChildren || proofs["shardId-2"] != "a canary" {
+		t.Errorf("%v", proofs)
+	}
+}
+
 // The evidence of attempts that ended differently, by what could be read: nothing is omitted, and
 // nothing unknown is shown as known.
 func TestEvidenceOfACancelledRehearsal(t *testing.T) {
