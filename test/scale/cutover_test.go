@@ -3,6 +3,7 @@ package scale
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -46,6 +47,7 @@ type cutoverPlay struct {
 	rows     map[string]checkpoint.Row
 	families map[string][]string
 
+	idle                time.Time // until when nothing happens that the driver or a worker would act on
 	asked, frozen       time.Time // since when a try is awaited, and since when the application is frozen
 	freezes             []virtualFreeze
 	late                bool // no moment within a day
@@ -122,7 +124,8 @@ func (p *cutoverPlay) drive(ctx context.Context, ledger *checkpoint.Ledger) erro
 			p.late = true
 			return nil
 		}
-		if err := task.Sleep(ctx, moment.Sub(p.world.Now())-time.Minute); err != nil {
+		p.idle = moment.Add(-time.Minute)
+		if err := p.rest(ctx); err != nil {
 			return err
 		}
 		if err := driver.Run(ctx, func(c checkpoint.Cutover) bool {
@@ -196,6 +199,11 @@ func (p *cutoverPlay) create(ctx context.Context, ledger *checkpoint.Ledger, i i
 	return err
 }
 
+// rest waits while nothing happens. A day in which all tasks look at the ledger takes too long.
+func (p *cutoverPlay) rest(ctx context.Context) error {
+	return task.Sleep(ctx, max(p.idle.Sub(p.world.Now()), 0))
+}
+
 // work is the part of a worker that proves its right to write and says goodbye.
 func (p *cutoverPlay) work(ctx context.Context, name, id string) error {
 	ledger, err := p.open(ctx, name, id)
@@ -203,10 +211,19 @@ func (p *cutoverPlay) work(ctx context.Context, name, id string) error {
 		return err
 	}
 	register := fence.NewRegister(ledger)
-	p.world.Go("heed "+name, func(ctx context.Context) { register.Heed(ctx, 2*time.Second, 250*time.Millisecond) })
+	p.world.Go("heed "+name, func(ctx context.Context) {
+		for ; ctx.Err() == nil; _ = p.rest(ctx) {
+			limited, cancel := task.WithTimeout(ctx, time.Minute)
+			register.Heed(limited, 2*time.Second, 250*time.Millisecond)
+			cancel()
+		}
+	})
 	p.world.Go("prove "+name, func(ctx context.Context) {
 		for ; ctx.Err() == nil; _ = task.Sleep(ctx, 10*time.Second) {
-			if _, err := register.Prove(ctx, p.targets, func(context.Context) error { return nil }); err != nil {
+			if p.rest(ctx) != nil {
+				return
+			}
+			if _, err := register.Prove(ctx, p.targets, func(context.Context) error { return nil }); err != nil && !errors.Is(err, checkpoint.ErrHalted) {
 				p.reasons = append(p.reasons, err.Error())
 			}
 		}
