@@ -54,6 +54,7 @@ type Board struct {
 
 	mu      sync.Mutex
 	name    string // the migration's name
+	view    *view  // what body must show; nil if it shows that already
 	body    []byte // the part that changes
 	event   []byte // the event that sends body to the pages
 	number  uint64 // the number of the current body; 0 before the first
@@ -64,10 +65,7 @@ type Board struct {
 
 // New returns a page without data. The argument `events` returns the latest events, newest first.
 func New(events func(most int) []admin.Event) *Board {
-	b := &Board{events: events}
-	b.render(view{})
-	b.number = 0
-	return b
+	return &Board{events: events, view: &view{}}
 }
 
 // Show updates the page. The argument `fresh` must be true if the ledger was just read. Otherwise
@@ -79,16 +77,21 @@ func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
 		b.trail.add(m)
 	}
 	b.name = m.Name
-	b.render(viewOf(m, readAt, fresh, b.trail, b.events(shownEvents)))
+	v := viewOf(m, readAt, fresh, b.trail, b.events(shownEvents))
+	b.view = &v
+	b.number++
 }
 
-func (b *Board) render(v view) {
+// render renders what was shown last. Most pages are never looked at, so Show does not render.
+func (b *Board) render() {
+	if b.view == nil {
+		return
+	}
 	var body bytes.Buffer
-	if err := templates.ExecuteTemplate(&body, "body", v); err != nil {
+	if err := templates.ExecuteTemplate(&body, "body", *b.view); err != nil {
 		panic("dashboard: " + err.Error()) // the data of a view always fits its template, and a buffer returns no error
 	}
-	b.body = body.Bytes()
-	b.number++
+	b.body, b.view = body.Bytes(), nil
 	b.event = fmt.Appendf(nil, "id: %d\nevent: page\ndata: %s\n\n", b.number, bytes.ReplaceAll(b.body, []byte("\n"), []byte("\ndata: ")))
 }
 
@@ -104,6 +107,7 @@ func (b *Board) Close() {
 func (b *Board) Page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		b.mu.Lock()
+		b.render()
 		body, title := b.body, "replicator"
 		if b.name != "" {
 			title = b.name + " · replicator"
@@ -175,6 +179,7 @@ func (b *Board) next(has uint64) (event []byte, number uint64, closed bool) {
 	if b.number == has {
 		return tickEvent, has, b.closed
 	}
+	b.render()
 	return b.event, b.number, b.closed
 }
 

@@ -166,3 +166,22 @@ func TestThePageShowsStandbys(t *testing.T) {
 		}
 	}
 }
+
+// A page that nobody looks at is not rendered. Each look shows the latest document.
+func TestOnlyPagesThatAreLookedAtAreRendered(t *testing.T) {
+	b := board()
+	m := read(t, time.Time{})
+	for n := range 3 {
+		b.Show(read(t, m.At.Add(time.Duration(n)*time.Minute)), true, m.At.Add(time.Duration(n)*time.Minute))
+		if b.view == nil || b.body != nil {
+			t.Error("it is rendered before a look")
+		}
+	}
+	want := m.At.Add(2 * time.Minute).UTC().Format(time.TimeOnly)
+	if text, _ := served(b); !strings.Contains(text, want) || b.view != nil {
+		t.Errorf("not the reading of %s: %s", want, text)
+	}
+	if event, number, _ := b.next(0); number != 3 || !strings.Contains(string(event), want) {
+		t.Errorf("event %d: %s", number, event)
+	}
+}
