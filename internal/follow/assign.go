@@ -154,7 +154,7 @@ func (a *Assigner) lease(held *engine.Holdings, shard checkpoint.Available, v en
 			return err
 		})
 		a.Events.Tick() // one pass may take long, if the target is slow and many shards are free
-		return func(life engine.Lifecycle) error { return a.follower.hold(life, lease, stamps, v.State) }, err
+		return func(life engine.Lifecycle) error { return a.follower.hold(life, lease, stamps, &v.State) }, err
 	})
 	switch {
 	case engine.Fatal(err):

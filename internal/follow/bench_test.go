@@ -56,7 +56,7 @@ func BenchmarkPage(b *testing.B) {
 			reader := &cdc.Reader{Source: service.source(), Shard: "s"}
 			b.ReportAllocs()
 			b.ResetTimer()
-			if err := assignerOf(t).follower.follow(engine.Until(ctx), lease, enginetest.Unfenced(), reader, checkpoint.TableState{}, nil, nil); err != nil {
+			if err := assignerOf(t).follower.follow(engine.Until(ctx), lease, enginetest.Unfenced(), reader, &checkpoint.TableState{}, nil, nil); err != nil {
 				b.Fatal(err)
 			}
 			records := float64(b.N * pageSize)

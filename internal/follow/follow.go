@@ -53,7 +53,7 @@ func NewFollower(s *engine.Table, sample func(*transform.Batch) (durable func())
 // publish (if the mode publishes), fold, write, commit. The checkpoint moves only over changes that
 // Write has reported as durable (I3). So a crash at any point repeats work, but loses no change.
 // With dual writes, each page goes to the settler, and the settler commits (settle.go).
-func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state checkpoint.TableState, settling *settler, recheck *rechecking) error {
+func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state *checkpoint.TableState, settling *settler, recheck *rechecking) error {
 	slot := engine.NewPageSlot(f.slots, f.calls)
 	defer slot.Drop(true)
 	pages := &pageReader{follower: f, reader: reader, slot: slot}
@@ -63,9 +63,11 @@ func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right 
 	return err
 }
 
-func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, pages *pageReader, state checkpoint.TableState, settling *settler, recheck *rechecking) error {
+// loop reads one page after another. Thousands of these loops may wait at the same time, each with a
+// stack of its own. So large values are neither kept nor passed here if they need not be.
+func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, pages *pageReader, state *checkpoint.TableState, settling *settler, recheck *rechecking) error {
 	ctx, shard, slot := life.Work, lease.Shard(), pages.slot
-	older := inherits(state, shard)
+	older, cut := heritage(state, &shard)
 	at, committed := shard.Progress(), task.Mono(ctx)
 	saved := at.Applied // in mode topic, the appliers' progress is compared with this number
 	rate := engine.RateMeter{At: committed}
@@ -89,7 +91,7 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 			return err
 		}
 		next := at
-		changes := engine.Keep(&next, engine.CutOf(shard, state), page.Changes)
+		changes := engine.Keep(&next, cut, page.Changes)
 		kept := changes
 		changes, err = f.publisher.Publish(life, shard, at, page.Changes, len(page.Changes)-len(changes), slot)
 		if errors.Is(err, engine.ErrPutBack) {
@@ -158,8 +160,14 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 
 // inherits reports whether the target may have rows that are older than the shard's generation. The
 // generation may have risen after the table's record was read.
-func inherits(state checkpoint.TableState, shard checkpoint.Shard) bool {
+func inherits(state *checkpoint.TableState, shard *checkpoint.Shard) bool {
 	return state.MayHoldOlderRows() || state.Generation != shard.Generation
+}
+
+// heritage returns whether the target may have older rows (inherits), and the time before which the
+// shard's changes are dropped.
+func heritage(state *checkpoint.TableState, shard *checkpoint.Shard) (older bool, cut time.Time) {
+	return inherits(state, shard), engine.CutOf(*shard, *state)
 }
 
 // own adds deletions to a batch. They remove cells that the rows may have for the batch's items,
@@ -239,7 +247,7 @@ func (f *follower) between(empty int, quiet time.Duration) time.Duration {
 
 // hold replicates a shard under its lease until the shard is done or a gap, or the lease ends. It
 // returns only errors that must end the process.
-func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps sink.Stamps, state checkpoint.TableState) error {
+func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps sink.Stamps, state *checkpoint.TableState) error {
 	shard := lease.Shard()
 	f.Events.ShardTaken(f.Source, shard.ID, shard.Epoch)
 	f.tracker.Take(shard)
@@ -248,11 +256,9 @@ func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps s
 	g.Go("follow "+shard.ID, func(ctx context.Context) error {
 		defer lease.Abandon()
 		held := life.Within(ctx).Noting(f.outages.Noting(ctx, shard.ID, lease.Note)).Yielding(f.Timing.Yield)
-		reader := &cdc.Reader{Source: f.open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, state), AppliedTo: shard.AppliedTo}
-		right := &engine.Right{Fencing: f.fencing, Renew: lease.Renew, Generation: shard.Generation, Stamps: stamps, Proved: true}
-		var err error
-		if right.Former, err = f.fencing.Former(held, state, shard.Generation); err == nil {
-			err = f.work(g, held, lease, right, reader, state)
+		right, err := f.right(held, lease, stamps, state)
+		if err == nil {
+			err = f.work(g, held, lease, right, f.reader(lease, state), state)
 		}
 		switch {
 		case life.Draining() || releases(err):
@@ -286,6 +292,19 @@ func (f *follower) hold(life engine.Lifecycle, lease *checkpoint.Lease, stamps s
 		_ = task.Sleep(life.Drain, f.Timing.Pass)
 	}
 	return f.End(err)
+}
+
+// reader returns a reader for the shard of a lease.
+func (f *follower) reader(lease *checkpoint.Lease, state *checkpoint.TableState) *cdc.Reader {
+	shard := lease.Shard()
+	return &cdc.Reader{Source: f.open(shard.StreamARN), Shard: shard.ID, Covered: covered(shard, *state), AppliedTo: shard.AppliedTo}
+}
+
+// right returns the right to write the rows of a leased shard.
+func (f *follower) right(held engine.Lifecycle, lease *checkpoint.Lease, stamps sink.Stamps, state *checkpoint.TableState) (*engine.Right, error) {
+	generation := lease.Shard().Generation
+	former, err := f.fencing.Former(held, *state, generation)
+	return &engine.Right{Fencing: f.fencing, Renew: lease.Renew, Generation: generation, Stamps: stamps, Proved: true, Former: former}, err
 }
 
 // releases reports whether the lease is released at once after the replication ended with err. It

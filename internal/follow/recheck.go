@@ -41,7 +41,7 @@ type rechecking struct {
 }
 
 // startRecheck continues the recheck of the worker that held the shard earlier, if there was one.
-func (f *follower) startRecheck(g *task.Group, life engine.Lifecycle, lease *checkpoint.Lease, state checkpoint.TableState) *rechecking {
+func (f *follower) startRecheck(g *task.Group, life engine.Lifecycle, lease *checkpoint.Lease, state *checkpoint.TableState) *rechecking {
 	if f.rechecks == nil || !f.Mode.Writes() {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (f *follower) startRecheck(g *task.Group, life engine.Lifecycle, lease *che
 		complete()
 	} else {
 		g.Go("recheck again "+shard.ID, func(ctx context.Context) error {
-			return r.again(life.Within(ctx), shard, state, complete)
+			return r.again(life.Within(ctx), shard, *state, complete)
 		})
 	}
 	r.run()

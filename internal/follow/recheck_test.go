@@ -231,7 +231,7 @@ func TestNoRecheckInModeTopic(t *testing.T) {
 		s.prepares()
 		s.parts.follower.Mode = checkpoint.Topic
 		g := task.NewGroup(s.ctx, 0)
-		if s.parts.follower.startRecheck(g, engine.Until(s.ctx), nil, checkpoint.TableState{}) != nil || began {
+		if s.parts.follower.startRecheck(g, engine.Until(s.ctx), nil, &checkpoint.TableState{}) != nil || began {
 			t.Error("a recheck began")
 		}
 	})

@@ -118,16 +118,21 @@ func latest(a, b time.Time) time.Time {
 
 // work reads a shard. If the application writes the target too, work also settles the shard's pages
 // concurrently. A recheck of the shard's changes runs as a task of g.
-func (f *follower) work(g *task.Group, life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state checkpoint.TableState) error {
+func (f *follower) work(g *task.Group, life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state *checkpoint.TableState) error {
 	recheck := f.startRecheck(g, life, lease, state)
 	defer recheck.end()
 	if f.late == 0 {
 		return f.follow(life, lease, right, reader, state, nil, recheck)
 	}
+	return f.settling(life, lease, right, reader, state, recheck)
+}
+
+// settling reads a shard, and settles its pages.
+func (f *follower) settling(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, reader *cdc.Reader, state *checkpoint.TableState, recheck *rechecking) error {
 	shard := lease.Shard()
 	s := &settler{
-		recheck: recheck, follower: f, lease: lease, right: right, source: reader.Source, state: state, reading: true,
-		owns: inherits(state, shard), settled: shard.Progress(), read: shard.Progress(),
+		recheck: recheck, follower: f, lease: lease, right: right, source: reader.Source, state: *state, reading: true,
+		owns: inherits(state, &shard), settled: shard.Progress(), read: shard.Progress(),
 	}
 	defer s.abandon()
 	if recheck != nil {
