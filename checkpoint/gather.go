@@ -17,6 +17,8 @@ const (
 	gatherTime = 200 * time.Millisecond
 	// gatherAbove is the number of patient reads per second below which none of them waits.
 	gatherAbove = 20
+	// gatherMost is the maximum number of reads of a request. Bigtable limits a request's size.
+	gatherMost = 500
 )
 
 type patientKey struct{}
@@ -104,7 +106,7 @@ func (g *gatherer) read(ctx context.Context, a asked, all func(ctx context.Conte
 	}
 	g.mu.Lock()
 	mine := g.open
-	leads := mine == nil
+	leads := mine == nil || len(mine.reads) == gatherMost
 	if leads {
 		mine = &gathering{done: task.NewEvent(ctx)}
 		g.open = mine
@@ -122,7 +124,9 @@ func (g *gatherer) read(ctx context.Context, a asked, all func(ctx context.Conte
 	}
 	err := task.Sleep(ctx, gatherTime)
 	g.mu.Lock()
-	g.open = nil // later reads must see later writes
+	if g.open == mine {
+		g.open = nil // later reads must see later writes
+	}
 	g.mu.Unlock()
 	defer mine.done.Set()
 	if err == nil {
