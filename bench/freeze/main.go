@@ -1,6 +1,7 @@
 // Command freeze measures from outside how long a cutover freezes an application. It runs the program's
 // workers on embedded services, beside an application that writes, and times the calls of the hooks: from
 // the answer of freeze_writes to the call of switch, or of unfreeze_writes for a try that was abandoned.
+// At the end it compares every row with what the application remembers to have written.
 package main
 
 import (
@@ -20,11 +21,13 @@ import (
 	"sync"
 	"time"
 
+	"cloud.google.com/go/bigtable"
 	"cloud.google.com/go/bigtable/bttest"
 	"google.golang.org/grpc"
 
 	"github.com/dynamodb-bigtable/replicator/bench/embedded"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
+	"github.com/dynamodb-bigtable/replicator/internal/hook"
 )
 
 var (
@@ -36,11 +39,17 @@ var (
 	rounds  = flag.Int("rounds", 3, "cutovers, each with new services")
 	kill    = flag.Bool("kill", false, "kill a worker in the first freeze, and start another one")
 	alone   = flag.Bool("alone", false, "each table is a group; all are cut over at once")
+	turns   = flag.Bool("turns", false, "each table is a group; one is cut over after the other")
+	cancels = flag.Bool("cancels", false, "before the cutover of one group, cancel attempts at many moments, and refuse two hooks once")
 	setting = flag.String("cutover", "", "more settings of the section cutover, such as freeze_at_most: 15s")
 )
 
 func main() {
 	flag.Parse()
+	if *cancels && groups() > 1 {
+		fmt.Fprintln(os.Stderr, "-cancels is for one group: leave out -alone and -turns")
+		os.Exit(2)
+	}
 	for i := range *rounds {
 		if err := round(i + 1); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -52,14 +61,18 @@ func main() {
 // site is the application: it writes the source, and answers the hooks.
 type site struct {
 	source *dynamodbtest.Server
+	target *bigtable.Client
 	frozen chan struct{} // closed with the first freeze
 
 	mu      sync.Mutex
 	stopped map[string]bool      // groups whose writes are stopped, by name
 	since   map[string]time.Time // when the freeze was answered
 	freezes []string             // how long each lasted
-	moved   int
+	moved   map[string]bool      // groups that write the target
+	refuse  string               // the hook whose next call is refused
+	memory  []map[string]int     // what was written last, by table and key; without deleted items
 	writes  int
+	failed  error // of the first write that failed
 }
 
 func (s *site) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
@@ -73,13 +86,21 @@ func (s *site) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	if name != "freeze_writes" && s.stopped[group] {
 		s.freezes = append(s.freezes, fmt.Sprintf("%.1f s to %s", called.Sub(s.since[group]).Seconds(), name))
 	}
-	switch name {
-	case "freeze_writes":
+	refused := name == s.refuse
+	switch {
+	case refused:
+		s.refuse = ""
+	case name == "freeze_writes":
 		s.stopped[group] = true
-	case "switch":
-		s.moved++
+	case name == "switch":
+		s.moved[group] = true
 	}
 	s.mu.Unlock()
+	if refused {
+		answer.Header().Set(hook.OutcomeHeader, "refused")
+		http.Error(answer, "not now", http.StatusConflict)
+		return
+	}
 	time.Sleep(*takes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +112,7 @@ func (s *site) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 		default:
 			close(s.frozen)
 		}
-	case "unfreeze_writes":
+	case "switch", "unfreeze_writes":
 		s.stopped[group] = false
 	}
 }
@@ -100,7 +121,7 @@ func (s *site) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 func name(n int) string { return fmt.Sprintf("Table%02d", n) }
 
 func groupOf(n int) string {
-	if *alone {
+	if *alone || *turns {
 		return name(n)
 	}
 	return "all"
@@ -115,7 +136,7 @@ func (s *site) write(ctx context.Context) {
 		s.mu.Lock()
 		if t := n % *tables; !s.stopped[groupOf(t)] {
 			s.writes++
-			_ = s.call("PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"pk":{"S":"%d"},"n":{"N":"%d"}}}`, name(t), n%*items, n))
+			s.failed = errors.Join(s.failed, s.writeOne(t, fmt.Sprint(n / *tables % *items), n))
 		}
 		s.mu.Unlock()
 	}
@@ -138,7 +159,9 @@ func (s *site) fill() error {
 	for n := range *tables {
 		err := s.call("CreateTable", fmt.Sprintf(`{"TableName":%q,"BillingMode":"PAY_PER_REQUEST","AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"S"}],`+
 			`"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"}],"StreamSpecification":{"StreamEnabled":true,"StreamViewType":"NEW_AND_OLD_IMAGES"}}`, name(n)))
+		s.memory = append(s.memory, map[string]int{})
 		for i := 0; i < *items && err == nil; i++ {
+			s.memory[n][fmt.Sprint(i)] = 0
 			err = s.call("PutItem", fmt.Sprintf(`{"TableName":%q,"Item":{"pk":{"S":"%d"},"n":{"N":"0"}}}`, name(n), i))
 		}
 		if err != nil {
@@ -172,7 +195,7 @@ func configure(dir, hooks string) error {
 	for n := range *tables {
 		names = append(names, name(n))
 	}
-	if !*alone {
+	if !*alone && !*turns {
 		fmt.Fprintf(&b, "  groups: {all: [%s]}\n", strings.Join(names, ", "))
 	}
 	fmt.Fprintln(&b, "tables:")
@@ -192,7 +215,7 @@ func round(n int) error {
 	if out, err := exec.Command("go", "build", "-o", program, "./cmd/replicator").CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
-	s := &site{source: dynamodbtest.New(dynamodbtest.Options{Region: embedded.Region, InitialShards: *shards}), frozen: make(chan struct{}), stopped: map[string]bool{}, since: map[string]time.Time{}}
+	s := &site{moved: map[string]bool{}, source: dynamodbtest.New(dynamodbtest.Options{Region: embedded.Region, InitialShards: *shards}), frozen: make(chan struct{}), stopped: map[string]bool{}, since: map[string]time.Time{}}
 	if err := s.fill(); err != nil {
 		return err
 	}
@@ -214,6 +237,12 @@ func round(n int) error {
 	if err := configure(dir, hooks); err != nil {
 		return err
 	}
+	client, stop, err := embedded.Open(context.Background(), target.Addr)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	s.target = client
 	workers := make([]*embedded.Worker, 2)
 	for i := range workers {
 		workers[i] = &embedded.Worker{Program: program, Dir: dir, Source: source, Target: target.Addr, Name: fmt.Sprint(i)}
@@ -231,6 +260,7 @@ func round(n int) error {
 		}
 		return nil
 	}
+	status := func() ([]byte, error) { return workers[0].Command(ctx, "cutover", "status", "-o", "json").Output() }
 	for workers[1].Address() == "" && ctx.Err() == nil {
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -251,19 +281,39 @@ func round(n int) error {
 	if *alone {
 		start = append(start, "--all")
 	}
+	if *cancels {
+		if err := s.cancelAttempts(run, status, start); err != nil {
+			return err
+		}
+	}
 	asked := time.Now()
-	if err := run(start...); err != nil {
-		return err
+	if *turns {
+		for n := range *tables {
+			if err := run(append(start, "--table", name(n))...); err != nil {
+				return err
+			}
+		}
+	} else if !s.switched() {
+		if err := run(start...); err != nil {
+			return err
+		}
 	}
 	took := time.Since(asked)
-	out, err := workers[0].Command(ctx, "cutover", "status", "-o", "json").Output()
+	time.Sleep(5 * time.Second) // the application writes the target
+	out, err := status()
 	if err != nil {
 		return err
 	}
+	cancel() // the application ends
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fmt.Printf("round %d: %d tables, %d shards in all: frozen %s; %d writes before; ready after %.0f s, moment after %.0f s\n", n, *tables, *tables**shards,
+	fmt.Printf("round %d: %d tables, %d shards in all: frozen %s; %d writes; ready after %.0f s, moment after %.0f s\n", n, *tables, *tables**shards,
 		strings.Join(s.freezes, ", "), s.writes, asked.Sub(began).Seconds(), took.Seconds())
+	different, rows, err := s.compare(context.Background())
+	if err := errors.Join(err, s.failed); err != nil {
+		return err
+	}
+	fmt.Printf("  %d rows compared with the application's memory: %d different; %d of %d groups switched\n", rows, different, len(s.moved), groups())
 	for in := json.NewDecoder(bytes.NewReader(out)); in.More(); {
 		var d struct {
 			Tries []struct{ Reason string } `json:"given_up"`
