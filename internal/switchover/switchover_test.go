@@ -44,7 +44,7 @@ func TestHours(t *testing.T) {
 func TestRequestsThatSayNothing(t *testing.T) {
 	for _, r := range []Request{{}, {KeepFallback: "perhaps"}, {KeepFallback: "no", Overrides: []string{"lag"}}, {KeepFallback: "no", Reason: "x"},
 		{KeepFallback: "no", Overrides: []string{"moon"}, Reason: "x"}, {KeepFallback: "no", Overrides: []string{"copy"}, Reason: "x"},
-		{KeepFallback: "no", Overrides: []string{"full_verify"}, Reason: "x"}, {KeepFallback: "no", Between: "02:00-04:00"}, {KeepFallback: "no", Expires: -1}} {
+		{KeepFallback: "no", Overrides: []string{"full_verify"}, Reason: "x"}, {KeepFallback: "no", Overrides: []string{"lag"}, Reason: " "}, {KeepFallback: "no", Between: "02:00-04:00"}, {KeepFallback: "no", Expires: -1}} {
 		if r.check() == nil {
 			t.Errorf("%+v is taken", r)
 		}
