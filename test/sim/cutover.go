@@ -143,6 +143,7 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	if more := stream(seed, "groups"); more.IntN(4) == 0 {
 		d.addGroup(w, 1+more.IntN(2))
 	}
+	d.drawQuiet(seed)
 	for _, g := range d.groups {
 		g.checks = newCutoverChecks(g)
 	}

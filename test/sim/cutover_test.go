@@ -9,7 +9,7 @@ import (
 
 // cutoverSeeds is how many runs with cutovers are played; SIM_SEEDS sets another number, SIM_FROM
 // the first of them.
-const cutoverSeeds = 28
+const cutoverSeeds = 32
 
 // H59, H78, H92, H93, H94, H109, H110, H115: whatever drivers, workers and hooks do, nothing of
 // ours lands after the fence, the application switches in its step alone and to a target that
@@ -27,7 +27,7 @@ func TestH59_H78_H92_H93_H94_H109_H110_H115_Cutovers(t *testing.T) {
 		seen.add(r.Injected)
 	}
 	seen.demand(t, "step done", "step cancelled", "cutover cancelled", "cutover postponed", "hook refused", "hook late", "hook hangs", "hook's answer lost", "hook acts and fails",
-		"old token refused", "write after the freeze, at drain", "application writes the target too", "message delivered again", "item that cannot be stored", "row hurt",
+		"old token refused", "write after the freeze, at drain", "application writes the target too", "application promises to be quiet", "message delivered again", "item that cannot be stored", "row hurt",
 		"a worker sleeps until the application has switched", "one group is cut over, the other is not", "scene: late child", "scene: unapplied", "scene: parked", "process killed", "process paused", "shard rolled", "shard split")
 }
 

@@ -30,6 +30,7 @@ type cutoverApp struct {
 	underWay         int                // calls that are still to arrive
 	deaf             uint32             // an attempt whose switch it never takes; 0: none
 	chances          map[string]float64 // of how a call goes wrong
+	quiet            quietApp
 }
 
 // told is what the application knows of an item.
@@ -86,7 +87,7 @@ func (a *cutoverApp) fault(step string) string {
 func (a *cutoverApp) RoundTrip(r *http.Request) (*http.Response, error) {
 	w, ctx, name := a.run.World, r.Context(), r.Header.Get(hook.HookHeader)
 	if r.Header.Get(hook.ProbeHeader) != "" {
-		return answer(http.StatusOK, ""), nil
+		return answer(http.StatusOK, map[bool]string{true: "quiet"}[a.quiet.promises && name == cutover.FreezeWrites]), nil
 	}
 	a.underWay++ // also while whoever calls stands still
 	defer func() { a.underWay-- }()
@@ -139,7 +140,14 @@ func (a *cutoverApp) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := task.Sleep(ctx, w.UpTo(time.Second)); err != nil {
 		return nil, err
 	}
-	return answer(http.StatusOK, ""), nil
+	outcome := ""
+	if name == cutover.FreezeWrites {
+		outcome = a.run.answerFreeze(ctx)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return answer(http.StatusOK, outcome), nil
 }
 
 func answer(status int, outcome string) *http.Response {
@@ -221,8 +229,7 @@ func (d *cutoverRun) put(t *cutTable, pk, value string) {
 		return
 	}
 	if d.Late > 0 && d.World.Rand().IntN(3) > 0 {
-		at, whole := d.World.Now(), d.World.Rand().IntN(3) == 0
-		d.World.After(d.World.UpTo(d.Late*9/10), func() { d.dual(t, pk, value, at, whole) })
+		d.send(t, pk, value, d.World.Rand().IntN(3) == 0)
 	}
 	if value == "" {
 		t.Source.Delete(keysOf(pk))

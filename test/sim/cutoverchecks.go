@@ -78,6 +78,7 @@ func (d *cutoverRun) executed(table, key string, before, after *model.Row) {
 	is, ok := decoded[checkpoint.Cutover](after)
 	if ok && was != nil {
 		d.sees(*was, *is)
+		d.expires(*was, *is)
 		if moved := is.Deadline.Sub(was.Deadline); was.Attempt == is.Attempt && !was.Deadline.IsZero() && !is.Deadline.IsZero() && moved != 0 {
 			d.fail("H145: the deadline of attempt %d moves by %s", is.Attempt, moved)
 		}
@@ -207,7 +208,7 @@ func (k *cutoverChecks) switching(c checkpoint.Cutover) {
 			d.fail("I9: switching with gate %s overridden", g.Name)
 		}
 	}
-	if c.FrozenAt.IsZero() || c.GoneAt.IsZero() || c.FencedAt.IsZero() == c.FenceFirst || !d.app.frozen {
+	if c.FrozenAt.IsZero() || c.GoneAt.IsZero() || c.FencedAt.IsZero() == c.FencesFirst() || !d.app.frozen {
 		d.fail("H93: switching without a freeze, goodbyes, or a fence")
 	}
 	for _, t := range k.tablesOf(c) {
@@ -271,6 +272,9 @@ func (k *cutoverChecks) switches() {
 		return
 	}
 	c := d.record()
+	if c.Quiet {
+		d.World.Inject("quiet application switches")
+	}
 	unlike, lost := k.unlike(c), k.lost(c)
 	switch {
 	case c.Step != checkpoint.CutoverSwitching:

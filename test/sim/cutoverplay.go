@@ -217,7 +217,7 @@ func (d *cutoverRun) plan(p float64) checkpoint.CutoverPlan {
 		FreezeWithin: 3 * time.Minute, FreezeDeadline: verifyWithin + 10*time.Minute + 2*d.Late,
 		Expires: d.World.Now().Add(time.Hour),
 		// The world is slower than the services: pages are a quarter of a minute apart.
-		FreezeAtMost: 90*time.Second + d.Late, ListingBound: listedWithin, MomentWithin: 30 * time.Minute, Tries: cmp.Or(d.tries, 1+int(p*1e5)%3),
+		FreezeAtMost: 90*time.Second + d.Late, UnlessQuiet: d.Late, FenceUnlessQuiet: int(p*1e6)%2 == 0, ListingBound: listedWithin, MomentWithin: 30 * time.Minute, Tries: cmp.Or(d.tries, 1+int(p*1e5)%3),
 	}
 	if d.pattern {
 		plan.Patterns = []string{d.patternOf()}

@@ -357,14 +357,19 @@ func (t *Table) Put(item attribute.Item) {
 }
 
 // Delete removes an item, if it is there.
-func (t *Table) Delete(key attribute.Item) {
+func (t *Table) Delete(key attribute.Item) { t.remove(key, t.TimeToLive && t.number%2 == 0) }
+
+// ExpireItem removes an item by the time to live, if it is there.
+func (t *Table) ExpireItem(key attribute.Item) { t.remove(key, true) }
+
+func (t *Table) remove(key attribute.Item, expired bool) {
 	keys, id := t.KeyOf(key)
 	old, ok := t.ByID[id]
 	if !ok {
 		return
 	}
 	delete(t.ByID, id)
-	t.record(id, cdc.Change{Event: cdc.Remove, Keys: keys, Old: old, Expired: t.TimeToLive && t.number%2 == 0})
+	t.record(id, cdc.Change{Event: cdc.Remove, Keys: keys, Old: old, Expired: expired})
 }
 
 func (t *Table) record(id string, c cdc.Change) {
