@@ -408,6 +408,7 @@ func (k *cutoverChecks) settled() error {
 	case d.began > 0 && len(d.main.Gaps) == 0 && d.State().Generation != d.began:
 		return fmt.Errorf("the generation rose from %d to %d", d.began, d.State().Generation)
 	}
+	k.tail = nil // the hidden shard was listed when the attempt ended
 	all := checkpoint.Cutover{}
 	for _, t := range d.tables {
 		all.Tables = append(all.Tables, t.Source.Name)

@@ -61,8 +61,8 @@ func (d *cutoverRun) stage() {
 
 // sees shows the scene a write of the cutover's record.
 func (d *cutoverRun) sees(was, is checkpoint.Cutover) {
-	if d.scene == nil || d.scene.sees == nil || !d.begun || d.seen || d.peaceful {
-		return
+	if d.scene == nil || d.scene.sees == nil || !d.begun || d.seen || d.peaceful && d.tail == nil {
+		return // a shard that is already hidden must be listed some day
 	}
 	if d.seen = d.scene.sees(d, was, is); d.seen {
 		d.World.Inject("scene: " + d.scene.name + " to its end")
@@ -276,13 +276,22 @@ func (d *cutoverRun) hideTail(was, is checkpoint.Cutover) bool {
 			}
 		})
 	case enters(checkpoint.CutoverWatching, was, is):
-		d.tail.ListedFrom = d.World.Now().Add(d.World.UpTo(d.watchFor / 2))
+		d.listTail(d.World.Now().Add(d.World.UpTo(d.watchFor / 2)))
 		return true
 	case enters(checkpoint.CutoverCancelling, was, is) || enters(checkpoint.CutoverCancelled, was, is):
-		d.tail.ListedFrom, d.checks.tail = d.World.Now(), nil
+		d.listTail(d.World.Now()) // the next try may begin before a worker lists it
 		return true
 	}
 	return false
+}
+
+// listTail shows the hidden shard from a time on, and the shards that followed it.
+func (d *cutoverRun) listTail(from time.Time) {
+	for _, sh := range d.tables[0].Source.Stream().Shards {
+		if sh.ListedFrom.After(from) {
+			sh.ListedFrom = from
+		}
+	}
 }
 
 // splitBefore: a shard splits half a minute before the freeze would begin, so that its children may be
