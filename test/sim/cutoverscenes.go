@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// cutoverScene is a short script. About one run of eight plays it beside everything else, because
+// cutoverScene is a short script. About one run of thirteen plays it beside everything else, because
 // chance alone rarely leads there. The general checkers judge what comes of it.
 type cutoverScene struct {
 	name    string
@@ -40,7 +40,7 @@ var cutoverScenes = []*cutoverScene{
 
 // drawScene draws the scene of a run; most runs have one.
 func drawScene(seed uint64) *cutoverScene {
-	if i := stream(seed, "scene").IntN(11); i < len(cutoverScenes) {
+	if i := stream(seed, "scene").IntN(len(cutoverScenes) + 1); i < len(cutoverScenes) {
 		return cutoverScenes[i]
 	}
 	return nil
