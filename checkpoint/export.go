@@ -93,6 +93,10 @@ func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late 
 	if table.GapCount > 0 && table.Adopted != table.Generation {
 		return never("is too old for this generation, which has just begun")
 	}
+	// The first reads of the roots may still be awaited, but they cannot make the export newer.
+	if table.GapCount > 0 && !table.AdoptedAt.IsZero() && at.Before(table.AdoptedAt.Add(Slack)) {
+		return never("is too old for this generation, which began at " + stampOf(table.AdoptedAt))
+	}
 	if err := Admissible(table, shards, at, late); err != nil {
 		return err
 	}
@@ -105,8 +109,6 @@ func AdmissibleExport(table TableState, shards []Shard, at, now time.Time, late 
 		return never("changes before " + stampOf(table.Cut.Add(Slack)) + " are not applied, because the table is followed only from then on")
 	case table.GapCount == 0 && at.Before(known):
 		return never("the stream's content when the table was first followed is known for three days only")
-	case table.GapCount > 0 && at.Before(table.AdoptedAt.Add(Slack)):
-		return never("is too old for this generation, which began at " + stampOf(table.AdoptedAt))
 	case table.GapCount > 0 && table.AdoptedAt.IsZero():
 		return &NotAdmissible{"the start of this generation is not known yet", true}
 	}
