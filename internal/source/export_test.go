@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"path"
 	"strings"
 	"testing"
 
@@ -56,6 +57,53 @@ func TestH89_DynamoDBProvesThatAnExportIsWhole(t *testing.T) {
 			}
 		case !strings.Contains(told.Error()+told.Cause, c.fault) || !strings.Contains(told.Fix, c.fix):
 			t.Errorf("%s: %v, cause %s, fix %s", name, told, told.Cause, told.Fix)
+		}
+	}
+}
+
+// reports answers for each export by the last part of its ARN. The other exports are whole.
+type reports map[string]exportAnswer
+
+func (r reports) Report(ctx context.Context, arn string) (backfill.ExportReport, error) {
+	if answer, ok := r[path.Base(arn)]; ok {
+		return answer.Report(ctx, arn)
+	}
+	return backfill.ExportReport{JSON: true}, nil
+}
+
+// H89: a chain is whole only if each of its exports is. The error names the address of the export
+// that is not.
+func TestH89_EachExportOfAChainIsProvedWhole(t *testing.T) {
+	images, err := Open(t.Context(), archive(t), "s3://b/later", "s3://b/window", "s3://b/full")
+	if err == nil {
+		images, err = images.Fit(wanted(t))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := exportAnswer{report: backfill.ExportReport{JSON: true, Part: "a filter"}}
+	lost := exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}
+	for name, c := range map[string]struct {
+		answers reports
+		said    bool
+		refused string // the address; "": all are accepted
+	}{
+		"all are whole":                      {},
+		"the full export has a filter":       {reports{"full": part}, false, "s3://b/full"},
+		"the window has a filter":            {reports{"window": part}, false, "s3://b/window"},
+		"the last window has a filter":       {reports{"later": part}, true, "s3://b/later"},
+		"the last window is unknown":         {reports{"later": lost}, false, "s3://b/later"},
+		"all are unknown, and confirmed":     {reports{"full": lost, "window": lost, "later": lost}, true, ""},
+		"one is confirmed, the next is part": {reports{"full": lost, "window": part}, true, "s3://b/window"},
+	} {
+		err := images.Whole(t.Context(), Proof{Service: c.answers, Said: c.said, Say: "add --whole-export"})
+		var refused *OpenError
+		if errors.As(err, &refused) != (c.refused != "") || refused != nil && refused.Address != c.refused || refused == nil && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var told *diag.Error
+		if refused != nil && (!errors.As(err, &told) || !strings.Contains(told.Error(), c.refused)) {
+			t.Errorf("%s: the error does not name %s: %v", name, c.refused, err)
 		}
 	}
 }
