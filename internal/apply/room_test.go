@@ -88,6 +88,48 @@ func TestTheRoomOfAMessageIsFreed(t *testing.T) {
 	})
 }
 
+// A message that is set aside frees its data and its place, whether its id is kept or not, and
+// whichever task sets it aside. Else the process would stop pulling in an outage.
+func TestWhatIsSetAsideOccupiesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		full  bool // there is no room for another id
+		aside func(s *scene, a *appliers, l *lane, m *message)
+	}{
+		"while the table fails":  {false, func(_ *scene, a *appliers, l *lane, m *message) { a.setAside(l, m) }},
+		"without room for an id": {true, func(_ *scene, a *appliers, l *lane, m *message) { a.setAside(l, m) }},
+		"in doubt for too long": {false, func(s *scene, _ *appliers, l *lane, m *message) {
+			l.doubts, l.probe = []*message{m}, &message{} // else the id is given back at once
+			s.must(l.judgeDoubts(engine.Until(s.ctx)))
+		}},
+		"of a table of others": {false, func(s *scene, a *appliers, _ *lane, m *message) {
+			m.change.Table = "New"
+			a.holdStranger(engine.Until(s.ctx), m)
+		}},
+	} {
+		playScene(t, func(s *scene) {
+			s.must(task.Sleep(s.ctx, time.Hour))
+			a, l := s.process()
+			if c.full {
+				a.absent = maxAside
+			}
+			change := relay.Change{Origin: relay.Origin{Ledger: "l", Table: "Orders", Label: "L", Shard: "s", Generation: 7, MappingHash: "h"}, Number: 101}
+			m := &message{id: "m", data: make([]byte, 9), bytes: dataBytes/4 + 1, change: change, since: task.Mono(s.ctx) - asideAfter}
+			s.must(a.room.Acquire(s.ctx, 1))
+			s.must(a.data.Acquire(s.ctx, m.bytes))
+			c.aside(s, a, l, m)
+			if !a.data.TryAcquire(dataBytes) || !a.room.TryAcquire(int64(a.Held)) {
+				t.Errorf("%s: the message still occupies room", name)
+			}
+			if m.data != nil || m.bytes != 0 || m.change.New.Exists() || len(l.doubts) > 0 {
+				t.Errorf("%s: the data is kept: %+v", name, m)
+			}
+			if last := a.held.due["m"]; a.absent != map[bool]int{false: 1, true: maxAside}[c.full] || last == (deadline{}) {
+				t.Errorf("%s: %d ids are kept, deadline %+v", name, a.absent, last)
+			}
+		})
+	}
+}
+
 // While one message of a table fails, others wait behind it. But an error that no retry can fix
 // ends the process, whichever message has it.
 func TestOnlyARepeatableErrorWaitsBehindAnother(t *testing.T) {
