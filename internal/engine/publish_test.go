@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -61,6 +64,59 @@ func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 			}
 			end()
 			_ = g.Wait()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// In mode topic, the caller writes exactly the changes that do not fit into a message, wherever the
+// dropped changes of the page end. In mode both, it writes all changes that were not dropped.
+func TestH95_ChangesThatDoNotFitAreWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode    checkpoint.Mode
+		dropped int
+		large   []int
+		written []int
+	}{
+		"all fit":                      {checkpoint.Topic, 0, nil, nil},
+		"one does not":                 {checkpoint.Topic, 0, []int{2}, []int{2}},
+		"behind dropped ones":          {checkpoint.Topic, 2, []int{2}, []int{2}},
+		"the last, behind dropped":     {checkpoint.Topic, 1, []int{2, 4}, []int{2, 4}},
+		"a dropped one does not count": {checkpoint.Topic, 2, []int{0, 3}, []int{3}},
+		"all are dropped":              {checkpoint.Topic, 5, []int{1}, nil},
+		"both":                         {checkpoint.Both, 0, []int{2}, []int{0, 1, 2, 3, 4}},
+		"both, behind dropped ones":    {checkpoint.Both, 2, []int{2}, []int{2, 3, 4}},
+		"direct":                       {checkpoint.Direct, 3, []int{4}, []int{3, 4}},
+	} {
+		err := virtual.NewWorld(1, enginetest.ListingsBegin, false).Run(time.Hour, func(ctx context.Context) {
+			ledger, err := checkpoint.Open(ctx, &checkpointtest.Memory{}, "publish", checkpoint.Options{Worker: "w", ID: "l"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rig := enginetest.NewRig(ledger, engine.Spec{Mapping: enginetest.OrdersMapping(t), MappingHash: "h"})
+			rig.Mode, rig.Topic, rig.Timing = c.mode, slow{5}, engine.Timing{}.OrDefault(ledger.Lease())
+			large := attribute.NewItem([]attribute.Attribute{{Name: "v", Value: attribute.String(strings.Repeat("x", relay.MaxData))}})
+			var changes []cdc.Change
+			for n := range 5 {
+				item := enginetest.Keyed(fmt.Sprint("i", n))
+				change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(uint64(n + 1)), Time: task.Now(ctx), Keys: item, New: item}
+				if slices.Contains(c.large, n) {
+					change.New = large
+				}
+				changes = append(changes, change)
+			}
+			slot := engine.NewPageSlot(task.NewLimit(1), &engine.Reads{})
+			shard := checkpoint.Shard{Source: "Orders", StreamARN: "arn/L", Label: "L", ID: "s", Hop: cdc.RootHop, Generation: 2}
+			written, err := rig.Table().Publisher.Publish(engine.Until(ctx), shard, checkpoint.Progress{}, changes, c.dropped, slot)
+			var got []int
+			for _, w := range written {
+				got = append(got, slices.IndexFunc(changes, func(c cdc.Change) bool { return c.Sequence == w.Sequence }))
+			}
+			if err != nil || !slices.Equal(got, c.written) {
+				t.Errorf("%s: %d are written, %v", name, got, err)
+			}
 		})
 		if err != nil {
 			t.Fatal(err)
