@@ -153,6 +153,27 @@ func TestH145_TheHaltOfATargetIsReadAfterTheRecord(t *testing.T) {
 	})
 }
 
+// Each target of a write is proved: a halt of any of them refuses the right to write to all.
+func TestH145_TheHaltOfEachTargetIsRead(t *testing.T) {
+	for halted, want := range map[string]error{"": nil, "t": checkpoint.ErrHalted, "u": checkpoint.ErrHalted, "v": nil} {
+		play(t, func(ctx context.Context, f fence.Fence, _ *families) {
+			if err := f.Open(ctx, "t", "u", "v"); err != nil {
+				t.Fatal(err)
+			}
+			if halted != "" {
+				if _, err := f.Ledger.UpdateTarget(ctx, halted, func(t *checkpoint.Target) error { return t.HaltFor(3) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			proved := false
+			_, err := fence.NewRegister(f.Ledger).Prove(ctx, []string{"t", "u"}, func(context.Context) error { proved = true; return nil })
+			if !errors.Is(err, want) || proved != (want == nil) {
+				t.Errorf("halted %q: %v, the caller's right is proved: %t", halted, err, proved)
+			}
+		})
+	}
+}
+
 // A halt of the target does not hide that the fence has risen, or has not. A refused write needs to
 // know that.
 func TestStampsAreComparedWhileTheTargetIsHalted(t *testing.T) {
