@@ -73,7 +73,7 @@ func TestAPageThatGetsOnKeepsItsPlace(t *testing.T) {
 
 // In mode topic, the caller writes exactly the changes that do not fit into a message, wherever the
 // dropped changes of the page end. In mode both, it writes all changes that were not dropped.
-func TestH95_ChangesThatDoNotFitAreWritten(t *testing.T) {
+func TestChangesThatDoNotFitAreWritten(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode    checkpoint.Mode
 		dropped int

@@ -73,7 +73,7 @@ func (r reports) Report(ctx context.Context, arn string) (backfill.ExportReport,
 
 // H89: a chain is whole only if each of its exports is. The error names the address of the export
 // that is not.
-func TestH89_EachExportOfAChainIsProvedWhole(t *testing.T) {
+func TestEachExportOfAChainIsProvedWhole(t *testing.T) {
 	images, err := Open(t.Context(), archive(t), "s3://b/later", "s3://b/window", "s3://b/full")
 	if err == nil {
 		images, err = images.Fit(wanted(t))
