@@ -218,8 +218,8 @@ func (t *table) hasLocalIndex() bool {
 	return slices.ContainsFunc(t.indexes(), func(x *secondaryIndex) bool { return !x.global })
 }
 
-// checkIndexKeys rejects an item whose attributes have types that the keys of indexes do not
-// accept.
+// checkIndexKeys rejects an item whose value for the key of an index has a wrong type, is empty, or
+// is too large.
 func (t *table) checkIndexKeys(it attribute.Item) error {
 	for _, x := range t.indexes() {
 		sizes := map[bool]int{} // the sizes of the partition key and the sort key

@@ -44,8 +44,8 @@ func ParseKeyCondition(text string, hash, sort []string, b *Bindings) (*KeyCondi
 }
 
 // ofKeys makes a key condition from the terms of each attribute. It removes the used terms from the
-// map. Each attribute of the partition key needs an equality. Attributes of the sort key must be
-// given from the first on, without a gap. Only the last given attribute may have another comparison
+// map. Each attribute of the partition key needs an equality. The given attributes of the sort key
+// must be the first ones. Only the last given attribute may have another comparison
 // than equality.
 func ofKeys(terms map[string]predicate, hash, sort []string) (*KeyCondition, error) {
 	k := &KeyCondition{}

@@ -260,7 +260,7 @@ func decodeAny(data []byte) (p parsed, err error) {
 func (p *parsed) change() (c Change, err error) {
 	switch {
 	case (p.Number == 0) != (p.Event == LoadEvent) || p.Generation == 0 || p.Ledger == "" || p.Shard == "":
-		return c, errors.New("no number, generation, ledger or shard")
+		return c, errors.New("the number, generation, ledger or shard is missing or not allowed")
 	case p.Generation > transform.MaxGeneration || p.Hop > transform.MaxHop:
 		return c, errors.New("the generation or hop does not fit into a version")
 	}

@@ -20,7 +20,7 @@ func (c *compiler) outliving() {
 		return
 	}
 	c.report(Finding{Problem: Outlives, Rule: -1, Write: -1, Field: "ttl",
-		What:  "expire: keep needs rules that use only the primary key, and " + beyond,
+		What:  "expire: keep needs rules that use only the primary key, but " + beyond,
 		Cause: "an item that comes back after its expiry has no old image, so its former row is unknown and could stay",
 		Fix:   "write expire: follow_deletes; or use only the primary key in when, row_key and the column of cell"})
 }

@@ -113,7 +113,7 @@ func (c *compiler) keepsHistory(f *Family) {
 	case limited && versions == 1:
 		c.report(Finding{Problem: KeepsNothing, Warning: true, Rule: -1, Write: -1, Field: "families", Name: f.Name,
 			What:  fmt.Sprintf("keep_versions keeps nothing in family %s (%s)", f.Name, f.GC),
-			Cause: "its garbage collection rule keeps one cell of each column",
+			Cause: "its garbage collection rule keeps only the newest cell of each column",
 			Fix:   fmt.Sprintf("write %s: maxversions=10 for the ten newest values of each column, or %s: never for all", f.Name, f.Name)})
 	}
 }

@@ -185,8 +185,8 @@ func newCutoverResolve(p *program) *cobra.Command {
 		Long: `Confirm whether the application has switched, if the switch hook cannot answer.
 
 Replicator calls the hook until it answers. If it cannot answer, find out whether the application
-has switched, and make sure that no call of the hook is still running. Then yes completes the
-cutover, and no cancels it.`,
+has switched, and make sure that no call of the hook is still running. Then "yes" completes the
+cutover, and "no" cancels it.`,
 		Example: `  replicator cutover resolve --switched yes`,
 	}, func([]string) (switchover.Step, error) {
 		if switched != "yes" && switched != "no" {

@@ -45,8 +45,8 @@ remaining times are the workers' last figures, called old if a worker is silent.
 --shards shows the tree of shards, each with its owner, its position, and why it waits. ↳ is the
 only child of its parent. ├─ and └─ are the children of a split.
 
---watch repeats until interrupted. On a terminal it redraws the screen; elsewhere it prints a block
-each time, with -o json one line with a document.
+--watch repeats until interrupted. On a terminal it redraws the screen. Otherwise it
+prints the status again each time; with -o json, one document a line.
 
 If a table is in sync but no worker runs, status checks that its target was not lost or restored.
 The exit status is 0 if the ledger could be read. With --exit-code it is 3 unless every table is in

@@ -218,7 +218,7 @@ type Verify struct {
 // Cutover configures the move of the application from DynamoDB to Bigtable.
 type Cutover struct {
 	ReadyWhen      ReadyWhen        `key:"ready_when"`                                                                                           // gates that must be ready before the application's writes are frozen
-	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                                                     // how long a requested cutover may wait for its approval, its hours and its gates
+	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                                                     // how long a requested cutover may wait for approval, for the hours of --between and for its gates
 	ListingsApart  time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`                                       // has no effect; see listing_bound
 	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                                                         // how late the stream may list a child shard after its parent has ended
 	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"`                                      // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, and no process has to answer

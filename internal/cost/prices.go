@@ -23,7 +23,7 @@ var builtin []byte
 
 // Price is a unit price and its source.
 type Price struct {
-	Price  float64 `yaml:"price" json:"price"` // in the currency of the prices
+	Price  float64 `yaml:"price" json:"price"` // in Prices.Currency
 	Source string  `yaml:"source" json:"source"`
 }
 

@@ -106,7 +106,7 @@ func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []che
 	case len(open) > 0 && open[0].Incomplete():
 		return nil, fmt.Sprintf("shard %s has ended, and its children may be listed late", open[0].ID)
 	case len(open) > 0:
-		return nil, fmt.Sprintf("%d of its shards are not proved to be applied; the first is %s", len(open), open[0].ID)
+		return nil, fmt.Sprintf("%d of its shards may still hold changes that are not applied; the first is %s", len(open), open[0].ID)
 	}
 	return proofs, ""
 }

@@ -35,7 +35,7 @@ func rechecks(s checkpoint.TableState, most int64) bool {
 }
 
 // recheck prepares the final comparison of all large tables. If the attempt has to wait, `waits` is
-// the condition. If the application must not be switched, `why` is the reason.
+// the condition for which it waits. If the application must not be switched, `why` is the reason.
 func (v *drive) recheck(ctx context.Context, c checkpoint.Cutover, now time.Time) (waits, why string, err error) {
 	found := make([]rechecked, len(c.Tables))
 	err = eachTable(ctx, c, "recheck", func(ctx context.Context, i int, source string) error {

@@ -476,7 +476,7 @@ var registry = []Entry{
 		"The command did not finish within --timeout. Everything that it has done so far is kept.",
 		"raise --timeout, or see `replicator status`", ExitTimeout},
 	{Interrupted, "interrupted",
-		"The process stopped on request. Pages in memory were applied or dropped, checkpoints were saved, and leases were released.",
+		"The process stopped on request. Pages in memory were applied, or will be read again; checkpoints were saved, and leases were released.",
 		"start it again; it resumes where it stopped", ExitInterrupted},
 	{NotHealthy, "the process on this machine is not live or not ready",
 		"`replicator healthcheck` asked the process on this machine. The cause shows the answer, or the reason why there is none.",

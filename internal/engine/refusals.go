@@ -55,8 +55,8 @@ func CheckKey(d backfill.Description, m *transform.Mapping) error {
 	return &KeyError{d.Name}
 }
 
-// SourceError is the error for a table with the right name in another account or region than the
-// table that the ledger follows. Without this check, its stream would count as a new stream of the
+// SourceError is the error for a table with the expected name whose account or region differs from
+// that of the table that the ledger follows. Without this check, its stream would count as a new stream of the
 // followed table. Its items would then overwrite the rows.
 type SourceError struct {
 	Table string

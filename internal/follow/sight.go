@@ -12,7 +12,8 @@ import (
 
 const defaultLagBound = 5 * time.Second
 
-// sight records facts for a cutover in the progress: canaries, writes and lag of a durable page.
+// sight adds to a shard's progress what a cutover needs to know of a durable page: its canaries,
+// writes and lag.
 func sight(at *checkpoint.Progress, m *transform.Mapping, page cdc.Page, bound time.Duration) {
 	known := at.Cutover.Canary
 	for _, c := range page.Canaries {

@@ -52,7 +52,7 @@ func (e *named) String() string {
 // load, before the load is requested.
 func (o *Operator) readImages(ctx context.Context, m *desk.Migration, in *Input, r Request) (*named, error) {
 	if len(r.From) > checkpoint.MaxExports {
-		return nil, diag.BadUsage(fmt.Sprintf("%d exports are named, but a load takes at most %d", len(r.From), checkpoint.MaxExports), "request a full export of a later time, and name it with the windows after it")
+		return nil, diag.BadUsage(fmt.Sprintf("%d exports are named, but a load takes at most %d", len(r.From), checkpoint.MaxExports), "request a newer full export, and name only it and the windows that follow it")
 	}
 	if err := m.Connect(ctx); err != nil {
 		return nil, err

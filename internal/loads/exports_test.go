@@ -84,7 +84,7 @@ func TestExportsAreRefused(t *testing.T) {
 			"the export has a filter", "export the whole table"},
 		"windows alone": {day, map[string]archived{at + "w": window(noon.Add(-2*time.Hour), noon)}, Request{From: []string{at + "w"}}, backfill.ExportReport{JSON: true},
 			"no full export comes before it", "to repair a gap with incremental exports alone, add --repair-gap"},
-		"many": {day, nil, Request{From: make([]string, checkpoint.MaxExports+1)}, backfill.ExportReport{JSON: true}, "exports are named", "request a full export"},
+		"many": {day, nil, Request{From: make([]string, checkpoint.MaxExports+1)}, backfill.ExportReport{JSON: true}, "exports are named", "request a newer full export"},
 	} {
 		play(t, "{}", func(ctx context.Context, s *scene) {
 			s.begin(ctx)

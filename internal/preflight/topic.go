@@ -177,7 +177,7 @@ func (p *Prober) appliedOnce() bool {
 		if p.Cfg.DualWritten(t) {
 			p.Failed = append(p.Failed, &diag.Error{Code: diag.DualWritesImpossible, What: "relay does not work with dual_writes", Pos: p.Cfg.Where("dual_writes"),
 				Cause: "a published change is written only once, so the application's own write could remain",
-				Fix:   "write dual_writes: off for table " + t.From + ", or use run without a relay"})
+				Fix:   "write dual_writes: off for table " + t.From + ", or run without a relay"})
 			return false
 		}
 	}

@@ -118,8 +118,8 @@ type Standing struct {
 	Dropped  bool // the source table no longer exists
 	Drained  bool // the table was dropped, and its stream is read to the end
 	LongGone bool // the table was dropped, and all its changes were read in time
-	// Passed reports a dropped table that matched a pattern and was in sync until it was dropped.
-	// No goal waits for it.
+	// Passed reports whether the table matched a pattern and was in sync until it was dropped. No
+	// goal waits for such a table.
 	Passed bool
 }
 

@@ -265,7 +265,7 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 	case c.Step == checkpoint.CutoverWatching && c.Unanswered() > 0:
 		next("cutover status", "DynamoDB has changes that Bigtable lacks: find the writer, and correct Bigtable")
 	case c.Step == checkpoint.CutoverDone && c.Unanswered() > 0:
-		next(fmt.Sprintf("finalize --dry-run --strays-seen %d", c.Strays), "DynamoDB has changes that Bigtable lacks: correct Bigtable, then confirm with --strays-seen")
+		next(fmt.Sprintf("finalize --dry-run --strays-seen %d", c.Strays), "DynamoDB has changes that Bigtable lacks: correct the rows, then confirm with --strays-seen")
 	case c.Step == checkpoint.CutoverDone && c.FinalizedAt.IsZero():
 		next("finalize --dry-run", "the watch for late writers has ended; list what finalize would remove from the target")
 	case c.Step.Over() && d.Ready:
