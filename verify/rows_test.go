@@ -2,12 +2,14 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -73,6 +75,141 @@ func TestWhatALookReads(t *testing.T) {
 		looks, err := w.comparison().Look(t.Context(), Place{Table: "t", Row: "1#a", Keys: keys}, Place{Table: "t", Row: "1#a", Keys: keys[:1]})
 		if err != nil || !looks[0].Unmapped || len(looks[0].Findings) > 0 || reads != 2 {
 			t.Errorf("%d keys: %+v after %d reads, %v", len(keys), looks, reads, err)
+		}
+	}
+}
+
+// slowly is a source whose reads of single items take a while.
+type slowly struct {
+	*source
+	read func(ctx context.Context) error
+}
+
+func (s slowly) Get(ctx context.Context, table string, keys attribute.Item) (attribute.Item, bool, error) {
+	if err := s.read(ctx); err != nil {
+		return attribute.Item{}, false, err
+	}
+	return s.source.Get(ctx, table, keys)
+}
+
+// The time of a look is the source's time after the last read of an item, however long the read,
+// its repetition or its limit takes.
+func TestTheTimeOfALook(t *testing.T) {
+	const skew = time.Hour
+	for name, slow := range map[string]func(c *Comparison, source *slowly){
+		"read": func(_ *Comparison, source *slowly) {
+			source.read = func(ctx context.Context) error { return task.Sleep(ctx, time.Minute) }
+		},
+		"read again": func(c *Comparison, source *slowly) {
+			tries := 0
+			source.read = func(context.Context) error {
+				if tries++; tries == 1 {
+					return errBroken
+				}
+				return nil
+			}
+			c.Retry = func(ctx context.Context, op func(context.Context) error) error {
+				if op(ctx) == nil {
+					return nil
+				}
+				return errors.Join(task.Sleep(ctx, time.Minute), op(ctx))
+			}
+		},
+		"limited": func(c *Comparison, _ *slowly) {
+			c.Pace = func(ctx context.Context, items int, _ float64, _ int) error {
+				if items == 0 {
+					return nil
+				}
+				return task.Sleep(ctx, time.Minute)
+			}
+		},
+	} {
+		in(t, func(ctx context.Context) {
+			w := newWorld(t, mapping(t, nil, "{id} > d"))
+			w.source.put(item("a"), item("b"))
+			c := w.comparison()
+			c.Now = func(ctx context.Context) time.Time { return task.Now(ctx).Add(skew) }
+			source := &slowly{w.source, func(context.Context) error { return nil }}
+			slow(c, source)
+			c.Source = source
+			var places []Place
+			for _, id := range []string{"a", "b"} {
+				places = append(places, Place{Table: "t", Row: id, Keys: []attribute.Item{item(id)}})
+			}
+			looks, err := c.Look(ctx, places...)
+			if err != nil || len(looks) != 2 {
+				t.Fatalf("%s: %d looks, %v", name, len(looks), err)
+			}
+			for _, look := range looks {
+				if !look.At.Equal(noon.Add(skew + time.Minute)) {
+					t.Errorf("%s: row %s was looked at at %s", name, look.Row, look.At)
+				}
+			}
+		})
+	}
+}
+
+// A change that is committed while a check reads its item is waited for. The row is not a
+// difference, in whichever check that is.
+func TestAChangeDuringALookIsWaitedFor(t *testing.T) {
+	const single = Way("a check of the place")
+	for _, during := range [][]int{{1}, {2}, {1, 2}, {1, 2, 3}} {
+		for _, way := range []Way{Quiet, Live, single} {
+			if way == single && during[0] != 1 {
+				continue // its first look finds no difference
+			}
+			in(t, func(ctx context.Context) {
+				w := newWorld(t, mapping(t, nil, "{id} > d"))
+				image := func(n int) attribute.Item { return item("a", "v="+name(n)) }
+				w.load(noon, image(0))
+				var committed []time.Time
+				applied, reads := 0, 0
+				change := func(ctx context.Context) {
+					w.source.put(image(len(committed) + 1))
+					committed = append(committed, task.Now(ctx))
+				}
+				apply := func() {
+					w.change(uint64(5+applied), image(applied), image(applied+1))
+					applied++
+				}
+				if way != single {
+					change(ctx) // in flight when the comparison begins
+				}
+				began := len(committed)
+				c := w.comparison()
+				c.Source = slowly{w.source, func(ctx context.Context) error {
+					err := task.Sleep(ctx, time.Second)
+					if reads++; slices.Contains(during, reads) {
+						change(ctx)
+					}
+					return errors.Join(err, task.Sleep(ctx, time.Second))
+				}}
+				c.Applied = func(_ context.Context, to time.Time) (bool, error) {
+					for applied < len(committed) && !committed[applied].After(to) {
+						apply()
+					}
+					return true, nil
+				}
+				var counts Counts
+				if way == single {
+					got, err := c.Check(ctx, nil, Place{Table: "t", Row: "a", Keys: []attribute.Item{item("a")}})
+					if counts = got.Counts; err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					p, err := c.NewPlan(ctx, way, "", 0, []byte("key"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					result, err := c.Compare(ctx, p, 1)
+					if counts = result.Counts; err != nil {
+						t.Fatal(err)
+					}
+				}
+				if counts.Differing() != 0 || counts.InFlight != 0 || applied != began+len(during) {
+					t.Errorf("%s, changed in looks %v: %+v, %d changes applied", way, during, counts, applied)
+				}
+			})
 		}
 	}
 }
