@@ -239,6 +239,78 @@ func TestH56_SavesOfAPart(t *testing.T) {
 	}
 }
 
+// A save has only the news since the previous completed save. Rows of earlier saves are replaced
+// once, in the save after their check. So the rows that the saves name are the waiting rows.
+func TestTheNewsOfEachSave(t *testing.T) {
+	in(t, func(ctx context.Context) {
+		w := newWorld(t, mapping(t, nil, "{id} > d"))
+		row := func(id string) Candidate {
+			w.source.put(item(id, "v=1"))
+			looks, err := w.comparison().Look(ctx, Place{Table: "t", Row: id, Keys: []attribute.Item{item(id)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return Candidate{Look: looks[0], wants: everything}
+		}
+		failed := false
+		var got string
+		owned := []Candidate{row("a")} // what another owner would resume with
+		work := &Work{Comparison: w.comparison(), Look: true, Sums: NewSums(nil)}
+		work.Save = func(_ context.Context, _ Progress, since News) error {
+			if got = fmt.Sprintf("found %q waiting %q instead %t sums %t", brief(since.Found), waiting(since.Waiting), since.Instead, since.Sums != nil); failed {
+				return errBroken
+			}
+			if since.Instead {
+				owned = nil
+			}
+			owned = append(owned, since.Waiting...)
+			return nil
+		}
+		r := work.begin(ctx, Progress{Waiting: slices.Clone(owned)})
+		suspect := func(ids ...string) func() error {
+			return func() (err error) {
+				for _, id := range ids {
+					err = errors.Join(err, r.suspect(ctx, row(id)))
+				}
+				return err
+			}
+		}
+		nothing := func() error { return nil }
+		checks := func() error { return r.confirm(ctx, within) }
+		for _, step := range []struct {
+			what  string
+			do    func() error
+			fails bool
+			want  string
+		}{
+			{"resumed", nothing, false, `found [] waiting "" instead false sums false`},
+			{"two more rows wait", suspect("b", "c"), false, `found [] waiting "b c" instead false sums false`},
+			{"another row waits", suspect("d"), false, `found [] waiting "d" instead false sums false`},
+			{"the sums have changed", func() error { r.summed = true; return nil }, true, `found [] waiting "" instead false sums true`},
+			{"that save failed", nothing, false, `found [] waiting "" instead false sums true`},
+			{"nothing has changed", nothing, false, `found [] waiting "" instead false sums false`},
+			{"all are checked", checks, true, `found ["missing a d:id,d:v" "missing b d:id,d:v" "missing c d:id,d:v" "missing d d:id,d:v"] waiting "" instead true sums false`},
+			{"that save failed, and a row waits", suspect("e"), false,
+				`found ["missing a d:id,d:v" "missing b d:id,d:v" "missing c d:id,d:v" "missing d d:id,d:v"] waiting "e" instead true sums false`},
+			{"a row waits beside a saved one", suspect("f"), false, `found [] waiting "f" instead false sums false`},
+			{"nothing follows", nothing, false, `found [] waiting "" instead false sums false`},
+			{"they are checked, and a row waits", func() error { return errors.Join(checks(), suspect("g")()) }, false, `found ["missing e d:id,d:v" "missing f d:id,d:v"] waiting "g" instead true sums false`},
+			{"the last row waits", suspect("h"), false, `found [] waiting "h" instead false sums false`},
+		} {
+			if err := step.do(); err != nil {
+				t.Fatal(step.what, err)
+			}
+			failed = step.fails
+			if err := r.store(ctx); (err != nil) != failed || got != step.want {
+				t.Errorf("%s: %s, want %s; %v", step.what, got, step.want, err)
+			}
+			if !failed && waiting(owned) != waiting(r.waiting) {
+				t.Errorf("%s: another owner resumes with %q instead of %q", step.what, waiting(owned), waiting(r.waiting))
+			}
+		}
+	})
+}
+
 // The second check waits until changes committed before the last first check are applied, and then
 // for Settle, at most for Patience. A worker that is asked to stop does not wait.
 func TestTheSecondLookWaits(t *testing.T) {
