@@ -1,6 +1,7 @@
 package comparison
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"strings"
@@ -241,6 +242,58 @@ func TestWhatIsShownOfAFinding(t *testing.T) {
 	if got := (Finding{Reason: &want}).details(); got != "  (w)" {
 		t.Errorf("%q", got)
 	}
+}
+
+// Values that a check has just read are in an output only on request. The document has their hashes
+// in any case.
+func TestValuesAreShownOnlyOnRequest(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("c", "total=wanted1"))) // it differs
+		s.Damage("orders", "c", "d", "total", "held1")
+		s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("d", "total=wanted2"))) // it is missing
+		s.Damage("orders", "d", "", "", "")
+		s.Damage("orders", "z", "d", "total", "held2") // foreign
+		m := enginetest.OrdersMapping(t)
+		look := &verify.Comparison{Mapping: m, Source: s.Source, Target: s.Target}
+		var list []verify.Finding
+		for _, pk := range []string{"c", "d", "z"} {
+			looks, err := look.Look(s.Ctx, verify.Place{Table: "orders", Row: pk, Keys: []attribute.Item{enginetest.Keyed(pk)}})
+			s.Must(err)
+			list = append(list, looks[0].Findings...)
+		}
+		if len(list) != 3 || list[0].Kind != verify.Different || list[1].Kind != verify.Missing || list[2].Kind != verify.Foreign {
+			t.Fatalf("%+v", list)
+		}
+		result := ended(func(r *checkpoint.VerifyResult) { r.Different, r.Missing, r.Foreign = 1, 1, 1 })
+		for _, values := range []bool{false, true} {
+			o := s.operator(func(o *Operator) { o.ShowValues = values })
+			o.migration = &desk.Migration{}
+			o.tables = []table{{config: s.Config.Tables[0], mapping: m, list: list, state: checkpoint.TableState{Source: "Orders", Verify: checkpoint.Verify{Number: 1, Result: result}}}}
+			d := o.judge(noon)
+			for name, write := range map[string]func(w *bytes.Buffer) error{
+				"document": func(w *bytes.Buffer) error { return json.NewEncoder(w).Encode(d) },
+				"text":     func(w *bytes.Buffer) error { return d.render(w) },
+				"page":     func(w *bytes.Buffer) error { return writePage(w, d) },
+				"lines":    func(w *bytes.Buffer) error { return o.lines(w, noon) },
+			} {
+				var out bytes.Buffer
+				s.Must(write(&out))
+				for _, value := range []string{"wanted1", "held1", "wanted2", "held2"} {
+					if strings.Contains(out.String(), value) != values {
+						t.Errorf("%s, with values %t: %q is in it: %t", name, values, value, !values)
+					}
+				}
+			}
+			for i, f := range d.Tables[0].Result.Findings {
+				for n, c := range f.Columns {
+					if of := list[i].Columns[n]; c.Column != "d:"+of.Qualifier || (c.WantHash == nil) != (of.Want == "") || (c.HaveHash == nil) != (of.Have == "") ||
+						(c.WantValue != nil) != (values && of.Want != "") || (c.HaveValue != nil) != (values && of.Have != "") {
+						t.Errorf("with values %t, %s: %+v", values, f.Kind, c)
+					}
+				}
+			}
+		}
+	})
 }
 
 // A page calls everything clean only if each table has a recent, clean result and no verify is in
