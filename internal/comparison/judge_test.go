@@ -2,7 +2,9 @@ package comparison
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,10 +12,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
@@ -91,6 +95,81 @@ func TestVerdict(t *testing.T) {
 	}
 	if e := asDiag(errors.New("x")); e.Code != diag.RowsDiffer {
 		t.Errorf("%+v", e)
+	}
+}
+
+// Each table is judged by itself, whatever state the tables before it have. So all that is said of
+// two tables is what is said of each.
+func TestEachTableIsJudged(t *testing.T) {
+	m := enginetest.OrdersMapping(t)
+	result := func(change func(r *checkpoint.VerifyResult)) checkpoint.Verify {
+		return checkpoint.Verify{Number: 1, Result: ended(change)}
+	}
+	dirty := result(func(r *checkpoint.VerifyResult) { r.Missing, r.LeftOut = 2, 1 })
+	list := []verify.Finding{{Kind: verify.Missing, Table: "orders", Row: "a"}}
+	tables := map[string]table{
+		"never":        {state: checkpoint.TableState{}},
+		"clean":        {state: checkpoint.TableState{Verify: result(nil)}, mapping: m},
+		"differs":      {state: checkpoint.TableState{Verify: dirty}, mapping: m, list: list},
+		"in flight":    {state: checkpoint.TableState{Verify: result(func(r *checkpoint.VerifyResult) { r.InFlight = 1 })}, mapping: m},
+		"repaired":     {state: checkpoint.TableState{Verify: result(func(r *checkpoint.VerifyResult) { r.Missing = 1 })}, mapping: m, list: list, repaired: &repair.Document{Repaired: 1}},
+		"left out":     {state: checkpoint.TableState{Verify: dirty}, mapping: m, list: list, repaired: &repair.Document{Repaired: 1}},
+		"not reached":  {state: checkpoint.TableState{Verify: dirty}, mapping: m, list: list, repaired: &repair.Document{NotReached: 1}},
+		"not mapped":   {state: checkpoint.TableState{Verify: dirty}, list: list},
+		"cancelled":    {state: checkpoint.TableState{Verify: checkpoint.Verify{Number: 2, Result: dirty.Result}}, mapping: m},
+		"ended":        {state: checkpoint.TableState{Verify: checkpoint.Verify{Number: 2, Ended: "the mapping has changed"}}, mapping: m},
+		"running":      {state: checkpoint.TableState{Verify: checkpoint.Verify{Number: 2, Phase: 1, Parts: 1, Result: dirty.Result}}, mapping: m},
+		"paused":       {state: checkpoint.TableState{Verify: checkpoint.Verify{Number: 2, Phase: 1, Parts: 1, Paused: "x"}}, mapping: m},
+		"mode topic":   {state: checkpoint.TableState{Verify: dirty, Apply: checkpoint.Topic}, mapping: m, list: list},
+		"was switched": {state: checkpoint.TableState{Verify: checkpoint.Verify{Number: 2, Ended: "x"}, Halt: checkpoint.Halt{Switched: true}}, mapping: m},
+	}
+	said := func(named ...table) (all [][]string) {
+		o := &Operator{Console: &terminal.Console{}, Cfg: &config.Config{}, migration: &desk.Migration{}, tables: named}
+		for _, err := range []error{o.verdict(), o.unfinished()} {
+			lines := []string{}
+			if list, ok := err.(diag.List); ok {
+				for _, one := range list {
+					lines = append(lines, one.Error())
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, lines)
+		}
+		d := o.judge(noon)
+		states, steps := []string{}, []string{}
+		for _, one := range d.Tables {
+			text, err := json.Marshal(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			states = append(states, string(text))
+		}
+		for _, one := range d.NextSteps {
+			steps = append(steps, one.Command+": "+one.Why)
+		}
+		var report bytes.Buffer
+		if err := o.lines(&report, noon); err != nil {
+			t.Fatal(err)
+		}
+		return append(all, states, steps, slices.DeleteFunc(strings.Split(report.String(), "\n"), func(line string) bool { return line == "" }))
+	}
+	var most [5]int
+	for first, a := range tables {
+		for second, b := range tables {
+			a.config, a.state.Source = config.Table{From: "Orders"}, "Orders"
+			b.config, b.state.Source = config.Table{From: "Parts"}, "Parts"
+			both, one, other := said(a, b), said(a), said(b)
+			for i, what := range []string{"verdict", "unfinished", "document", "next steps", "report"} {
+				if want := slices.Concat(one[i], other[i]); !slices.Equal(both[i], want) {
+					t.Errorf("%s after %s, %s:\n%q, want\n%q", second, first, what, both[i], want)
+				}
+				most[i] = max(most[i], len(both[i]))
+			}
+		}
+	}
+	if most != [5]int{2, 2, 2, 2, 4} {
+		t.Errorf("at most %v lines", most)
 	}
 }
 
