@@ -240,6 +240,33 @@ func TestStatus(t *testing.T) {
 	})
 }
 
+// A table that is clean, or has no verify to steer, does not keep a command from the next one.
+func TestACommandReachesEachTable(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Must(s.Source.Put(s.Ctx, "Parts", kit.Item("p", "total=p")))
+		s.Load("Parts")
+		s.Damage("parts", "p", "d", "total", "x")
+		d, code := s.begin(func(o *Operator) { o.Table, o.Repair, o.DryRun = "", true, true })
+		if code != diag.RowsDiffer || d.Tables[0].Repair != nil || d.Tables[1].Repair == nil || d.Tables[1].Repair.Repaired != 1 || len(d.Tables[1].Result.Findings) != 1 {
+			t.Errorf("repair: %q, %+v", code, d.Tables)
+		}
+		all := func(o *Operator) { o.Table = "" }
+		d, code = s.run(func(ctx context.Context) error { return s.operator(all).Show(ctx) })
+		if code != "" || len(d.Tables[0].Result.Findings) != 0 || len(d.Tables[1].Result.Findings) != 1 {
+			t.Errorf("status: %q, %+v", code, d.Tables)
+		}
+		if _, code := s.begin(func(o *Operator) { o.Table, o.Waits = "Parts", false }); code != "" {
+			t.Fatalf("%q", code)
+		}
+		for _, step := range []struct{ step, state string }{{Pause, StatePaused}, {Resume, StateRunning}, {Cancel, StateDone}} {
+			d, code := s.run(func(ctx context.Context) error { return s.operator(all).Steer(ctx, step.step) })
+			if code != "" || d.Tables[0].State != StateDone || d.Tables[1].State != step.state || s.Table("Parts").Verify.Running() != (step.step != Cancel) {
+				t.Errorf("%s: %q, %+v", step.step, code, d.Tables)
+			}
+		}
+	})
+}
+
 // Pause, resume and cancel act on the verify in progress, of one table or of all.
 func TestSteering(t *testing.T) {
 	playScene(t, func(s *scene) {
