@@ -104,6 +104,7 @@ func TestH03_LostLeaseEndsTheWrite(t *testing.T) {
 		inner := memory()
 		w := sink.NewWriter(sink.Options{InFlight: 2, Parking: newLot(), Table: tableFunc(func(ctx context.Context, r *sink.Request) (bool, error) {
 			if r.Row == "c" {
+				_ = task.Sleep(ctx, time.Millisecond) // the rows before it are written in the same instant
 				cancel(lost)
 			}
 			if err := task.Sleep(ctx, time.Second); err != nil {
