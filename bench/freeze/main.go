@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -211,9 +210,9 @@ func round(n int) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "replicator")
-	if out, err := exec.Command("go", "build", "-o", program, "./cmd/replicator").CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+	program, err := embedded.Build(context.Background(), dir)
+	if err != nil {
+		return err
 	}
 	s := &site{moved: map[string]bool{}, source: dynamodbtest.New(dynamodbtest.Options{Region: embedded.Region, InitialShards: *shards}), frozen: make(chan struct{}), stopped: map[string]bool{}, since: map[string]time.Time{}}
 	if err := s.fill(); err != nil {

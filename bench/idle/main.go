@@ -16,7 +16,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -66,36 +65,20 @@ func run(ctx context.Context, tables, shards int, lasts time.Duration, profiles 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "replicator")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/dynamodb-bigtable/replicator/cmd/replicator")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
-	}
-	if err := embedded.Configure(dir); err != nil {
+	program, err := embedded.Build(ctx, dir)
+	if err != nil {
 		return err
 	}
 	text := "version: 1\ntarget: {project: bench, instance: bench}\ntables:\n" // what else there is, as it is by default
 	for n := range tables {
 		text += fmt.Sprintf("  - from: %s\n", embedded.TableName(n))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "replicator.yaml"), []byte(text), 0o600); err != nil {
-		return err
-	}
-	source, err := embedded.Start(embedded.Role{Source: true, Items: 1, Shards: shards, Tables: tables})
+	stand, err := embedded.NewStand(dir, program, text, embedded.Role{Items: 1, Shards: shards, Tables: tables}, "--pprof")
 	if err != nil {
 		return err
 	}
-	defer source.Stop()
-	target, err := embedded.Start(embedded.Role{})
-	if err != nil {
-		return err
-	}
-	defer target.Stop()
-	w := &embedded.Worker{Program: program, Dir: dir, Source: source.Line, Target: target.Line, Name: "a", Flags: []string{"--pprof"}}
-	if err := w.Start(); err != nil {
-		return err
-	}
-	defer w.Kill()
+	defer stand.Stop()
+	w, source := stand.Worker, stand.Source
 	const settled = 200 * time.Second // polls of idle shards grow apart
 	if err := rest(ctx, w, settled); err != nil {
 		return err

@@ -17,9 +17,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -69,34 +67,18 @@ func run(ctx context.Context, rate, watched int, lasts time.Duration, settings s
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "replicator")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/dynamodb-bigtable/replicator/cmd/replicator")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
-	}
-	if err := embedded.Configure(dir); err != nil {
+	program, err := embedded.Build(ctx, dir)
+	if err != nil {
 		return err
 	}
 	text := fmt.Sprintf("version: 1\nsource: {%s}\ntarget: {project: bench, instance: bench}\ntables: [{from: %s}]\n", settings, embedded.Table)
-	if err := os.WriteFile(filepath.Join(dir, "replicator.yaml"), []byte(text), 0o600); err != nil {
-		return err
-	}
-	source, err := embedded.Start(embedded.Role{Source: true, Items: 1})
+	stand, err := embedded.NewStand(dir, program, text, embedded.Role{Items: 1})
 	if err != nil {
 		return err
 	}
-	defer source.Stop()
-	target, err := embedded.Start(embedded.Role{})
-	if err != nil {
-		return err
-	}
-	defer target.Stop()
-	w := &embedded.Worker{Program: program, Dir: dir, Source: source.Line, Target: target.Line, Name: "a"}
-	if err := w.Start(); err != nil {
-		return err
-	}
-	defer w.Kill()
-	client, closeConn, err := embedded.Open(ctx, target.Line)
+	defer stand.Stop()
+	source := stand.Source
+	client, closeConn, err := embedded.Open(ctx, stand.Target.Line)
 	if err != nil {
 		return err
 	}

@@ -83,35 +83,22 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
-	program := filepath.Join(b.dir, "replicator")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/dynamodb-bigtable/replicator/cmd/replicator")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
-	}
-	if err := embedded.Configure(b.dir); err != nil {
-		return err
-	}
-	source, err := embedded.Start(embedded.Role{Source: true, Items: 1000, Shards: b.shards})
+	program, err := embedded.Build(ctx, b.dir)
 	if err != nil {
 		return err
 	}
-	defer source.Stop()
-	target, err := embedded.Start(embedded.Role{})
+	stand, err := embedded.NewStand(b.dir, program, "", embedded.Role{Items: 1000, Shards: b.shards}, "--pprof")
 	if err != nil {
 		return err
 	}
-	defer target.Stop()
-	b.worker = &embedded.Worker{Program: program, Dir: b.dir, Source: source.Line, Target: target.Line, Name: "a", Flags: []string{"--pprof"}}
-	if err := b.worker.Start(); err != nil {
-		return err
-	}
-	defer b.worker.Kill()
+	defer stand.Stop()
+	b.worker = stand.Worker
 
 	writing, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer stop()
-	beside.Go(func() { b.write(writing, source.Line) })
+	beside.Go(func() { b.write(writing, stand.Source.Line) })
 
 	const settled = 20 * time.Second // the copy is done, and the rate steady
 	if err := b.rest(ctx, settled); err != nil {

@@ -15,9 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -62,10 +60,9 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	program := filepath.Join(dir, "replicator")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/dynamodb-bigtable/replicator/cmd/replicator")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w: %s", err, out)
+	program, err := embedded.Build(ctx, dir)
+	if err != nil {
+		return err
 	}
 	var kept strings.Builder
 	log := io.MultiWriter(os.Stdout, &kept)
@@ -81,24 +78,12 @@ func run(ctx context.Context, o options) error {
 }
 
 func measure(ctx context.Context, o options, dir, program string, log io.Writer) error {
-	if err := embedded.Configure(dir); err != nil {
-		return err
-	}
-	source, err := embedded.Start(embedded.Role{Source: true, Items: o.items})
+	stand, err := embedded.NewStand(dir, program, "", embedded.Role{Items: o.items})
 	if err != nil {
 		return err
 	}
-	defer source.Stop()
-	target, err := embedded.Start(embedded.Role{})
-	if err != nil {
-		return err
-	}
-	defer target.Stop()
-	w := &embedded.Worker{Program: program, Dir: dir, Source: source.Line, Target: target.Line, Name: "a"}
-	if err := w.Start(); err != nil {
-		return err
-	}
-	defer w.Kill()
+	defer stand.Stop()
+	w := stand.Worker
 	for copied := (embedded.Copy{}); !copied.Done(); {
 		select {
 		case <-w.Exited:
@@ -112,7 +97,7 @@ func measure(ctx context.Context, o options, dir, program string, log io.Writer)
 	if err := compareRounds(ctx, o, w, "quiet", log); err != nil || o.rate == 0 {
 		return err
 	}
-	writer, err := embedded.Start(embedded.Role{Own: "write", SourceAddress: source.Line, Items: o.items, Rate: o.rate})
+	writer, err := embedded.Start(embedded.Role{Own: "write", SourceAddress: w.Source, Items: o.items, Rate: o.rate})
 	if err != nil {
 		return err
 	}
