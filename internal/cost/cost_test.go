@@ -61,7 +61,7 @@ func TestCopying(t *testing.T) {
 	}
 }
 
-var usual = Run{Active: 250 * time.Millisecond, Idle: 3 * time.Second, Lease: 15 * time.Second}
+var usual = Run{Active: 250 * time.Millisecond, Idle: 3 * time.Second, Lease: 15 * time.Second, Pass: 2 * time.Second, Survey: 5 * time.Second}
 
 // 50 GiB on demand, calculated by hand.
 func TestEstimate(t *testing.T) {

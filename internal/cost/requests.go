@@ -13,6 +13,8 @@ type Run struct {
 	Active time.Duration // time between two reads of a shard with recent changes
 	Idle   time.Duration // time between two reads of a shard that had no change for minutes
 	Lease  time.Duration // state.lease
+	Pass   time.Duration // time between two passes over the ledger
+	Survey time.Duration // time between two reads of all shards by each worker, for metrics
 }
 
 // Requests counts the requests to both services, including those for the ledger.
@@ -28,22 +30,19 @@ const (
 	looksAtAll = 2 // reads of a table's shards by its coordinator in each pass
 	// Reads of a table's shards by its coordinator in a pass that lists the shards, once a minute.
 	looksToList = 4
-	// surveyEvery is the time between two reads of all shards by each worker, for metrics and the
-	// page.
-	surveyEvery = 5 * time.Second
 )
 
-// ShardHour returns the requests per hour for an open shard. A worker polls the shard. Three times per lease duration, it renews the lease and records progress, in one write.
-// The worker with the coordinator reads the shard's row twice in each pass: once in its assigner,
-// and once in its coordinator. It reads the row again for metrics. Every other worker reads the row
-// about half as often, and less often in a large fleet.
+// ShardHour returns the requests per hour for an open shard. A worker polls the shard. Three times
+// per lease duration, it renews the lease and records progress, in one write. The worker with the
+// coordinator reads the shard's row twice in each pass: once in its assigner, and once in its
+// coordinator. It reads the row again for metrics. Every other worker reads the row about half as
+// often, and less often in a large fleet.
 func (r Run) ShardHour() Requests {
-	pass := min(2*time.Second, r.Lease/3)
 	return Requests{
 		StreamReads:  time.Hour.Seconds() / r.Idle.Seconds(),
 		ActiveReads:  time.Hour.Seconds() / r.Active.Seconds(),
 		LedgerWrites: time.Hour.Seconds() / (r.Lease / 3).Seconds(),
-		LedgerRows:   looksAtAll*time.Hour.Seconds()/pass.Seconds() + looksToList*time.Hour.Minutes() + float64(time.Hour/surveyEvery),
+		LedgerRows:   looksAtAll*time.Hour.Seconds()/r.Pass.Seconds() + looksToList*time.Hour.Minutes() + time.Hour.Seconds()/r.Survey.Seconds(),
 	}
 }
 

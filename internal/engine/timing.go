@@ -31,6 +31,9 @@ type Timing struct {
 const (
 	// listEvery is the default of Timing.List.
 	listEvery = time.Minute
+	// SurveyEvery is the time between two reads of all shards by each worker, for metrics and the
+	// page. It is longer in a large fleet, and while a worker is idle.
+	SurveyEvery = 5 * time.Second
 	// GlanceTime is the timeout of a call within a pass. It is short, because a pass must not be
 	// delayed by a service that does not answer.
 	GlanceTime = 5 * time.Second

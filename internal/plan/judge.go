@@ -113,8 +113,9 @@ func (in *Input) estimate(s *sourceTable) (cost.Copy, *diag.Error) {
 	}
 	copying := in.question.Prices.Copying(t, in.cluster)
 	s.Copy = Copy{copying.RowsPerSecond, copying.LimitedBy, copying.Time.Seconds()}
-	timing := engine.Timing{Poll: in.Cfg.Source.Poll, Soon: in.Cfg.Source.PollActive}
-	s.Cost = in.question.Prices.Estimate(t, in.cluster, cost.Run{Active: timing.Between(0, 0), Idle: timing.LongIdle(), Lease: in.Cfg.State.Lease})
+	lease := in.Cfg.State.Lease
+	timing := engine.Timing{Poll: in.Cfg.Source.Poll, Soon: in.Cfg.Source.PollActive}.OrDefault(lease)
+	s.Cost = in.question.Prices.Estimate(t, in.cluster, cost.Run{Active: timing.Between(0, 0), Idle: timing.LongIdle(), Lease: lease, Pass: timing.Pass, Survey: engine.SurveyEvery})
 	if !copying.TooSlow() {
 		return copying, nil
 	}

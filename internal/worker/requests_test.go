@@ -15,6 +15,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -151,7 +152,7 @@ func played(t *testing.T, workers, shards, items int) map[string]int {
 func TestRequests(t *testing.T) {
 	one, three, shared := played(t, 1, 1, 0), played(t, 1, 3, 0), played(t, 2, 3, 0)
 	perShard := func(name string) float64 { return float64(three[name]-one[name]) / 2 * 4 }
-	run := cost.Run{Active: 250 * time.Millisecond, Idle: 3 * time.Second, Lease: 15 * time.Second}
+	run := cost.Run{Active: 250 * time.Millisecond, Idle: 3 * time.Second, Lease: 15 * time.Second, Pass: 2 * time.Second, Survey: engine.SurveyEvery}
 	idle := run.ShardHour()
 	for name, stated := range map[string]float64{"GetRecords": idle.StreamReads, "ledger write": idle.LedgerWrites, "ledger row": idle.LedgerRows} {
 		if got := perShard(name); got > stated*1.03 || got < stated*0.97 {
@@ -170,8 +171,8 @@ func TestRequests(t *testing.T) {
 	if got := busy["target write"] - one["target write"]; float64(got) > stated.Writes*changes/1e6+1 {
 		t.Errorf("%d writes for %d changes, and %.0f a million are stated", got, changes, stated.Writes)
 	}
-	// For ten seconds after the changes the shard is active. Then the time between two reads grows from
-	// one second to three, within three minutes.
+	// For ten seconds after the changes the shard is active. Then the time between two reads grows
+	// from one second to three, within three minutes.
 	active := idle.ActiveReads / 360
 	if got := float64(busy["GetRecords"] - one["GetRecords"]); got < active || got > active+110 {
 		t.Errorf("%.0f more reads because of changes, and %.0f are stated for the time in which the shard is active", got, active)

@@ -12,15 +12,11 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// surveyEvery is the interval at which figures from the ledger are copied to the metrics. It is
-// longer in a large fleet (surveyAfter).
-const surveyEvery = 5 * time.Second
-
 // surveyAfter returns the interval for the given numbers of shards and workers. Every worker reads
 // all shards in each survey. So in a large fleet surveys are less frequent, as the passes of
 // assigners are.
 func surveyAfter(shards, workers int, lease time.Duration) time.Duration {
-	return engine.Timing{Pass: surveyEvery}.LookAfter(shards, workers, min(max(lease, surveyEvery), idleEvery))
+	return engine.Timing{Pass: engine.SurveyEvery}.LookAfter(shards, workers, min(max(lease, engine.SurveyEvery), idleEvery))
 }
 
 // stepSurvey is the step that is shown as failing while the ledger cannot be read, so that the
@@ -39,7 +35,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 	var beaten time.Duration
 	teller := clock.Teller{Log: w.Log}
 	defer func() { w.leave(ctx) }()
-	usual := surveyEvery
+	usual := engine.SurveyEvery
 	for {
 		every := usual
 		if w.idling.Load() {

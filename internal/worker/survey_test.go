@@ -291,8 +291,8 @@ func TestALargeFleetIsSurveyedLessOften(t *testing.T) {
 	for _, c := range []struct {
 		shards, workers int
 		lease, want     time.Duration
-	}{{0, 0, 15 * time.Second, surveyEvery}, {1000, 10, 15 * time.Second, surveyEvery}, {1000, 20, 15 * time.Second, 10 * time.Second},
-		{3000, 60, 15 * time.Second, 15 * time.Second}, {3000, 60, 5 * time.Minute, idleEvery}, {3000, 60, time.Second, surveyEvery}} {
+	}{{0, 0, 15 * time.Second, engine.SurveyEvery}, {1000, 10, 15 * time.Second, engine.SurveyEvery}, {1000, 20, 15 * time.Second, 10 * time.Second},
+		{3000, 60, 15 * time.Second, 15 * time.Second}, {3000, 60, 5 * time.Minute, idleEvery}, {3000, 60, time.Second, engine.SurveyEvery}} {
 		if got := surveyAfter(c.shards, c.workers, c.lease); got != c.want {
 			t.Errorf("%d shards, %d workers, a lease of %s: %s", c.shards, c.workers, c.lease, got)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/pipeline"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
@@ -288,7 +289,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	driven := task.NewEvent(ctx)
 	side.Go(func() error {
 		defer driven.Set()
-		return w.drive(drive, ledger, func(step string, err error) { o.retry("", step, surveyEvery, err) })
+		return w.drive(drive, ledger, func(step string, err error) { o.retry("", step, engine.SurveyEvery, err) })
 	})
 	told := make(chan struct{})
 	unstopped := context.AfterFunc(ctx, func() {
