@@ -85,8 +85,8 @@ type CutoverHook struct {
 }
 
 // ProvedByChildren is the proof of a shard that is done, and all its children are done or proved. A
-// record leaves it out if a descendant of the shard has a proof, because a stream lists the shards of
-// a day.
+// record leaves it out if a descendant of the shard has a proof, because a stream lists the shards
+// of a day.
 const ProvedByChildren = "done, and all its children are done or proved"
 
 // CutoverProof records how it was proved that every change of one shard is applied.

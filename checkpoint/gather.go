@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// gatherTime is how long a patient read waits for further reads. The loops of many tables, which read
-	// the ledger every few seconds, thereby fall into step, and one request reads for all of them.
+	// gatherTime is how long a patient read waits for further reads. The loops of many tables,
+	// which read the ledger every few seconds, thereby fall into step, and one request reads for
+	// all of them.
 	gatherTime = 200 * time.Millisecond
 	// gatherAbove is the number of patient reads per second below which none of them waits.
 	gatherAbove = 20

@@ -56,8 +56,8 @@ func playGathered(t *testing.T, play func(ctx context.Context, g *gathered)) {
 	}
 }
 
-// Loops of many tables read the ledger with a few requests. Each gets its own rows, read by a request
-// that began after its read. The reads of few tables wait for nobody.
+// Loops of many tables read the ledger with a few requests. Each gets its own rows, read by a
+// request that began after its read. The reads of few tables wait for nobody.
 func TestReadsOfManyTablesAreGathered(t *testing.T) {
 	for _, c := range []struct{ tables, least, most int }{{3, 60, 60}, {100, 30, 250}, {3000, 100, 900}} {
 		playGathered(t, func(ctx context.Context, g *gathered) {

@@ -127,9 +127,9 @@ func (l *Ledger) LeaveWriter(ctx context.Context, doubts map[string]Writing) err
 	return err
 }
 
-// ForgetWriters removes from all records all numbers below the given number of each target table. The
-// drops of these numbers must be in force, so that Bigtable executes no request under them. It writes
-// each record once, so a cutover with many targets does not compete with itself.
+// ForgetWriters removes from all records all numbers below the given number of each target table.
+// The drops of these numbers must be in force, so that Bigtable executes no request under them. It
+// writes each record once, so a cutover with many targets does not compete with itself.
 func (l *Ledger) ForgetWriters(ctx context.Context, below map[string]uint64) error {
 	all, err := l.Writers(ctx)
 	if err != nil {

@@ -272,8 +272,7 @@ func (r *working) seeks(f Finding, c Candidate) bool {
 }
 
 // settle waits until all changes that were committed when the rows were first checked are applied.
-// If no process applies changes, it returns a function that reports which
-// rows wait for changes.
+// If no process applies changes, it returns a function that reports which rows wait for changes.
 func (r *working) settle(ctx context.Context, waiting []Candidate) (waits func(Place) bool, err error) {
 	var to time.Time
 	for _, c := range waiting {

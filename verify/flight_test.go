@@ -383,8 +383,8 @@ func TestResultIsStaleAfterADay(t *testing.T) {
 	}
 }
 
-// A row that differed because its change was in flight is not waited for once the change is applied.
-// A row that still differs is checked again after Settle.
+// A row that differed because its change was in flight is not waited for once the change is
+// applied. A row that still differs is checked again after Settle.
 func TestOnlyDifferencesSettle(t *testing.T) {
 	before, after := item("a", "v=1"), item("a", "v=2")
 	for applied, want := range map[bool]time.Duration{true: 0, false: time.Minute} {

@@ -24,8 +24,8 @@ type Stand struct {
 	Worker         *Worker
 }
 
-// NewStand starts the services, and a worker in a folder. The argument `configuration` is the text of
-// the worker's file; "" stands for that of Configure.
+// NewStand starts the services, and a worker in a folder. The argument `configuration` is the text
+// of the worker's file; "" stands for that of Configure.
 func NewStand(dir, program, configuration string, source Role, flags ...string) (s *Stand, err error) {
 	if err := Configure(dir); err != nil {
 		return nil, err

@@ -3,8 +3,8 @@
 //
 //	go run ./bench/lag -rate 50 -lasts 1m
 //
-// The worker has the defaults, or what -source says. An application changes items at the rate; further
-// ones are watched.
+// The worker has the defaults, or what -source says. An application changes items at the rate;
+// further ones are watched.
 package main
 
 import (

@@ -207,8 +207,8 @@ func (m *Metrics) Ignored(table, rule string, items int) {
 	m.ignored.WithLabelValues(table, rule).Add(float64(items))
 }
 
-// Overtaken counts a change whose row already held a newer write of the application. It also records
-// the age of the change.
+// Overtaken counts a change whose row already held a newer write of the application. It also
+// records the age of the change.
 func (m *Metrics) Overtaken(table string, age time.Duration) {
 	m.conflicts.WithLabelValues(table, "application").Observe(age.Seconds())
 }

@@ -113,8 +113,8 @@ const (
 	// countFor is the time in which changes are counted. Readers of shards with changes note their
 	// progress every second.
 	countFor = 1200 * time.Millisecond
-	// longVerify is the least expected length, in seconds, of a verify for which changes are counted.
-	// A shorter one would take notably longer.
+	// longVerify is the least expected length, in seconds, of a verify for which changes are
+	// counted. A shorter one would take notably longer.
 	longVerify = 60
 )
 

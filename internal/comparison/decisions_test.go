@@ -320,7 +320,8 @@ func TestWhenAPageIsClean(t *testing.T) {
 }
 
 // An application that has just started to write is not yet in the rate that readers note, so its
-// changes are counted. Without recent changes, for a small table and near a freeze, nothing is counted.
+// changes are counted. Without recent changes, for a small table and near a freeze, nothing is
+// counted.
 func TestChangesAreCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		each  int // changes of each second, of each of two shards

@@ -83,8 +83,8 @@ func hopeless(c checkpoint.Cutover, table string, p *proof, s Settings, now time
 }
 
 // overTime returns an ending if the freeze would last longer than it may. The reason includes the
-// condition for which the step waits. The cause may be a process that was killed: its shards are not
-// read. Its record would also end the next try, so the fence is raised first.
+// condition for which the step waits. The cause may be a process that was killed: its shards are
+// not read. Its record would also end the next try, so the fence is raised first.
 func overTime(c checkpoint.Cutover, rest time.Duration, now time.Time, waits string) ending {
 	if !tooLate(c, rest, now) {
 		return ending{}

@@ -11,7 +11,8 @@ import (
 // count this rest.
 
 const (
-	// comparing is how long a final comparison usually takes. Large tables are sampled side by side.
+	// comparing is how long a final comparison usually takes. Large tables are sampled side by
+	// side.
 	comparing = 2 * time.Second
 	// handing is how long the halts, the goodbyes and the last look usually take.
 	handing = time.Second

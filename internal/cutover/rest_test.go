@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
-// What follows the proof of a drain is part of the freeze: the comparison, the goodbyes, and the fence
-// if it comes first.
+// What follows the proof of a drain is part of the freeze: the comparison, the goodbyes, and the
+// fence if it comes first.
 func TestTheRestOfATryIsForeseen(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan   checkpoint.CutoverPlan
@@ -35,8 +35,8 @@ func TestTheRestOfATryIsForeseen(t *testing.T) {
 	}
 }
 
-// A shard whose children are listed within freeze_at_most is no moment for a freeze if the switch would
-// come later.
+// A shard whose children are listed within freeze_at_most is no moment for a freeze if the switch
+// would come later.
 func TestTheMomentCountsTheRest(t *testing.T) {
 	now := kit.Begin
 	sh := doneShard("a", "", false)
@@ -51,9 +51,9 @@ func TestTheMomentCountsTheRest(t *testing.T) {
 	}
 }
 
-// The drain is abandoned when the switch cannot follow within the limit. After it, only work is left,
-// so a try may be late by the time that this work usually takes. Only the deadline ends a rehearsal, and
-// a comparison by workers.
+// The drain is abandoned when the switch cannot follow within the limit. After it, only work is
+// left, so a try may be late by the time that this work usually takes. Only the deadline ends a
+// rehearsal, and a comparison by workers.
 func TestWhenATryIsTooLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		step   checkpoint.CutoverStep
@@ -83,8 +83,8 @@ func TestWhenATryIsTooLate(t *testing.T) {
 	}
 }
 
-// A comparison that does not end lets the application go in seconds, and not at the deadline. The next
-// try switches.
+// A comparison that does not end lets the application go in seconds, and not at the deadline. The
+// next try switches.
 func TestH145_AComparisonThatHangsIsAbandoned(t *testing.T) {
 	playScene(t, func(s *scene) {
 		n := 0

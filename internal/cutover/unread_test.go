@@ -158,8 +158,8 @@ func TestHowLongTheLagHasHeld(t *testing.T) {
 	}
 }
 
-// A throttled listing is repeated, because a repeat of the whole look would need more calls. The error
-// of a stream that stays throttled is returned.
+// A throttled listing is repeated, because a repeat of the whole look would need more calls. The
+// error of a stream that stays throttled is returned.
 func TestAThrottledListingIsRepeated(t *testing.T) {
 	for refused, listed := range map[int]bool{0: true, listsAgain: true, listsAgain + 1: false} {
 		playScene(t, func(s *scene) {

@@ -50,8 +50,8 @@ type View struct {
 	Over bool
 }
 
-// Patient returns a context for the ledger's regular reads. If passes are rare, their reads may wait
-// a moment for those of other tables.
+// Patient returns a context for the ledger's regular reads. If passes are rare, their reads may
+// wait a moment for those of other tables.
 func (c *Common) Patient(ctx context.Context) context.Context {
 	if c.Timing.Pass < time.Second {
 		return ctx

@@ -15,7 +15,8 @@ const (
 	// Poll is longer.
 	longestPoll = 3 * time.Second
 	// provingPoll is the time between two reads of a shard without changes, until empty pages prove
-	// that it has no backlog. If thousands of shards are acquired at once, they all prove it at once.
+	// that it has no backlog. If thousands of shards are acquired at once, they all prove it at
+	// once.
 	provingPoll = time.Second
 )
 

@@ -56,8 +56,8 @@ func CheckKey(d backfill.Description, m *transform.Mapping) error {
 }
 
 // SourceError is the error for a table with the expected name whose account or region differs from
-// that of the table that the ledger follows. Without this check, its stream would count as a new stream of the
-// followed table. Its items would then overwrite the rows.
+// that of the table that the ledger follows. Without this check, its stream would count as a new
+// stream of the followed table. Its items would then overwrite the rows.
 type SourceError struct {
 	Table string
 	// Followed and Found are the ARNs of both streams.

@@ -22,7 +22,8 @@ func TestDefaultsOfTiming(t *testing.T) {
 	}
 }
 
-// A shard is read often as long as changes may follow, then every Poll, and after minutes less often.
+// A shard is read often as long as changes may follow, then every Poll, and after minutes less
+// often.
 func TestPollsBackOff(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	for _, c := range []struct {

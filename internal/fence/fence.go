@@ -211,8 +211,9 @@ func (f Fence) Drop(ctx context.Context, table string, n uint64) (withheld strin
 // tablesAtOnce is the maximum number of target tables whose numbers are dropped concurrently.
 const tablesAtOnce = 100
 
-// DropAll is Drop for several target tables, concurrently. The argument `below` holds the number for
-// each table. The result has the tables whose drops succeeded; the error has those of the others.
+// DropAll is Drop for several target tables, concurrently. The argument `below` holds the number
+// for each table. The result has the tables whose drops succeeded; the error has those of the
+// others.
 func (f Fence) DropAll(ctx context.Context, below map[string]uint64) (withheld map[string]string, failed error) {
 	tables := slices.Sorted(maps.Keys(below))
 	reasons, inForce, errs := make([]string, len(tables)), make([]bool, len(tables)), make([]error, len(tables))

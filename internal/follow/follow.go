@@ -63,8 +63,8 @@ func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right 
 	return err
 }
 
-// loop reads one page after another. Thousands of these loops may wait at the same time, each with a
-// stack of its own. So large values are neither kept nor passed here if they need not be.
+// loop reads one page after another. Thousands of these loops may wait at the same time, each with
+// a stack of its own. So large values are neither kept nor passed here if they need not be.
 func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *engine.Right, pages *pageReader, state *checkpoint.TableState, settling *settler, recheck *rechecking) error {
 	ctx, shard, slot := life.Work, lease.Shard(), pages.slot
 	older, cut := heritage(state, &shard)

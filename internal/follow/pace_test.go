@@ -79,7 +79,8 @@ func every(d, from, to time.Duration) (all []time.Duration) {
 }
 
 // A change of an active shard waits for the next of four requests a second, and no longer: half of
-// the changes are durable within 150 ms. No request comes earlier, whether pages have changes or not.
+// the changes are durable within 150 ms. No request comes earlier, whether pages have changes or
+// not.
 func TestLagIsAPartOfASecond(t *testing.T) {
 	for _, between := range []time.Duration{13, 47, 331, 2903} {
 		p := pace{size: 1000, takes: 5 * time.Millisecond}
@@ -94,8 +95,8 @@ func TestLagIsAPartOfASecond(t *testing.T) {
 	}
 }
 
-// A backlog is read four pages a second, too. While a page is written, the next one is read, so that
-// slow writes and reads do not add up.
+// A backlog is read four pages a second, too. While a page is written, the next one is read, so
+// that slow writes and reads do not add up.
 func TestABacklogIsReadAtTheSamePace(t *testing.T) {
 	for takes, want := range map[time.Duration]time.Duration{time.Millisecond: 250 * time.Millisecond, 245 * time.Millisecond: 250 * time.Millisecond, 700 * time.Millisecond: 700 * time.Millisecond} {
 		p := pace{size: 1, takes: takes}

@@ -63,8 +63,9 @@ type Table struct {
 	// LossKind is the widest kind of loss that needs repair.
 	LossKind *string    `json:"loss_kind"`
 	LostFrom *time.Time `json:"lost_from"` // an event time before which the stream lost nothing
-	// WindowsBy is a limit for incremental exports, not a deadline. They repair the loss only if the
-	// period of the first one begins at this time or earlier. It is null if only a copy can repair it.
+	// WindowsBy is a limit for incremental exports, not a deadline. They repair the loss only if
+	// the period of the first one begins at this time or earlier. It is null if only a copy can
+	// repair it.
 	WindowsBy *time.Time `json:"windows_by"`
 	Tries     int        `json:"tries"` // number of loads that began since the last complete load
 	Load      *Load      `json:"load"`

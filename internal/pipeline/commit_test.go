@@ -9,8 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 )
 
-// A shard that is caught up is read every three seconds, but only the renewals of its lease write its
-// row, with its progress. Otherwise thousands of idle shards would each write to the ledger as often.
+// A shard that is caught up is read every three seconds, but only the renewals of its lease write
+// its row, with its progress. Otherwise thousands of idle shards would each write to the ledger as
+// often.
 func TestAQuietShardIsSeldomCommitted(t *testing.T) {
 	source, writes := &rolled{}, 0
 	store := &checkpointtest.Memory{OnSwap: func(_ context.Context, key string, execute func() bool) (bool, error) {

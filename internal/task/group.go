@@ -115,8 +115,8 @@ func WithCrew(ctx context.Context) (shared context.Context, wait func()) {
 }
 
 // Call runs f, and returns when f has returned. In plain Go, a goroutine of the context's crew runs
-// f. Network calls need large stacks, and thousands of tasks that each make a call from time to time
-// thereby keep small ones.
+// f. Network calls need large stacks, and thousands of tasks that each make a call from time to
+// time thereby keep small ones.
 func Call(ctx context.Context, f func()) {
 	g, _ := ctx.Value(crewKey{}).(*Group)
 	if g == nil || !g.reuses {

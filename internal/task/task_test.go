@@ -235,8 +235,8 @@ func TestACrewTakesUpTasks(t *testing.T) {
 	})
 }
 
-// A call returns after its function, with or without a crew. The crew's end leaves no goroutine behind,
-// and a later call is still made.
+// A call returns after its function, with or without a crew. The crew's end leaves no goroutine
+// behind, and a later call is still made.
 func TestCallsOfACrew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared, wait := task.WithCrew(context.Background())

@@ -286,7 +286,8 @@ func TestAStandbyIsSeenInTheLedger(t *testing.T) {
 	}
 }
 
-// The larger the fleet, the less often each worker reads the whole ledger, but at least once per lease.
+// The larger the fleet, the less often each worker reads the whole ledger, but at least once per
+// lease.
 func TestALargeFleetIsSurveyedLessOften(t *testing.T) {
 	for _, c := range []struct {
 		shards, workers int

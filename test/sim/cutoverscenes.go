@@ -11,8 +11,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// cutoverScene is a short script. About one run of thirteen plays it beside everything else, because
-// chance alone rarely leads there. The general checkers judge what comes of it.
+// cutoverScene is a short script. About one run of thirteen plays it beside everything else,
+// because chance alone rarely leads there. The general checkers judge what comes of it.
 type cutoverScene struct {
 	name    string
 	prepare func(d *cutoverRun)
