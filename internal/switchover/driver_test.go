@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -23,6 +24,12 @@ func TestAComparisonHasTheSettingsOfItsTable(t *testing.T) {
 		for i, late := range []time.Duration{time.Minute, 0} {
 			c := s.Config.Tables[i]
 			b, err := v.beginning(s.Ctx, checkpoint.TableState{Source: c.From, MappingHash: s.Config.Hash(c)})
+			if s.Source.Count = int64(7 + i); err == nil {
+				b, err = v.beginning(s.Ctx, checkpoint.TableState{Source: c.From, MappingHash: s.Config.Hash(c)})
+			}
+			if err != nil || b.Items != s.Source.Count || b.Bytes != 100*s.Source.Count || b.Ledger != v.Ledger || b.Mapping == nil {
+				t.Errorf("%s: %d items, %d bytes, %v", c.From, b.Items, b.Bytes, err)
+			}
 			if err != nil || b.Late != late || b.Owned != (i == 0) || b.Hash != s.Config.Hash(c) {
 				t.Errorf("%s: settles for %s, owned: %t, %v", c.From, b.Late, b.Owned, err)
 			}
@@ -42,6 +49,14 @@ func TestAWitnessNamesTheNumberThatHolds(t *testing.T) {
 			e := Ends{Cfg: s.Config, Ledger: s.Ledger, Source: s.Source, Target: s.Target}
 			source := s.Config.Tables[0].From
 			s.Change(source, func(st *checkpoint.TableState) { st.Targets = []string{"orders", "parts"} })
+			if want {
+				defer func() { // the witness is gone, so the target was exchanged
+					s.Target.WitnessStore("parts").(*checkpointtest.Memory).Clear()
+					if err := e.announce(s.Ctx, source, "parts"); err == nil || err.Error() != "the witness of table "+source+" in parts was changed by another program" {
+						t.Errorf("%s: after a loss of the target: %v", way, err)
+					}
+				}()
+			}
 			for _, target := range []string{"orders", "parts", "elsewhere"} {
 				s.Must(e.announce(s.Ctx, source, target))
 				w, found, err := checkpoint.ReadWitness(s.Ctx, checkpoint.Place{Store: s.Target.WitnessStore(target), Key: transform.WitnessKeyOf(source)})
