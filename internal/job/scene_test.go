@@ -25,8 +25,9 @@ type counting struct {
 	source *enginetest.Answering
 	loop   *Loop
 
-	page     func(ctx context.Context, part checkpoint.Part) error // nil: it succeeds
-	taking   func(part checkpoint.Part) error                      // the same, before the lease
+	page     func(ctx context.Context, part checkpoint.Part) error          // nil: it succeeds
+	taking   func(part checkpoint.Part) error                               // the same, before the lease
+	work     func(life engine.Lifecycle, lease *checkpoint.PartLease) error // replaces the pages
 	looking  func() error
 	begin    func() error
 	complete func() error
@@ -182,6 +183,9 @@ func (c counted) Take(ctx context.Context, _ checkpoint.TableState, part checkpo
 		c.inHand++
 		c.most = max(c.most, c.inHand)
 		defer func() { c.inHand-- }()
+		if c.work != nil {
+			return c.work(life, lease)
+		}
 		to := lease.Part().PartProgress
 		for ; to.Items < pages; to.Items++ {
 			if life.Draining() {

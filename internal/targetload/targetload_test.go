@@ -144,7 +144,9 @@ func TestDefaultCredentials(t *testing.T) {
 	if r := m.Read(context.Background(), now); r.Known || !strings.HasPrefix(r.Why, "no Google credentials: ") {
 		t.Error(r)
 	}
+	granted := 0
 	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		granted++
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, `{"access_token":"granted","token_type":"Bearer","expires_in":3600}`)
 	}))
@@ -156,7 +158,36 @@ func TestDefaultCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r := m.Read(context.Background(), now); !r.Known || r.CPU != 0.5 || asked.Header.Get("Authorization") != "Bearer granted" {
-		t.Errorf("%v, asked with %q", r, asked.Header.Get("Authorization"))
+	for range 2 { // with one token, because the client is kept
+		r := m.Read(context.Background(), now)
+		if !r.Known || r.CPU != 0.5 || asked.Header.Get("Authorization") != "Bearer granted" || granted != 1 {
+			t.Errorf("%v, asked with %q, granted %d times", r, asked.Header.Get("Authorization"), granted)
+		}
+	}
+}
+
+// The reason of an unknown load is one line of the log, whatever the service answers. Any other
+// status than OK is a refusal.
+func TestARefusalIsOneLine(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusTooManyRequests, http.StatusBadGateway} {
+		m, _ := monitoring(t, status, `{"error":{"message":"quota\nof the project"},"timeSeries":[`+cluster("a", point(now, `"doubleValue":0.5`))+`]}`)
+		if r := m.Read(context.Background(), now); r != (Reading{Why: "the request is refused by Cloud Monitoring: quota"}) {
+			t.Errorf("%d: %+v", status, r)
+		}
+	}
+}
+
+// The times of a request are in UTC, and the project is one element of its path, however the caller
+// writes them.
+func TestWhatIsAsked(t *testing.T) {
+	m, asked := monitoring(t, http.StatusOK, `{}`)
+	m.Project, m.Instance = "a project/b", `in"st`
+	m.Read(context.Background(), now.In(time.FixedZone("zone", 7200)))
+	q := asked.URL.Query()
+	if q.Get("interval.startTime") != "2026-11-24T09:50:00Z" || q.Get("interval.endTime") != "2026-11-24T10:00:00Z" || !strings.HasSuffix(q.Get("filter"), `instance = "in\"st"`) {
+		t.Error(q)
+	}
+	if asked.URL.EscapedPath() != "/v3/projects/a%20project%2Fb/timeSeries" {
+		t.Error(asked.URL.EscapedPath())
 	}
 }
