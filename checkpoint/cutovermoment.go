@@ -34,7 +34,7 @@ func (c *Cutover) AwaitMoment(now, next time.Time, why string) error {
 		return nil
 	}
 	c.NoMoment = true
-	return c.Cancel("nothing was frozen, because there was no moment for a short freeze: "+why, now)
+	return c.Cancel("nothing was frozen, because there was no suitable moment for a short freeze: "+why, now)
 }
 
 // WaitsTooLong reports whether the request has waited for too long for a moment for a short freeze.

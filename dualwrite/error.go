@@ -41,9 +41,9 @@ func (e *Error) Error() string {
 	case errors.Is(e.Err, ErrConflict):
 		advice = "read the item again"
 	case e.Repeat && e.DynamoDB == NotWritten:
-		advice = "a repeat is safe"
+		advice = "repeating the call is safe"
 	case e.Repeat:
-		advice = "a repeat is safe: it fails with ErrConflict if this call was executed after all"
+		advice = "repeating the call is safe: it fails with ErrConflict if this call was executed after all"
 	case e.DynamoDB == NotWritten:
 		advice = "nothing was written; the call must be changed"
 	case e.DynamoDB == Unknown:
@@ -71,7 +71,7 @@ var (
 	ErrUnmappable = errors.New("the item cannot be mapped")
 	// ErrNotReady: replicator has not yet written its witness row to the target table, or has not
 	// yet published a number of the fence. Replicator brings the write to Bigtable once it runs.
-	ErrNotReady = errors.New("replicator is not ready for writes of the application")
+	ErrNotReady = errors.New("replicator is not ready for the application's writes")
 	// ErrOvertaken: another write changed the item before this call wrote its row. That later write
 	// also writes the row.
 	ErrOvertaken = errors.New("the item was changed meanwhile")

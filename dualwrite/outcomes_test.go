@@ -366,12 +366,12 @@ func TestH39_H79_ATimedRemovalLeavesTheTombstone(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	why := errors.New("why")
 	for want, e := range map[string]*dualwrite.Error{
-		"read the item again":                         {DynamoDB: dualwrite.NotWritten, Repeat: true, Err: dualwrite.ErrConflict},
-		"a repeat is safe:":                           {DynamoDB: dualwrite.NotWritten, Repeat: true, Err: why},
-		"a repeat is safe: it fails with ErrConflict": {DynamoDB: dualwrite.Unknown, Repeat: true, Err: why},
-		"nothing was written; the call must be":       {DynamoDB: dualwrite.NotWritten, Err: why},
-		"read the item before you repeat it":          {DynamoDB: dualwrite.Unknown, Err: why},
-		"replicator will write it to Bigtable":        {DynamoDB: dualwrite.Written, Bigtable: dualwrite.Unknown, Err: why},
+		"read the item again":                                   {DynamoDB: dualwrite.NotWritten, Repeat: true, Err: dualwrite.ErrConflict},
+		"repeating the call is safe:":                           {DynamoDB: dualwrite.NotWritten, Repeat: true, Err: why},
+		"repeating the call is safe: it fails with ErrConflict": {DynamoDB: dualwrite.Unknown, Repeat: true, Err: why},
+		"nothing was written; the call must be":                 {DynamoDB: dualwrite.NotWritten, Err: why},
+		"read the item before you repeat it":                    {DynamoDB: dualwrite.Unknown, Err: why},
+		"replicator will write it to Bigtable":                  {DynamoDB: dualwrite.Written, Bigtable: dualwrite.Unknown, Err: why},
 	} {
 		if got := e.Error(); !strings.Contains(got, "; "+want) || strings.Contains(got, "ErrConflict") != strings.Contains(want, "ErrConflict") {
 			t.Errorf("%q, want %q", got, want)

@@ -224,7 +224,7 @@ func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unse
 func (w *Writer) first(ctx context.Context, image attribute.Item) (above *big.Int, unseen error) {
 	held, err := w.target.highest(ctx, image)
 	if err != nil {
-		unseen = fmt.Errorf("the row cannot be read, and it may remember a higher number, so replicator alone writes it: %w", err)
+		unseen = fmt.Errorf("the row cannot be read and may hold a higher number, so only replicator writes it: %w", err)
 	}
 	above, _ = new(big.Int).SetString("0"+held, 10)
 	if now := big.NewInt(task.Now(ctx).UnixMilli() - 1); now.Cmp(above) > 0 {

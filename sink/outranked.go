@@ -95,7 +95,7 @@ func (w *Writer) judge(b *transform.Batch, row *transform.RowMutation, held tran
 	if parkedOf(b, row) >= 0 {
 		return false, nil
 	}
-	reason := fmt.Sprintf("the version attribute fell: the row holds number %s; write the item again with a higher number", held.Rank())
+	reason := fmt.Sprintf("the version attribute decreased: the row holds number %s; write the item again with a higher number", held.Rank())
 	if w.o.OnBadItem == Stop {
 		return false, &BadItem{b.Source, reason}
 	}

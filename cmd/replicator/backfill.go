@@ -21,7 +21,7 @@ seconds.
 
 The first load of a table begins when replicator run first sees the table, from an export if
 backfill.from names one. After a gap the table needs another load. With on_gap: load in the config,
-it begins by itself.
+it begins automatically.
 
 All workers share the parts of a load. After the copy a sweep removes orphan rows. Then the table is
 in sync again.`,
@@ -211,7 +211,7 @@ func newBackfillCancel(p *program) *cobra.Command {
 		Long: `End the load of a table, for example if a file of its export is damaged or it copies the wrong
 export.
 
-The table still needs a load. None begins by itself: start it with replicator backfill start, from
+The table still needs a load, and none begins automatically: use replicator backfill start, with
 any source. If the load has copied items, this begins a new generation.`,
 		Example: `  replicator backfill cancel --table Orders --dry-run
   replicator backfill cancel --table Orders --yes`,

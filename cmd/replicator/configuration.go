@@ -52,7 +52,7 @@ Editors with the YAML language server find the schema by this first line of a co
 
   # yaml-language-server: $schema=./replicator.schema.json
 
-The schema checks each key by itself. lint and plan also check combinations of keys.`,
+The schema checks each key alone. lint and plan also check combinations of keys.`,
 		Example: "  replicator config schema > replicator.schema.json",
 		Args:    none,
 		RunE: func(*cobra.Command, []string) error {

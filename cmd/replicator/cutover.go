@@ -90,8 +90,8 @@ required, because only you know whether you need a fallback. replicator plan sho
 whether one is possible.
 
 Writes are frozen only when the freeze is expected to end within cutover.freeze_at_most. The command
-waits for such a moment for cutover.request_expires, or until --timeout. Exit status 4 means that
-nothing was frozen; 3 that a gate is not ready, or that the cutover was cancelled.`,
+waits for such a moment for at most cutover.request_expires or --timeout. Exit status 4 means that
+nothing was frozen, and 3 that a gate is not ready or the cutover was cancelled.`,
 		Example: `  replicator cutover start --keep-fallback yes --dry-run
   replicator cutover start --keep-fallback no --yes
   replicator cutover start --keep-fallback yes \

@@ -21,7 +21,7 @@ func newLint(p *program) *cobra.Command {
 		Long: `Check a config file and its environment, offline.
 
 It shows all errors and warnings, each with its line, cause and fix. The exit status is 2 if there
-are errors, else 0. It does not know the tables' key schemas, so only plan makes checks that need
+are errors, else 0. It does not read the tables' key schemas, so only plan makes checks that need
 them.`,
 		Example: `  replicator lint
   replicator lint deploy/replicator.yaml -o json`,

@@ -33,7 +33,7 @@ func newPlan(p *program) *cobra.Command {
 		Long: `Compare config, DynamoDB and Bigtable. Show what would be created, how long the copy takes and what
 it costs.
 
-Every dependency and permission is tried, each within five seconds, and shown as ✓ or ✗ with cause
+Every dependency and permission is tested, each within five seconds, and shown as ✓ or ✗ with cause
 and fix. A sample of each table's items shows their row keys, whether they can be mapped, and where
 a new table is split.
 

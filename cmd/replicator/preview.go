@@ -22,7 +22,7 @@ func newPreview(p *program) *cobra.Command {
 		Use:     "preview [flags]",
 		Short:   "Show the row and cells of an item",
 		GroupID: groupPrepare,
-		Long: `Show the row and cells of an item, and the config line that decides. Nothing is written, and
+		Long: `Show the row and cells of an item, and the config line behind each. Nothing is written, and
 Bigtable is not contacted.
 
 The item comes from the source by its key (--key), from the first items of a scan (--sample), or

@@ -247,7 +247,7 @@ func flagError(c *cobra.Command, err error) error {
 			fix = "did you mean --" + near + "? " + fix
 		}
 	}
-	return &diag.Error{Code: diag.Usage, What: c.CommandPath() + ": " + err.Error(), Fix: fix, Cause: "the command line cannot be understood"}
+	return &diag.Error{Code: diag.Usage, What: c.CommandPath() + ": " + err.Error(), Fix: fix, Cause: "the command line cannot be parsed"}
 }
 
 // isVersion reports whether an unknown flag is the flag with which most programs print their
@@ -288,7 +288,7 @@ func group(c *cobra.Command) *cobra.Command {
 			fix = "did you mean `" + c.CommandPath() + " " + near + "`? " + fix
 		}
 		return &diag.Error{Code: diag.Usage, What: fmt.Sprintf("%s has no command %q", c.CommandPath(), args[0]), Fix: fix,
-			Cause: "the command line cannot be understood"}
+			Cause: "the command line cannot be parsed"}
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return c

@@ -52,8 +52,8 @@ If a table is in sync but no worker runs, status checks that its target was not 
 The exit status is 0 if the ledger could be read. With --exit-code it is 3 unless every table is in
 sync or done.
 
---wait ends with 0 once the state is reached, and with 3 if an operator must act first. That is a
-pause, a gap, parked items, rows that differ, or a sweep that waits for approval. With --timeout it
+--wait ends with 0 once the state is reached, and with 3 if an operator must act first: because of
+a pause, a gap, parked items, rows that differ, or a sweep that needs approval. With --timeout it
 ends with 4.`,
 		Example: `  replicator status
   replicator status --table Orders --shards

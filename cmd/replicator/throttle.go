@@ -46,7 +46,7 @@ emulators, never stops them. The value none removes a limit.`,
 	}
 	s.flags(c, false)
 	f := c.Flags()
-	f.StringVar(&asked.MaxRowsPerSecond, "max-rows-per-second", "", "maximum `NUMBER` of rows that each process copies in a second")
+	f.StringVar(&asked.MaxRowsPerSecond, "max-rows-per-second", "", "maximum `NUMBER` of rows that each process copies per second")
 	f.StringVar(&asked.MaxReadCapacity, "max-read-capacity", "", "`LIMIT` of reads: a share of provisioned capacity, such as 25%, or read units a second")
 	f.StringVar(&asked.PauseAboveTargetCPU, "pause-above-target-cpu", "", "`PERCENTAGE` of the target's CPU above which loads wait")
 	f.BoolVar(&reset, "reset", false, "return to the limits of the config")

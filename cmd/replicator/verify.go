@@ -95,9 +95,9 @@ The command resumes a verify that was interrupted.
 A table with few changes is compared by checksums, and only differing parts are read again. A table
 with many changes is compared page by page. The output shows the mode and its reason.
 
-In-flight changes are not reported: a row counts only if it still differs after the changes before
-the comparison were applied. While no worker reads the stream, the command reads it to its end and
-writes nothing. Reads obey the limits of backfill and throttle.
+In-flight changes are not reported: a row counts only if it still differs after all changes made
+before the comparison were applied. While no worker reads the stream, the command reads it to its
+end and writes nothing. Reads obey the limits of backfill and throttle.
 
 --repair writes missing and different rows, and removes orphan rows. It skips rows that changed
 meanwhile, and foreign rows unless the table is owned: true. Workers may keep running. Run verify
@@ -135,7 +135,7 @@ limit passes first. status and verify status show the last result.`,
 	f.BoolVar(&v.DryRun, "dry-run", false, "with --repair: show what it would do, and write nothing")
 	f.StringVar(&v.Report, "report", "", "write a JSON line for each difference to `FILE`, and an HTML page next to it")
 	f.BoolVar(&v.ShowValues, "show-values", false, "show keys and values of what differs, which is item data")
-	f.BoolVar(&v.Waits, "wait", true, "work on the verify and wait for its end")
+	f.BoolVar(&v.Waits, "wait", true, "run the verify and wait for its end")
 	allowFlags(c, &v.Allowed)
 	c.AddCommand(newVerifyStatus(p), newVerifyPause(p), newVerifyResume(p), newVerifyCancel(p))
 	return c

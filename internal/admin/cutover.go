@@ -32,13 +32,13 @@ type cutoverMetrics struct {
 func newCutoverMetrics(gauge func(name, help string, labels ...string) *prometheus.GaugeVec) *cutoverMetrics {
 	return &cutoverMetrics{
 		ready:      gauge("replicator_cutover_ready", "1 while every gate of a cutover is ready.", "group"),
-		strays:     gauge("replicator_cutover_strays", "Changes in the source that the target lacks after a cutover: by late writers, and late tails of the stream.", "group"),
+		strays:     gauge("replicator_cutover_strays", "Changes in the source that the target lacks after a cutover, from late writers or a late tail of the stream.", "group"),
 		unanswered: gauge("replicator_cutover_strays_unanswered", "Changes in the source that the target lacks, and that no operator has confirmed with finalize --strays-seen.", "group"),
 		frozen:     gauge("replicator_cutover_frozen_seconds", "How long a cutover has frozen the application's writes. 0 if they are not frozen.", "group"),
 		limit:      gauge("replicator_cutover_frozen_limit_seconds", "How long one cutover attempt may freeze the application's writes. 0 without a cutover.", "group"),
 		lasted:     gauge("replicator_cutover_freeze_seconds", "How long the last freeze of a cutover lasted. 0 during a freeze, and before the first one.", "group"),
 		driven:     gauge("replicator_cutover_driven", "1 while a process drives a cutover.", "group"),
-		cancelling: gauge("replicator_cutover_cancelling_seconds", "How long a cancelled cutover has waited for the application's writes to resume. 0 if none waits.", "group"),
+		cancelling: gauge("replicator_cutover_cancelling_seconds", "How long a cancelled cutover has waited for the application's writes to resume. Otherwise 0.", "group"),
 	}
 }
 

@@ -9,7 +9,7 @@ var (
 	GaugeHeadroom = Gauge{"replicator_source_retention_headroom_seconds",
 		"Time left until the stream drops unapplied changes. The smallest value of all shards, including shards that other processes read."}
 	GaugeLastPoll = Gauge{"replicator_source_last_poll_timestamp_seconds",
-		"When any process last read a shard successfully. The oldest such time of all shards that can be read, or whose children are not listed."}
+		"Time of the last successful read of a shard by any process. The oldest such time of all shards that can be read, or whose children are not listed."}
 	GaugeSetAside = Gauge{"replicator_source_set_aside",
 		"1 while a table of a pattern cannot be followed, or a named table was dropped. The other tables continue."}
 	GaugeParked   = Gauge{"replicator_items_parked", "Items parked until an operator decides."}

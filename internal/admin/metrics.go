@@ -81,7 +81,7 @@ func NewMetrics(build Build) *Metrics {
 	m.lag = gauge("replicator_source_lag_seconds",
 		"Age of the last applied change while unread changes remain, otherwise the time since the last empty page. The largest value of the shards that this process reads.", table)
 	m.clockOffset = gauge("replicator_clock_offset_seconds",
-		"How far this host's clock is ahead of DynamoDB's, by the Date of its last answer.")
+		"How far this host's clock is ahead of DynamoDB's, according to the Date header of the last answer.")
 	m.shards = gauge("replicator_source_shards", "Shards in the ledger by state.", table, "state")
 	m.needsLoad = gauge("replicator_needs_load",
 		"1 after changes were lost or the mapping was changed, until the table is loaded and swept. Otherwise 0.", table)
@@ -110,7 +110,7 @@ func NewMetrics(build Build) *Metrics {
 	m.throttled = counter("replicator_throttled_seconds_total", "Time spent waiting for a limit.", "reason")
 	m.leases = register(m, prometheus.NewGauge(prometheus.GaugeOpts{Name: "replicator_leases_held", Help: "Shards whose lease this process holds."}))
 	m.published = counter("replicator_relay_published_total", "Messages that the topic has accepted. A change that is read again is published again.", table)
-	m.blocked = counter("replicator_relay_blocked_keys_total", "Ordering keys, each a bucket of a table's items, that a failed publish blocked until they were resumed.", table)
+	m.blocked = counter("replicator_relay_blocked_keys_total", "How often a failed publish blocked an ordering key (a bucket of a table's items) until it was resumed.", table)
 	m.behind = gauge("replicator_relay_behind_messages", "Published messages that are not confirmed as applied, over all shards and appliers.", table)
 	m.topicLag = gauge("replicator_relay_lag_seconds", "Age of the last change before the oldest message that is not confirmed as applied. 0 if all are.", table)
 	m.topicHeadroom = gauge("replicator_relay_retention_headroom_seconds", "Minimum time left until the subscription drops messages that are not applied.", table)

@@ -52,7 +52,7 @@ func (d *decoder) checkHooks(c *Config) {
 	for _, name := range []string{"freeze_writes", "switch", "unfreeze_writes"} {
 		if path := "cutover.hooks." + name; c.Cutover.Hooks.ByStep()[name] == "" && !d.bad[path] {
 			d.report(diag.Error{Code: diag.MissingValue, Pos: c.Where("cutover.hooks"), What: path + " is missing",
-				Cause: "a cutover needs all three hooks: it stops the application, switches it, and must be able to release it", Fix: "add " + name + ", or remove the others"})
+				Cause: "a cutover needs all three hooks: it freezes the application's writes, switches the application, and must be able to end the freeze", Fix: "add " + name + ", or remove the others"})
 		}
 	}
 }
@@ -125,7 +125,7 @@ func warnOfCutover(c *Config) (found diag.List) {
 	}
 	if d := c.Cutover.Deadlines; d != (CutoverDeadlines{}) {
 		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.deadlines"), What: "cutover.deadlines has no effect, but freeze is read as hooks.freeze_within",
-			Cause: "a try of a cutover has one deadline", Fix: "write cutover.hooks.freeze_within and cutover.freeze_deadline in its place"})
+			Cause: "a try of a cutover has one deadline", Fix: "write cutover.hooks.freeze_within and cutover.freeze_deadline instead"})
 	}
 	if c.Cutover.ListingsApart > 0 {
 		found = append(found, &diag.Error{Code: diag.DrainHasty, Warning: true, Pos: c.Where("cutover.listings_apart"), What: "cutover.listings_apart has no effect",

@@ -45,18 +45,18 @@ func (c *Config) DualWay(t Table) (DualWay, bool) {
 		w.Way, w.Means, w.Refused = "off", "nothing else may write the target of this table", []string{}
 	case t.number != "":
 		w.Way = "version_attribute"
-		w.Means = fmt.Sprintf("%s orders the writes of both, so rows are exact once all writes are applied; an image whose %s falls is parked", t.number, t.number)
-		w.ReadersSee = []string{"the newest image that either writer has written. A write whose condition failed in DynamoDB stays visible until the stream brings its number, or verify --repair lowers it"}
+		w.Means = fmt.Sprintf("%s orders the writes of both, so rows are exact once all writes are applied; an image with a lower %s than before is parked", t.number, t.number)
+		w.ReadersSee = []string{"the newest image that either writer has written. A write whose condition failed in DynamoDB stays visible until a change with the same or a higher number arrives, or verify --repair replaces it"}
 		w.Refused = append([]string{"settle together with it", "removing version_attribute later"}, w.Refused...)
 	default:
 		w.Way = "settle"
-		w.Means = fmt.Sprintf("rows equal their items %s after the application's last write; the application must abandon a write to Bigtable before that", late)
+		w.Means = fmt.Sprintf("rows equal their items %s after the application's last write; the application must abandon a write to Bigtable within that time", late)
 		until := " until " + late + " after the change was applied"
 		w.ReadersSee = []string{
 			"cells of an application server whose clock is ahead," + until,
 			"an attribute that the application removed, during replication lag",
 			"rows that mix columns of two successive changes," + until,
-			"a row without a newer write of the application, from its settling until the stream brings it",
+			"a row without a newer write of the application, from its settling until the stream delivers that write",
 		}
 	}
 	return w, true

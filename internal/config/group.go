@@ -119,7 +119,7 @@ func (d *decoder) checkGroups(c *Config) {
 			case !slices.ContainsFunc(c.Tables, func(t Table) bool { return t.From == name }):
 				report(c.Where(path), fmt.Sprintf(`%s: %s is not under "tables"`, path, shown(name)), "a group names tables and patterns of this file", "name one of "+strings.Join(c.from(), ", "))
 			case taken:
-				report(c.Where(path), fmt.Sprintf("%s: table %s is in group %s already", path, name, other), "a table belongs to one group", "remove it from one of them")
+				report(c.Where(path), fmt.Sprintf("%s: table %s is already in group %s", path, name, other), "a table belongs to one group", "remove it from one of them")
 			}
 			groupOf[name] = g.Name
 		}
@@ -130,9 +130,9 @@ func (d *decoder) checkGroups(c *Config) {
 			switch named := groupOf[t.From]; {
 			case named == g.Name, named == "" && c.Where(path) == (diag.Position{}):
 			case named == "":
-				report(c.Where(path), fmt.Sprintf("%s lacks table %s", path, t.From), "it has a target table in common with the group, or is the group's name", "add "+t.From+" to the group")
+				report(c.Where(path), fmt.Sprintf("%s lacks table %s", path, t.From), "it shares a target table with the group, or the group has its name", "add "+t.From+" to the group")
 			default:
-				report(c.Where(path), fmt.Sprintf("groups %s and %s have a target table in common", named, g.Name), "tables with a common target table are cut over together", "join the groups")
+				report(c.Where(path), fmt.Sprintf("groups %s and %s share a target table", named, g.Name), "tables that share a target table are cut over together", "join the groups")
 				return
 			}
 		}

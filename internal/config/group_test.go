@@ -61,10 +61,10 @@ func TestGroupsHoldAllSourcesOfTheirTargets(t *testing.T) {
 // A group that lacks a source of its targets could not be cut over by itself.
 func TestGroupsThatCannotBeCutOverAreRefused(t *testing.T) {
 	for groups, want := range map[string]string{
-		"{ a: [Users], b: [Users] }":  "table Users is in group a already",
+		"{ a: [Users], b: [Users] }":  "table Users is already in group a",
 		"{ a: [Useres] }":             `is not under "tables"`,
 		"{ a: [Orders] }":             "cutover.groups.a lacks table Lines",
-		"{ a: [Orders], b: [Lines] }": "have a target table in common",
+		"{ a: [Orders], b: [Lines] }": "share a target table",
 		"{ Audit: [Users] }":          "cutover.groups.Audit lacks table Audit",
 		"{ a: [] }":                   "the list is empty",
 	} {

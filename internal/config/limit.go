@@ -68,18 +68,18 @@ func checkCapacity(s string) *fault {
 	const fix = "write a share like 25%, or read units a second like 500"
 	if Capacity(s).IsShare() {
 		if checkPercent(s) != nil {
-			return &fault{diag.InvalidValue, "", "a share of a table's provisioned read capacity is more than 0% and at most 100%", fix}
+			return &fault{diag.InvalidValue, "", "a share of a table's provisioned read capacity must be above 0% and at most 100%", fix}
 		}
 		return nil
 	}
 	if n, ok := Capacity(s).UnitsPerSecond(0); !ok || !capacity.MatchString(s) || n < 1 {
-		return &fault{diag.InvalidValue, "", "it is neither a percentage nor a number of read units a second of at least 1", fix}
+		return &fault{diag.InvalidValue, "", "it is neither a percentage nor a number of read units per second from 1 up", fix}
 	}
 	return nil
 }
 
 func checkPercent(s string) *fault {
-	const cause = "a percentage is more than 0% and at most 100%, and ends with %"
+	const cause = "a percentage must be above 0% and at most 100%, and end with %"
 	if n, ok := Percent(s).Share(); ok && n > 0 && n <= 1 {
 		return nil
 	}

@@ -53,7 +53,7 @@ var checks = map[string]func(string) *fault{
 	"resource": form(resourceID, "an id has at most 100 letters, digits, '-', '_', '.' and ':'",
 		"write only the id, without a path such as projects/…"),
 	"region": form(awsRegion, "an AWS region has only lower-case letters, digits and '-'", "write it like eu-west-1"),
-	"topic": form(pubsubTopic, "a topic is written projects/PROJECT/topics/TOPIC; TOPIC has 3 to 255 letters, digits and -_.~+%, begins with a letter and not with goog",
+	"topic": form(pubsubTopic, "a topic is written projects/PROJECT/topics/TOPIC; TOPIC has 3 to 255 letters, digits and -_.~+%, begins with a letter but not with goog",
 		"write it like projects/my-project/topics/changes"),
 	"park_to": form(parkTo, "parked items are always kept in the state table, and can also be published to a topic",
 		"write state, or a topic like pubsub://projects/my-project/topics/parked"),

@@ -52,7 +52,7 @@ func (b *specBuilder) utilityKey(w *transform.Write) {
 	case len(key) > 1:
 		b.report(diag.AddressAmbiguous, ".preset", 0,
 			fmt.Sprintf("preset %s uses the partition key as row key, but the table has a sort key, %q", presetUtility, key[1].Name),
-			"items with the same partition key share one row, in which the utility mixes their columns. No migration can continue from that",
+			"items with the same partition key share one row, in which the utility mixes their columns. No migration can continue from such rows",
 			fmt.Sprintf("set a row key: rules: [{ row_key: \"{%s}#{%s}\" }]; or write preset: %s-corrected", key[0].Name, key[1].Name, presetUtility))
 	default:
 		w.RowKey = transform.UtilityRowKey(key[0])

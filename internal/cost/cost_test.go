@@ -131,8 +131,8 @@ func TestOverride(t *testing.T) {
 	for content, want := range map[string]string{
 		"prices: {node_hour: {price: 1}}":                                  "date is missing",
 		"date: yesterday":                                                  "not of the form",
-		"date: 2027-01-02\nprices: {nodes: {price: 1}}":                    "there is no price",
-		"date: 2027-01-02\nrates: {speed: 1}":                              "there is no rate",
+		"date: 2027-01-02\nprices: {nodes: {price: 1}}":                    `price "nodes" is unknown`,
+		"date: 2027-01-02\nrates: {speed: 1}":                              `rate "speed" is unknown`,
 		"date: 2027-01-02\nprices: {node_hour: {price: -1}}":               "node_hour",
 		"date: 2027-01-02\nprices: {node_hour: {price: .nan}}":             "node_hour",
 		"date: 2027-01-02\nrates: {worker_rows: 0}":                        "worker_rows",

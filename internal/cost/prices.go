@@ -68,7 +68,7 @@ func Override(content []byte) (Prices, error) {
 	}
 	for name, price := range over.Prices {
 		if _, known := base.Prices[name]; !known {
-			return Prices{}, fmt.Errorf("there is no price %q; the names of prices are %s", name, strings.Join(slices.Sorted(maps.Keys(base.Prices)), ", "))
+			return Prices{}, fmt.Errorf("price %q is unknown; the prices are %s", name, strings.Join(slices.Sorted(maps.Keys(base.Prices)), ", "))
 		}
 		if price.Source == "" {
 			price.Source = "--prices"
@@ -77,7 +77,7 @@ func Override(content []byte) (Prices, error) {
 	}
 	for name, rate := range over.Rates {
 		if _, known := base.Rates[name]; !known {
-			return Prices{}, fmt.Errorf("there is no rate %q; the names of rates are %s", name, strings.Join(slices.Sorted(maps.Keys(base.Rates)), ", "))
+			return Prices{}, fmt.Errorf("rate %q is unknown; the rates are %s", name, strings.Join(slices.Sorted(maps.Keys(base.Rates)), ", "))
 		}
 		base.Rates[name] = rate
 	}
@@ -98,7 +98,7 @@ func parse(content []byte) (Prices, error) {
 	}
 	for name, price := range p.Prices {
 		if !(price.Price >= 0) || math.IsInf(price.Price, 0) {
-			return Prices{}, fmt.Errorf("price %s is not a number of zero or more", name)
+			return Prices{}, fmt.Errorf("price %s must be a number from 0 up", name)
 		}
 	}
 	for name, rate := range p.Rates {

@@ -75,7 +75,7 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		return v.trouble(ctx, c, "%s", l.waits)
 	case c.WaitsTooLong(now): // the operator may no longer be there to watch a freeze
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
-			return c.AwaitMoment(now, now, "the moment came so late that an operator may no longer watch")
+			return c.AwaitMoment(now, now, "the moment came so late that an operator may no longer be watching")
 		})
 		return err
 	}

@@ -226,7 +226,7 @@ func TestTheSourceTellsTheTime(t *testing.T) {
 		s.driver.Ledger = unheard
 		s.start(plan())
 		got := s.driveFor(time.Minute)
-		if got.Step != checkpoint.CutoverRequested || len(s.failed) == 0 || !strings.Contains(s.failed[0], "the source's answer has no time") {
+		if got.Step != checkpoint.CutoverRequested || len(s.failed) == 0 || !strings.Contains(s.failed[0], "the source's answer has no Date header") {
 			t.Errorf("%s: %q", got.Step, s.failed)
 		}
 		s.Source.Fail = nil

@@ -201,7 +201,7 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 		return true, ignoreMoved(v.end(ctx, c, now, ending{why: why, again: !c.FrozenAt.IsZero()}))
 	}
 	if !known && c.Step != checkpoint.CutoverCancelling && c.Step != checkpoint.CutoverSwitching {
-		return true, errors.New("the source's answer has no time")
+		return true, errors.New("the source's answer has no Date header")
 	}
 	return true, ignoreMoved(v.step(ctx, c, now))
 }

@@ -265,7 +265,7 @@ func TestAnswersOfTheSwitch(t *testing.T) {
 				if c.operator != "" {
 					s.drive(at(checkpoint.CutoverSwitching))
 					got := s.driveFor(3 * time.Minute)
-					if got.Step != checkpoint.CutoverSwitching || n < 30 || !strings.Contains(got.Trouble, "replicator does not know whether the application has switched: as said") {
+					if got.Step != checkpoint.CutoverSwitching || n < 30 || !strings.Contains(got.Trouble, "it is unknown whether the application has switched: as said") {
 						t.Errorf("after three minutes: %s, %d calls, %s", got.Step, n, got.Trouble)
 					}
 					if s.Update(func(c *checkpoint.Cutover) error { return c.Cancel("no", s.Now()) }) == nil {

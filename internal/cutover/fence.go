@@ -37,7 +37,7 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 			}
 		})
 	}
-	return errors.New("the source's answer has no time")
+	return errors.New("the source's answer has no Date header")
 }
 
 // handOver ensures that no process writes any more, and that nothing was written to the sources. If

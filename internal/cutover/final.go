@@ -174,7 +174,7 @@ func finally(s checkpoint.TableState, result checkpoint.VerifyResult, unmapped i
 	case result.Sample > 0 || !result.Since.IsZero():
 		return "the final verify did not compare everything"
 	case result.Unmapped > unmapped:
-		return fmt.Sprintf("%d items cannot be mapped, and %d could not when the checks ended", result.Unmapped, unmapped)
+		return fmt.Sprintf("%d items cannot be mapped, but there were only %d when the checks ended", result.Unmapped, unmapped)
 	case s.Sampled.Differing > 0:
 		return "rows of a sample differ"
 	}

@@ -120,7 +120,7 @@ func (f *Figures) outdated(coordinator string, processes []checkpoint.Process) s
 	if worker == "" {
 		return ""
 	}
-	return fmt.Sprintf("process %s runs version %s, which keeps no record of what it may write", worker, version)
+	return fmt.Sprintf("process %s runs version %s, which does not record what it may write", worker, version)
 }
 
 // Gates reads and judges all gates.
@@ -283,7 +283,7 @@ func differing(n int) string {
 func (f Figures) lag(s *standing.Standing, r Ready, now time.Time) (bool, string) {
 	open := standing.Open(f.State, f.Shards)
 	if len(open) == 0 {
-		return false, "no shard is read"
+		return false, "no shard is being read"
 	}
 	var behind time.Time
 	for _, shard := range open {
@@ -324,9 +324,9 @@ func (f Figures) headroom(above time.Duration, now time.Time) (bool, string) {
 	least, known := standing.Headroom(open, now)
 	switch {
 	case len(open) == 0:
-		return false, "no shard is read"
+		return false, "no shard is being read"
 	case known < len(open):
-		return false, "not known for all shards"
+		return false, "unknown for some shards"
 	}
 	return least > above, spell(min(least, cdc.Retention).Round(time.Minute))
 }

@@ -69,7 +69,7 @@ func (v *drive) rival(ctx context.Context, c checkpoint.Cutover) (string, error)
 	for _, s := range states {
 		writes := slices.ContainsFunc(s.Targets, func(target string) bool { return slices.Contains(c.Targets, target) })
 		if writes && s.Generation > 0 && !c.Moves(s.Source) {
-			return "table " + s.Source + " writes to the same target, and was not requested", err
+			return "table " + s.Source + " writes to the same target, but was not requested", err
 		}
 	}
 	return "", err

@@ -140,7 +140,7 @@ func (v *drive) call(ctx context.Context, c checkpoint.Cutover, call Call, limit
 		output, outcome = v.Hooks.Call(limited, call)
 		return nil
 	})
-	g.Go("look whether the call is still wanted", func(limited context.Context) error {
+	g.Go("check whether the call is still wanted", func(limited context.Context) error {
 		for task.Sleep(limited, v.settings.Pass) == nil {
 			if errors.Is(v.stillWanted(limited, c), checkpoint.ErrMoved) {
 				cancel()
@@ -206,7 +206,7 @@ func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.T
 	case outcome == HookRefused:
 		_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Switch(false, "the hook", now) })
 	default:
-		err = v.trouble(ctx, c, "hook %s did not answer, so replicator does not know whether the application has switched: %s", Switch, output)
+		err = v.trouble(ctx, c, "hook %s did not answer, so it is unknown whether the application has switched: %s", Switch, output)
 	}
 	return err
 }

@@ -125,7 +125,7 @@ func tooLong(c checkpoint.Cutover, found []Figures, small int, now time.Time) (w
 		}
 		if at := now.Add(d.length - most); at.After(next) {
 			next = at
-			why = fmt.Sprintf("shard %s of table %s has ended, and its children may be listed late: a freeze would last %s, and may last %s; the next moment is expected at %s",
+			why = fmt.Sprintf("shard %s of table %s has ended, and its children may be listed late: a freeze would last %s, but only %s is allowed; the next moment is expected at %s",
 				d.shard, source, spell((d.length + rest).Round(time.Second)), spell(c.Foreseeable()), at.UTC().Format(time.TimeOnly))
 		}
 	}
@@ -136,7 +136,7 @@ func tooLong(c checkpoint.Cutover, found []Figures, small int, now time.Time) (w
 func (v *drive) stillMoment(ctx context.Context, c checkpoint.Cutover) (why string, err error) {
 	now, known := v.now(ctx, c, false)
 	if !known {
-		return "the source's answer has no time", nil
+		return "the source's answer has no Date header", nil
 	}
 	l, err := v.survey(ctx, c, now)
 	if err != nil {

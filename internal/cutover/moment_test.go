@@ -126,7 +126,7 @@ func TestAMomentThatDoesNotCome(t *testing.T) {
 		s.drive(func(c checkpoint.Cutover) bool { return c.Step == checkpoint.CutoverChecks })
 		s.ends("Parts", "ended")
 		got := s.drive(settled)
-		s.expect(got, checkpoint.CutoverCancelled, "nothing was frozen, because there was no moment for a short freeze: shard ended of table Parts has ended")
+		s.expect(got, checkpoint.CutoverCancelled, "nothing was frozen, because there was no suitable moment for a short freeze: shard ended of table Parts has ended")
 		if waited := got.EndedAt.Sub(got.WaitsUntil.Add(-p.MomentWithin)); !got.NoMoment || waited < 30*time.Second || waited > 40*time.Second || !got.FreezeBegunAt.IsZero() {
 			t.Errorf("it ended after %s: %+v", waited, got)
 		}

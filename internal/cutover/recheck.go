@@ -90,7 +90,7 @@ func recheckOf(s checkpoint.TableState, shards []checkpoint.Shard, now time.Time
 	n, full := s.Recheck.Number(now), s.Verify.Full
 	again := func(why string) rechecked { return rechecked{begin: true, waits: why} }
 	if n == 0 {
-		return again("the workers are asked to compare the rows of all changes again")
+		return again("workers compare the rows of all changes again")
 	}
 	if full.Number < n { // the full verify has not begun, or is running
 		unready, youngest := unrechecked(s, shards, n)

@@ -29,9 +29,9 @@ func TestRecheckOf(t *testing.T) {
 		want   rechecked
 	}{
 		"all":             {func(*checkpoint.TableState, []checkpoint.Shard) {}, rechecked{}},
-		"never asked for": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Recheck = checkpoint.Recheck{} }, rechecked{begin: true, waits: "the workers are asked to compare the rows of all changes again"}},
+		"never asked for": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Recheck = checkpoint.Recheck{} }, rechecked{begin: true, waits: "workers compare the rows of all changes again"}},
 		"long ago": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Recheck.Until = noon.Add(-time.Second) },
-			rechecked{begin: true, waits: "the workers are asked to compare the rows of all changes again"}},
+			rechecked{begin: true, waits: "workers compare the rows of all changes again"}},
 		"a shard has not begun": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
 			s.Verify.Number, s.Verify.Full.Number, shards[0].Rechecked.Verify = 3, 3, 0
 		}, rechecked{waits: "the changes of 1 shards are not compared again yet"}},

@@ -32,7 +32,7 @@ func TestFinalVerify(t *testing.T) {
 		"of a sample":      {func(s *checkpoint.TableState) { s.Verify.Result.Sample = 0.1 }, "the final verify did not compare everything"},
 		"of what changed":  {func(s *checkpoint.TableState) { s.Verify.Result.Since = noon }, "the final verify did not compare everything"},
 		"unmapped":         {func(s *checkpoint.TableState) { s.Verify.Result.Unmapped = 2 }, ""},
-		"more unmapped":    {func(s *checkpoint.TableState) { s.Verify.Result.Unmapped = 3 }, "3 items cannot be mapped, and 2 could not when the checks ended"},
+		"more unmapped":    {func(s *checkpoint.TableState) { s.Verify.Result.Unmapped = 3 }, "3 items cannot be mapped, but there were only 2 when the checks ended"},
 	} {
 		s := ready().State
 		c.change(&s)

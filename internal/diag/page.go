@@ -25,7 +25,7 @@ func document() string {
 
 <!-- Generated from internal/diag/codes.go by "go generate ./internal/diag". Do not edit. -->
 
-Every error has a code. It is printed in four lines: what failed, the cause in the words of its origin, what to do, and
+Every error has a code. It is printed in four lines: what failed, the original cause, what to do, and
 where to read more. Codes never change their meaning. The meaning of an exit status is in
 [exit statuses](reference/exit-codes.md).
 `)

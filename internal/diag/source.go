@@ -34,7 +34,7 @@ func StreamViewError(table, view, reason string) *Error {
 		Code:  StreamViewUnusable,
 		What:  fmt.Sprintf("the stream of table %s has view type %s", table, view),
 		Cause: reason,
-		Fix: "a stream's view type cannot be changed, only replaced; this starts a new stream:\n" +
+		Fix: "the view type of a stream cannot be changed; these commands start a new stream:\n" +
 			"aws dynamodb update-table --table-name " + table + " --stream-specification StreamEnabled=false\n" +
 			"aws dynamodb wait table-exists --table-name " + table + "\n" +
 			enableStreamCommand(table),

@@ -126,12 +126,12 @@ func after(c checkpoint.Cutover, change func(c *checkpoint.Cutover) error) check
 }
 
 func unanswered(c checkpoint.Cutover, r Result) error {
-	cause := "a cutover is running, at step " + string(c.Step) + ": the ledger does not know whether the application has switched"
+	cause := "a cutover is running, at step " + string(c.Step) + ": the ledger does not show whether the application has switched"
 	if c.Step != checkpoint.CutoverSwitching {
 		cause = "a cutover is running, at step " + string(c.Step) + ", and cluster " + r.From +
 			" was deleted: its last steps may not have been copied, so nothing shows whether the application has switched"
 	}
-	return &RefusedError{cause, "find out whether the application uses the target already, then add --switched yes or --switched no"}
+	return &RefusedError{cause, "find out whether the application already uses the target, then add --switched yes or --switched no"}
 }
 
 func contradicted(c checkpoint.Cutover, answer Answer) error {
@@ -139,5 +139,5 @@ func contradicted(c checkpoint.Cutover, answer Answer) error {
 	if step == "" {
 		step = "none"
 	}
-	return &RefusedError{"--switched is " + string(answer) + ", but the ledger knows otherwise: the cutover is at step " + step, "remove --switched"}
+	return &RefusedError{"--switched is " + string(answer) + ", but the ledger contradicts this: the cutover is at step " + step, "remove --switched"}
 }

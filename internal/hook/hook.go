@@ -43,7 +43,7 @@ func Parse(text, dir string) (Hook, error) {
 		return Hook{}, errors.New("it is neither a command nor an https address")
 	}
 	if at := strings.IndexAny(text, "\"'`\\$|&;<>*?"); at >= 0 {
-		return Hook{}, fmt.Errorf("no shell runs the command, so %q has no meaning in it; put the line into a script", text[at:at+1])
+		return Hook{}, fmt.Errorf("the command runs without a shell, so %q has no effect; put the line into a script", text[at:at+1])
 	}
 	for i, word := range words { // includes arguments, because a wrapper has the command as an argument
 		if strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../") || i == 0 && strings.ContainsRune(word, '/') && !filepath.IsAbs(word) {

@@ -180,7 +180,7 @@ func TestParse(t *testing.T) {
 		{"/usr/bin/true", "/usr/bin/true", ""},
 		{"../freeze.sh", "/etc/freeze.sh", ""},
 		{"kubectl ../a.yaml hooks/b.yaml ./c.yaml", "kubectl /etc/a.yaml hooks/b.yaml /etc/r/c.yaml", ""},
-		{"$HOME/freeze.sh", "", "no shell"},
+		{"$HOME/freeze.sh", "", "without a shell"},
 		{"https://h.example/a b", "https://h.example/a%20b", ""},
 		{"kubectl", "kubectl", ""},
 		{"https://flags.example/on?key=secret", "https://flags.example/on", ""},
@@ -192,7 +192,7 @@ func TestParse(t *testing.T) {
 		{"ftp://flags.example/on", "", "ftp:// is not supported"},
 		{"https:///on", "", "has no host"},
 		{"https://flags.example:secret/on", "", "not valid"},
-		{"freeze.sh && other.sh", "", "no shell"},
+		{"freeze.sh && other.sh", "", "without a shell"},
 		{"", "", "neither"},
 	} {
 		h, err := Parse(c.text, "/etc/r")

@@ -146,7 +146,7 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 	case f.present && f.held() == "" && f.status.Copy.State != "done":
 		return say(itemNotCopied, "not copied yet: the copy is %s", strings.ReplaceAll(f.status.Copy.State, "_", " ")), 0
 	case f.collected():
-		return say(itemExpired, "expired: its time to live is over, and garbage collection removes its cells; the source still has the item"), 0
+		return say(itemExpired, "expired: its time to live has passed, and garbage collection removes its cells; the source still has the item"), 0
 	case f.status.LoadNeeded:
 		return say(itemNeedsLoad, "different, and the table needs a load: %s", status.OrDash(f.status.NeedsLoadReason)), 0
 	case f.kept():

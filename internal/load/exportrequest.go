@@ -52,7 +52,7 @@ func nextExportStep(v engine.View, now time.Time, late, oldest time.Duration) (n
 		}
 		return exportReport, ""
 	case r.Attempts >= checkpoint.MaxTries:
-		return exportEnds, fmt.Sprintf("%d exports were requested, but each became too old or came before a new gap", r.Attempts)
+		return exportEnds, fmt.Sprintf("%d exports were requested, but each became too old or predates a new gap", r.Attempts)
 	}
 	at := now.Truncate(time.Second)
 	if at.Before(r.NotBefore) || checkpoint.AdmissibleExport(v.State, v.Shards, at, now, late) != nil {

@@ -63,7 +63,7 @@ func (r Request) Check(table string) error {
 	case r.Whole && (len(r.From) == 0 || r.Wish):
 		return diag.BadUsage("--whole-export needs an existing export", "add --export, without --request-export")
 	case r.Wish && len(r.From) > 1:
-		return diag.BadUsage("--request-export takes one --export, and several are given", "keep only the --export with the destination bucket")
+		return diag.BadUsage("--request-export takes one --export, but several are given", "keep only the --export with the destination bucket")
 	case r.Wish:
 		_, err := source.Destination(r.From[0])
 		return err
@@ -96,7 +96,7 @@ func (r Request) decide(t TableInput) Decided {
 	case ActionResume:
 		return r.resume(s, is)
 	case ActionRedo:
-		return is(ActionRedo, "the table is loaded again in a new generation; the table is not in sync until the load and its sweep are complete")
+		return is(ActionRedo, "the table is loaded again in a new generation; it is not in sync until the load and its sweep are complete")
 	case ActionCancel:
 		next := "the table needs another load: replicator backfill start --table " + s.Source
 		switch load := standing.LoadOf(s, false); {
@@ -132,7 +132,7 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	case load.UnderWay:
 		return is(actionNone, "load %d is running", s.Load.Number)
 	case load.Needed && load.State == standing.LoadDone:
-		return is(actionRefused, "%s; another load of this generation would leave the same rows; begin a new generation with %s", s.Reason, redo)
+		return is(actionRefused, "%s; another load of this generation would leave the same rows behind; begin a new generation with %s", s.Reason, redo)
 	case load.Needed:
 		return is(ActionStart, "%s%s", lost(s), from)
 	case load.State == standing.LoadDone && r.Repair:

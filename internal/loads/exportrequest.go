@@ -44,7 +44,7 @@ func (o *Operator) prepareExport(ctx context.Context, m *desk.Migration, in *Inp
 	}
 	if !recovery.On {
 		return nil, &diag.Error{Code: diag.LoadRefused, What: "cannot request an export of table " + table,
-			Cause: "its point-in-time recovery is off, and DynamoDB exports only tables that have it", Fix: "turn it on, then repeat the command: " + preflight.RecoveryCommand(table)}
+			Cause: "its point-in-time recovery is off, and DynamoDB exports only tables for which it is on", Fix: "turn it on, then repeat the command: " + preflight.RecoveryCommand(table)}
 	}
 	return &requested{checkpoint.ExportRequest{To: to, NotBefore: recovery.From}, cost.Default().Export(m.Tables[0].Description.Bytes)}, nil
 }

@@ -237,7 +237,7 @@ func TestSourcesThatDoNotGoTogether(t *testing.T) {
 		"--export names no export":             {"Orders", Request{From: []string{""}}},
 		"--request-export needs one table":     {"Orders", Request{Wish: true}},
 		"--whole-export needs an existing":     {"Orders", Request{Whole: true}},
-		"takes one --export, and several":      {"Orders", Request{From: two, Wish: true}},
+		"takes one --export, but several":      {"Orders", Request{From: two, Wish: true}},
 		"DynamoDB exports to S3, but \"gs://b": {"Orders", Request{From: []string{"gs://b"}, Wish: true}},
 		"":                                     {"Orders", Request{From: two, Whole: true}},
 	} {

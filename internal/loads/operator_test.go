@@ -438,7 +438,7 @@ func TestThrottleWarns(t *testing.T) {
 			o := s.operator("Orders")
 			o.source.capacity = c.capacity
 			s.check(o.Steer(ctx, Request{Action: ActionThrottle, Limits: c.limits}))
-			if warned := strings.Contains(o.stderr.String(), "25% of table Orders sets no limit"); warned != c.warned {
+			if warned := strings.Contains(o.stderr.String(), "25% does not limit the load of table Orders"); warned != c.warned {
 				t.Errorf("%+v: %s", c, &o.stderr)
 			}
 			if got := o.document(t).Tables[0].Limits.MaxReadCapacity; got == nil || *got != c.set {

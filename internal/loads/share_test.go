@@ -27,7 +27,7 @@ func TestSharesThatLimitNothing(t *testing.T) {
 	decided := []Decided{{Source: "Provisioned", Action: ActionThrottle}, {Source: "OnDemand", Action: ActionThrottle},
 		{Source: "Refused", Action: actionRefused}, {Source: "Denied", Action: ActionThrottle}}
 	found := idleShares(context.Background(), tables, "25%", decided)
-	if len(found) != 1 || !found[0].Warning || !strings.Contains(found[0].What, "--max-read-capacity: 25% of table OnDemand sets no limit") {
+	if len(found) != 1 || !found[0].Warning || !strings.Contains(found[0].What, "--max-read-capacity: 25% does not limit the load of table OnDemand") {
 		t.Errorf("%v", found)
 	}
 	if found := idleShares(context.Background(), tables, "500", decided); len(found) != 0 {

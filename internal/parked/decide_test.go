@@ -115,7 +115,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %d records, %v", word, len(found), err)
 		}
 	}
-	for want, s := range map[string]Selection{"nothing is parked": {}, "table Orders has no parked items": {Table: "Orders"}, "nothing is parked with such a reason": {Table: "Orders", Reason: "r"}} {
+	for want, s := range map[string]Selection{"nothing is parked": {}, "table Orders has no parked items": {Table: "Orders"}, "no item is parked for such a reason": {Table: "Orders", Reason: "r"}} {
 		if got := s.nothing(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

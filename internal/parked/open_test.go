@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 			if chosen != c.chosen || c.act != nil && !errors.Is(err, c.act) || (err == nil) != (c.act == nil && c.code == "") || c.code != "" && !diag.Has(err, c.code) {
 				t.Errorf("%s: of %d, %v", name, chosen, err)
 			}
-			if (out.Len() > 0) != (name == "of nothing") || name == "of nothing" && !strings.Contains(out.String(), "nothing is parked") || closed != 1 && name != "of an unknown table" {
+			if (out.Len() > 0) != (name == "of nothing") || name == "of nothing" && !strings.Contains(out.String(), "no item is parked") || closed != 1 && name != "of an unknown table" {
 				t.Errorf("%s: %q, closed %d times", name, &out, closed)
 			}
 		})

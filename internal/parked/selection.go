@@ -149,7 +149,7 @@ func notParked(what string) error {
 func (s *Selection) nothing() string {
 	switch {
 	case s.Reason != "":
-		return "nothing is parked with such a reason"
+		return "no item is parked for such a reason"
 	case s.Table != "":
 		return fmt.Sprintf("table %s has no parked items", s.Table)
 	}

@@ -152,7 +152,7 @@ func TestWhyATableIsSuspended(t *testing.T) {
 	}{
 		{nil, ""}, {errors.New("anything"), ""}, {checkpoint.ErrMappingChanged, ""}, {&engine.SourceError{Table: "Orders"}, ""},
 		{&engine.StreamError{Table: "Orders"}, "no enabled stream"}, {&engine.StreamError{Table: "Orders", View: "KEYS_ONLY"}, "KEYS_ONLY"}, {&engine.KeyError{Table: "Orders"}, "primary key"},
-		{engine.ErrGone, "does not exist any more"}, {&cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, ""},
+		{engine.ErrGone, "no longer exists"}, {&cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, ""},
 	} {
 		for _, joined := range []bool{true, false} {
 			k := enginetest.NewRig(nil, engine.Spec{Joined: joined})

@@ -213,7 +213,7 @@ func TestTargetTables(t *testing.T) {
 		"no view":     {func(s *scene) { s.lacks = sink.Lacks{View: true} }, "incomplete", []string{"view replicator_state: ", "view orders:mapped "}, nil},
 		"unfit":       {func(s *scene) { s.lacksErr = &sink.Error{Reason: sink.Permanent, Code: "PermissionDenied", Text: "x"} }, "✗ target table orders", nil, nil},
 		"protected":   {func(s *scene) { s.lacks = sink.Lacks{Protected: true} }, "exists, schema OK", nil, []string{diag.FenceWithheld}},
-		"no views":    {func(s *scene) { s.lacks = sink.Lacks{NoViews: true} }, "the service does not know authorized views", nil, nil},
+		"no views":    {func(s *scene) { s.lacks = sink.Lacks{NoViews: true} }, "the service has no authorized views", nil, nil},
 		"other view":  {func(s *scene) { s.view = []string{"a"} }, "exists, schema OK", nil, []string{diag.ViewDiffers}},
 		"ageing": {func(s *scene) {
 			s.lacks = sink.Lacks{Ageing: []*sink.SchemaError{{Problem: sink.CollectsItems, Table: "orders", Family: "d"}}}

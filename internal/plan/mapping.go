@@ -85,7 +85,7 @@ func (c *MappingChange) lines(items int64) [][2]string {
 		all = append(all, [2]string{name, fmt.Sprintf(format, args...)})
 	}
 	if !c.Kept {
-		add("", "the ledger does not have the former mapping; rows and columns that only it wrote remain, and the table stays marked")
+		add("", "the ledger does not have the former mapping; rows and columns that only that mapping wrote remain, and the table still needs a load")
 		return all
 	}
 	add("", "then %s swept", strings.Join(c.Swept, " and ")+map[bool]string{true: " is", false: " are"}[len(c.Swept) == 1])
@@ -104,7 +104,7 @@ func (c *MappingChange) lines(items int64) [][2]string {
 	case c.RowKeys:
 		add("rows", "items move to another row; their former rows are orphans")
 	}
-	few("unattributed", ": cells of the former mapping may be where other items now have cells. They are not removed, and the table stays marked. Use another family to avoid this", c.Unattributed)
+	few("unattributed", ": cells of the former mapping may be where other items now have cells. They are not removed, and the table still needs a load. Use another family to avoid this", c.Unattributed)
 	return all
 }
 

@@ -74,7 +74,7 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 			in.tryKey(ctx, &out, s.Items)
 			if rows, each := s.Wide(found.Description.Bytes); rows > 0 {
 				out.warn(&diag.Error{Code: diag.WideRows, What: fmt.Sprintf("table %s maps to few rows, of about %s each", t.From, cost.Size(each)),
-					Cause: fmt.Sprintf("%s of a sample of %s share %s; Bigtable allows 256 MB in a row and recommends less than 100 MB", terminal.Plural(s.Sharing(), "item"),
+					Cause: fmt.Sprintf("%s of a sample of %s share %s; Bigtable allows 256 MB per row and recommends less than 100 MB", terminal.Plural(s.Sharing(), "item"),
 						terminal.Plural(len(s.Items), "item"), terminal.Plural(rows, "row"))})
 			}
 			if names := s.Unmapped(found); len(names) > 0 {

@@ -201,7 +201,7 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 				text += "; " + preflight.AgeingText(family)
 			}
 			if lacks.NoViews {
-				text += "; no view " + spec.View + ": the service does not know authorized views (an emulator?)"
+				text += "; no view " + spec.View + ": the service has no authorized views (an emulator?)"
 			}
 			if !lacks.Table && spec.Name == in.Cfg.State.Table && in.profile == "" {
 				if err := in.examineLedger(ctx); err != nil {

@@ -74,7 +74,7 @@ var remedies = []remedy{
 	{"project may not be used", says("serviceusage", "user_project_denied", "permission to use project"), "",
 		"grant roles/serviceusage.serviceUsageConsumer on the project named in the cause", anywhere},
 	{"service perimeter", says("vpcservicecontrols", "prohibited by organization's policy", "prohibited by the organization's policy"), "",
-		"ask the administrators of VPC Service Controls to admit this identity and network; the identifier above finds the denial in the audit log", anywhere},
+		"ask the administrators of VPC Service Controls to admit this identity and network; search the audit log for the identifier above", anywhere},
 	{"billing", says("billing to be enabled", "billing account", "billing_disabled", "billing is disabled"), "",
 		"enable billing for the project: gcloud billing projects link PROJECT --billing-account=ACCOUNT", anywhere},
 	{"too many tables", says("tables per instance"), "",

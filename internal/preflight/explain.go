@@ -272,7 +272,7 @@ func ExplainShare(option string, limit config.Capacity, table string, d backfill
 	if !limit.IsShare() || d.ReadCapacity > 0 {
 		return nil
 	}
-	return &diag.Error{Code: diag.InvalidValue, Warning: true, What: fmt.Sprintf("%s: %s of table %s sets no limit", option, limit, table),
+	return &diag.Error{Code: diag.InvalidValue, Warning: true, What: fmt.Sprintf("%s: %s does not limit the load of table %s", option, limit, table),
 		Cause: "the table is billed per request and has no provisioned read capacity", Fix: "write read units a second, such as 1000"}
 }
 
@@ -308,7 +308,7 @@ func schemaFix(e *sink.SchemaError) string {
 		rule, _, _ := strings.Cut(e.Want, ":") // without the aggregate, which cannot be changed
 		return fmt.Sprintf("cbt setgcpolicy %s %s %s", e.Table, e.Family, shellWord(rule))
 	case sink.WrongAggregate:
-		return fmt.Sprintf("use another family in the configuration, because the kind of %s cannot be changed; or declare it as it is", e.Family)
+		return fmt.Sprintf("use another family in the configuration, because the kind of %s cannot be changed; or declare its existing kind", e.Family)
 	default:
 		return ""
 	}

@@ -51,7 +51,7 @@ func ExplainSource(what, table string, err error) error {
 	return e
 }
 
-const throttledFix = "wait a moment, then start again. An account has 10 DescribeStream calls a second, and a table its read capacity"
+const throttledFix = "wait a moment, then start again. DynamoDB allows 10 DescribeStream calls per second and account, and limits reads to the table's capacity"
 
 // notByAWS corrects the fix of an error that did not come from AWS.
 func notByAWS(e *diag.Error) {

@@ -359,7 +359,7 @@ func mergeFamilies(have, more []sink.FamilySpec) []sink.FamilySpec {
 // matters if the profile could not be read. All attempts use the same row.
 func (p *Prober) state(ctx context.Context) (string, error) {
 	if p.Dry {
-		return "not tried in a dry run", nil
+		return "not tested in a dry run", nil
 	}
 	store := p.ledgerStore()
 	key := p.Cfg.Name + "/probe/" + p.Worker

@@ -83,7 +83,7 @@ func (p *Prober) subscription(ctx context.Context) (detail string, err error) {
 	detail = "keeps messages for " + timespan.Format(facts.Retention)
 	switch {
 	case facts.DeadLetter == "":
-		detail += "; no dead-letter topic, so unreadable messages are delivered again and again"
+		detail += "; no dead-letter topic, so unreadable messages are redelivered indefinitely"
 	case p.Cfg.Relay.DeadLetter == "":
 		detail += "; its dead-letter topic is not monitored (relay.dead_letter)"
 	}

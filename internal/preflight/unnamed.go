@@ -48,7 +48,7 @@ func ExplainShared(cfg *config.Config, states []checkpoint.TableState) *diag.Err
 	if more := len(others) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	cause := "another configuration has the name " + cfg.Name + " too; a copied file keeps its name"
+	cause := "another configuration also has the name " + cfg.Name + "; a copied file keeps its name"
 	if cfg.Unnamed() {
 		cause = "neither this configuration nor the one that began the ledger has a name"
 	}

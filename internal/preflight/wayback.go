@@ -24,7 +24,7 @@ func WayBack(t config.Table, m *transform.Mapping) (lost []string) {
 		add("attributes %s are not copied", strings.Join(t.Drop, ", "))
 	}
 	if t.TTL.Expire == "gc" {
-		add("cells and their items expire by garbage collection")
+		add("garbage collection removes cells of items that have expired")
 	}
 	columns := func(list []config.Column) {
 		whole := len(list) == 0 // without a list, each attribute is a column

@@ -68,7 +68,7 @@ func (s State) Text() string {
 }
 
 // Gone is the reason with which a dropped table is suspended.
-const Gone = "the table does not exist any more; its rows stay, as of the last change that was read"
+const Gone = "the table no longer exists; its rows stay, as of the last change that was read"
 
 // Facts are the data from which a table is judged, as read from the ledger. Times in the ledger
 // come from the services or from workers' clocks. Now comes from the clock of the process that

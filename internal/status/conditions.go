@@ -46,7 +46,7 @@ var attempted = []condition{
 // condition that applies is shown.
 var ofCutover = []condition{
 	{name: "late writers", holds: func(s subject) bool { return s.c.record.Step.Switched() && s.c.record.Unanswered() > 0 },
-		next: leads("cutover status", says("there are writes to DynamoDB after the freeze; find the writer, and correct the target"))},
+		next: leads("cutover status", says("DynamoDB has received writes since the freeze; find the writer, and correct the target"))},
 	{name: "done", holds: func(s subject) bool {
 		return s.c.record.Step == checkpoint.CutoverDone && s.c.record.FinalizedAt.IsZero()
 	},
@@ -113,7 +113,7 @@ var ofNew = []condition{
 var ofTable = []condition{
 	{name: "state", holds: func(s subject) bool { return s.t.standsText() != "" }, lines: line(func(s subject) string { return s.t.standsText() })},
 	{name: "settling", holds: func(s subject) bool { return s.t.Settling > 0 }, lines: line(func(s subject) string {
-		return fmt.Sprintf("%s: %s applied once, and written again after dual_writes.settle", s.t.Source, terminal.Plural(int(s.t.Settling), "change"))
+		return fmt.Sprintf("%s: %s applied once, to be written again after dual_writes.settle", s.t.Source, terminal.Plural(int(s.t.Settling), "change"))
 	})},
 	{name: "paused", holds: func(s subject) bool { return s.t.Paused != nil }, lines: line(pausedLine), next: leads("resume --table TABLE", func(s subject) string {
 		return fmt.Sprintf("%s: paused for %s; the stream keeps changes for only 24 hours", s.t.Source, since(&s.t.Paused.Since, s.m.At))

@@ -49,7 +49,7 @@ func TestConditions(t *testing.T) {
 			m.Cutovers[0] = cutoverStatus{record: checkpoint.Cutover{Step: checkpoint.CutoverDrain}, Attempt: 2, Step: "drain", FrozenSeconds: 4, FrozenSince: &m.At}
 		}, "", "run", "no process drives the cutover"},
 		{"cutover/done", step(checkpoint.CutoverDone, nil), "", "finalize --dry-run", "no longer uses the source"},
-		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes to DynamoDB after the freeze"},
+		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes since the freeze"},
 		{"cutover/waits for approval", step(checkpoint.CutoverRequested, nil), "", "cutover approve", "waits for approval"},
 		{"cutover/switching", step(checkpoint.CutoverSwitching, nil), "", "cutover status", "being switched"},
 		{"cutover/running", step(checkpoint.CutoverDrain, nil), "", "cutover status", "running: drain"},

@@ -85,7 +85,7 @@ func (m *Document) addShards(t *Table, in TableInput) {
 			continue
 		}
 		if judged.Unfollowed {
-			t.troubled(checkpoint.Trouble{Step: "find the children of a shard that ended", Cause: "no listing of the stream has shown them", Since: s.EndTime()}, 1)
+			t.troubled(checkpoint.Trouble{Step: "find the children of a shard that ended", Cause: "no listing of the stream contains them yet", Since: s.EndTime()}, 1)
 		}
 		if s.Owner != "" {
 			m.Leases++
@@ -140,7 +140,7 @@ func (m *Document) why(table checkpoint.TableState, s *checkpoint.Shard, judged 
 	}
 	switch {
 	case judged.Unfollowed:
-		return because(WhyChildren, "for a listing of its children; it ended %s ago", backfill.FormatDuration(m.At.Sub(s.EndTime())))
+		return because(WhyChildren, "for a listing of its children; the shard ended %s ago", backfill.FormatDuration(m.At.Sub(s.EndTime())))
 	case s.State == checkpoint.Done:
 		return nil
 	case s.State == checkpoint.Gap && s.Reopenable(table):
@@ -148,7 +148,7 @@ func (m *Document) why(table checkpoint.TableState, s *checkpoint.Shard, judged 
 	case s.State == checkpoint.Gap:
 		return because(whyGap, "%s", s.Reason)
 	case s.Label != table.Label:
-		return because(whyReplaced, "the table has another stream now")
+		return because(whyReplaced, "the table now has another stream")
 	case table.Listed == 0:
 		return because(whyListing, "for the first complete listing of the stream")
 	case judged.Silent:

@@ -31,7 +31,7 @@ func (m *Document) stuck(g standing.Goal) error {
 		return nil
 	}
 	t := &m.Tables[i]
-	e := &diag.Error{Code: diag.GoalMissed, What: fmt.Sprintf("table %s is %s, and will not be %s by itself", t.Source, t.State.Text(), goalText(g)),
+	e := &diag.Error{Code: diag.GoalMissed, What: fmt.Sprintf("table %s is %s, and cannot become %s without an operator", t.Source, t.State.Text(), goalText(g)),
 		Cause: t.stands.Conditions[0].Text()}
 	if step, leads := t.stands.Conditions[0].NextStep(t.Source, m.with); leads {
 		e.Fix = step.Command

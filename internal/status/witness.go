@@ -77,7 +77,7 @@ func witnessed(verdict checkpoint.Verdict, err error) (targetFinding, bool) {
 		return targetFinding{cause: "the target table does not exist: all rows are missing"}, true
 	case err != nil:
 		code := status.Code(err)
-		return targetFinding{cause: "its description could not be read (" + code.String() + "); replicator does not know whether the target was lost or restored",
+		return targetFinding{cause: "its description could not be read (" + code.String() + "), so the target may have been lost or restored",
 			unknown: true, denied: code == codes.PermissionDenied}, true
 	case verdict == checkpoint.TargetLost:
 		return targetFinding{cause: "the target table was recreated or restored, so rows are missing; the next worker declares a gap"}, true

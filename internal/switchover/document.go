@@ -259,7 +259,7 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 	case c.Step == checkpoint.CutoverRequested && !c.Approved:
 		next("cutover approve", "the cutover waits for approval until "+c.Expires.UTC().Format(time.RFC3339))
 	case c.Step == checkpoint.CutoverSwitching:
-		next("cutover resolve --switched yes|no", "use it if the hook does not answer, and you know whether the application has switched")
+		next("cutover resolve --switched yes|no", "use it if the hook does not answer, but you know whether the application has switched")
 	case c.Step.Cancellable():
 		next("cutover cancel", "possible until the switch")
 	case c.Step == checkpoint.CutoverWatching && c.Unanswered() > 0:

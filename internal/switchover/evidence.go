@@ -28,7 +28,7 @@ func (o *Operator) Evidence(ctx context.Context, dir string) error {
 		return err
 	}
 	if len(groups) > 1 {
-		return unchosen(groups, "a folder has the evidence of one group")
+		return unchosen(groups, "a folder holds the evidence of one group")
 	}
 	g := groups[0]
 	if in.Record = g.record; in.Record.Attempt == 0 {

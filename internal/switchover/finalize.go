@@ -55,7 +55,7 @@ func (o *Operator) Finalize(ctx context.Context, f Finalizing) error {
 		return err
 	}
 	if len(groups) > 1 {
-		return unchosen(groups, "finalize is for one group")
+		return unchosen(groups, "finalize works on one group")
 	}
 	g := groups[0]
 	c, err := o.asOfNow(ctx, g)
@@ -126,7 +126,7 @@ func (o *Operator) finalizable(ctx context.Context, g group, c checkpoint.Cutove
 		working = m.Outdated()
 	}
 	if len(working) > 0 {
-		return refuse("not idle: "+strings.Join(working, ", ")+". A running worker idles within a minute; a version without idle never does",
+		return refuse("not idle: "+strings.Join(working, ", ")+". A running worker becomes idle within a minute, unless its version cannot",
 			"wait a minute, and stop workers that are still named; then: replicator finalize")
 	}
 	return nil
@@ -192,7 +192,7 @@ func (d *Finalized) render(w io.Writer, removed bool) error {
 		fmt.Fprintf(&b, "  - %s %s of table %s\n", r.Kind, r.Name, r.Table)
 	}
 	if len(d.Removed) == 0 {
-		fmt.Fprintln(&b, "  nothing: everything is removed already")
+		fmt.Fprintln(&b, "  nothing: everything is already removed")
 	}
 	fmt.Fprintln(&b, "\nDecommission yourself")
 	for _, s := range d.SwitchOff {

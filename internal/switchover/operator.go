@@ -173,7 +173,7 @@ func (o *Operator) warnOfTokens(ctx context.Context, g group) {
 	}
 	d := Driver(o.ends(), hooks)
 	for _, name := range d.WithoutGroups(ctx, checkpoint.Cutover{CutoverPlan: checkpoint.CutoverPlan{Group: g.Name, Tables: sourcesOf(g.Tables)}}) {
-		_, _ = fmt.Fprintf(o.Stderr, "hook %s: its probe does not print `groups`. If it keeps its highest token for all groups, it blocks the second one; keep it for each CUTOVER_GROUP\n", name)
+		_, _ = fmt.Fprintf(o.Stderr, "hook %s: its probe does not print `groups`. A hook that compares tokens across groups would refuse the second group; keep the highest token of each CUTOVER_GROUP\n", name)
 	}
 }
 

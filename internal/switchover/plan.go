@@ -35,7 +35,7 @@ func (r *Request) check() error {
 	case r.KeepFallback != "yes" && r.KeepFallback != "no":
 		return diag.BadUsage("--keep-fallback has no default", "give yes to keep the source's stream and items until you decide, or no; `replicator plan` shows for each table whether a fallback is possible")
 	case len(r.Overrides) > 0 && strings.TrimSpace(r.Reason) == "":
-		return diag.BadUsage("--override needs a --reason", "give the reason why the gate may be passed; the evidence records it")
+		return diag.BadUsage("--override needs a --reason", "give the reason why the gate may be ignored; the evidence records it")
 	case len(r.Overrides) == 0 && r.Reason != "":
 		return diag.BadUsage("--reason needs --override", "name the gate with --override, or remove --reason")
 	case r.Between != "" && !r.WhenReady:
@@ -133,7 +133,7 @@ func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Tab
 	if len(left) == 0 {
 		return nil
 	}
-	return &diag.Error{Code: diag.CutoverRefused, What: fmt.Sprintf("the ledger has %s that this configuration does not have: %s", terminal.Plural(len(left), "table"), strings.Join(left, ", ")),
+	return &diag.Error{Code: diag.CutoverRefused, What: fmt.Sprintf("the ledger has %s that this configuration lacks: %s", terminal.Plural(len(left), "table"), strings.Join(left, ", ")),
 		Cause: "such a table may share a target with a table that is cut over", Fix: "use the configuration of the workers"}
 }
 

@@ -176,7 +176,7 @@ func (o *Operator) toSteer(command string, applies func(c *checkpoint.Cutover) b
 		return nil, &diag.Error{Code: diag.CutoverRefused, What: "cannot " + command + " a cutover of " + o.Cfg.Name, Cause: "no group has a cutover in a step that allows this",
 			Fix: "replicator cutover status" + o.With}
 	case len(able) > 1 && !chosen:
-		return nil, unchosen(able, terminal.Plural(len(able), "cutover")+" can be meant")
+		return nil, unchosen(able, terminal.Plural(len(able), "cutover")+" could be meant")
 	}
 	return able, nil
 }

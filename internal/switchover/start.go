@@ -96,7 +96,7 @@ func (o *Operator) propose(ctx context.Context, g *group, r Request) (plan check
 	}
 	for _, other := range o.Cutovers() {
 		if err == nil && other.Row != g.Row && other.Step.Active() && other.Clashes(plan) {
-			err = &checkpoint.CutoverError{Step: "start", Reason: "a cutover of some of its tables is running, of " + other.Group, Cure: "wait for its end: replicator cutover status" + o.With}
+			err = &checkpoint.CutoverError{Step: "start", Reason: "a cutover of group " + other.Group + ", which has some of these tables, is running", Cure: "wait for its end: replicator cutover status" + o.With}
 		}
 	}
 	if err != nil {
@@ -272,7 +272,7 @@ func (o *Operator) conclude(ctx, outer context.Context, g group, must bool) erro
 	}
 	switch {
 	case c.Step == checkpoint.CutoverCancelled && c.NoMoment && must:
-		return &diag.Error{Code: diag.NoMoment, What: "the cutover of " + o.of(g) + " found no moment for a short freeze", Cause: c.Reason,
+		return &diag.Error{Code: diag.NoMoment, What: "the cutover of " + o.of(g) + " found no suitable moment for a short freeze", Cause: c.Reason,
 			Fix: "start again with a longer --timeout, or raise cutover.freeze_at_most"}
 	case c.Step == checkpoint.CutoverCancelled && must:
 		return &diag.Error{Code: diag.CutoverCancelled, What: "the cutover of " + o.of(g) + " was cancelled", Cause: c.Reason,
