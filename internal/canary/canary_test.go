@@ -153,3 +153,27 @@ func TestStrip(t *testing.T) {
 		}
 	}
 }
+
+// Workers of other versions must know the canaries of this one, so their keys and members never change.
+func TestTheCanariesAreThoseOfOtherVersions(t *testing.T) {
+	s := New("ledger", "Orders")
+	for _, c := range []struct {
+		kinds []attribute.Kind
+		i     int
+		want  string
+	}{
+		{[]attribute.Kind{attribute.KindS, attribute.KindN}, 7, `{"pk":{"S":"replicator-canary-00007-b9e2bcda09ea9c94ffd4e35d67667da9"},"replicator_canary":{"N":"7"},"replicator_cutover":{"N":"3"},"replicator_nonce":{"S":"once"},"sk":{"N":"157528835879185287124203397981000071"}}`},
+		{[]attribute.Kind{attribute.KindB}, Most - 1, `{"pk":{"B":"cmVwbGljYXRvci1jYW5hcnktMTk5OTktOWJhZjkwOWVlYTJjZDhmMDA1YWZhODQ0MWUwYTg1YTE="},"replicator_canary":{"N":"19999"},"replicator_cutover":{"N":"3"},"replicator_nonce":{"S":"once"}}`},
+	} {
+		text, err := attribute.MarshalItem(s.Item(c.i, keys(c.kinds...), 3, "once"))
+		if err != nil || string(text) != c.want {
+			t.Errorf("canary %d: %s, %v", c.i, text, err)
+		}
+	}
+	if s.Has(s.Key(Most, keys(attribute.KindS))) || s.Has(s.Key(Most, keys(attribute.KindN))) {
+		t.Error("a number above the last canary is one")
+	}
+	if !s.Has(s.Key(Most-1, keys(attribute.KindS))) || !s.Has(s.Key(Most-1, keys(attribute.KindN))) || Most != 20_000 {
+		t.Error("the last canary is not known")
+	}
+}
