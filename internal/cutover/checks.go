@@ -95,7 +95,7 @@ func (v *drive) near(ctx context.Context, c checkpoint.Cutover) error {
 }
 
 // approach records in all tables which attempt is about to freeze the application's writes. The
-// number 0 means that no attempt is.
+// number 0 means none.
 func (v *drive) approach(ctx context.Context, c checkpoint.Cutover, attempt uint32) error {
 	return v.updateTables(ctx, c, func(s *checkpoint.TableState) error { return s.Approach(attempt) })
 }

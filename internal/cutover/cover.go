@@ -40,10 +40,10 @@ type candidates struct {
 	written time.Duration // when the last one was written, by the process's clock
 }
 
-// cover is what is known of the open shards of one table.
+// cover describes what is known about the open shards of one table.
 type cover struct {
 	open      int // number of open shards
-	uncovered int // number of those that at most one known canary reaches
+	uncovered int // number of open shards that at most one known canary reaches
 	read      int // number of candidates of this attempt that were read
 	written   int // number of canaries that the table may hold
 }
@@ -112,8 +112,8 @@ func forProof(f Figures) (indices []int) {
 	return slices.Compact(indices)
 }
 
-// nextBatch returns how many candidates to write next. The batches grow, because a shard that none
-// has reached has a small range.
+// nextBatch returns how many candidates to write next. The batches grow, because a shard that no
+// candidate has reached has a small range of keys.
 func (c cover) nextBatch(most int) int {
 	if c.uncovered == 0 {
 		return 0

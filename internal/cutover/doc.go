@@ -42,10 +42,10 @@ var HookNames = []string{FreezeWrites, Switch, UnfreezeWrites}
 // Outcome is the outcome of a hook's call, as far as it is known.
 type Outcome string
 
-// The outcomes. Refused is a promise of the hook that it did nothing. Quiet is done, with a promise
-// of the application that writes the target too: no request to the target is in flight, none of the
-// last dual_writes.settle is without an answer, and no instance was killed or scaled down within
-// that time.
+// The outcomes. Refused is a promise of the hook that it did nothing. Quiet is Done, with a promise
+// of an application that also writes the target: it has no request to the target in flight, every
+// request of the last dual_writes.settle was answered, and no instance was killed or scaled down
+// within that time.
 const (
 	HookDone    Outcome = "done"
 	HookQuiet   Outcome = checkpoint.HookQuiet

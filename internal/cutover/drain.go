@@ -28,7 +28,8 @@ const (
 type draining struct {
 	of     uint32
 	tables map[string]*drainedTable
-	// rest is how long the try usually takes after its drain. The steps after the drain set it.
+	// rest is how long the try usually takes after its drain. It is zero until a step after the
+	// drain sets it.
 	rest time.Duration
 }
 

@@ -21,7 +21,7 @@ const (
 type Forecast struct {
 	// Freeze is the time from the answer of the hook that freezes until the switch hook is called.
 	Freeze time.Duration
-	// Measured reports that the last attempt took that long. Else it is estimated.
+	// Measured reports that the last attempt took that long. Otherwise Freeze is an estimate.
 	Measured bool
 	// Wait is the mean time until a moment at which a freeze is short.
 	Wait time.Duration
@@ -64,7 +64,7 @@ func untilMoment(shards int, pause time.Duration) time.Duration {
 	}
 	rate := float64(shards) / shardLife.Seconds()
 	x := rate * pause.Seconds()
-	const most = 365 * 24 * time.Hour // enough to say that it never comes
+	const most = 365 * 24 * time.Hour // such a moment is not expected to come
 	wait := math.Min((math.Exp(x)-1-x)/rate, most.Seconds())
 	return time.Duration(wait * float64(time.Second)).Round(time.Second)
 }

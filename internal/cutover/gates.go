@@ -41,8 +41,8 @@ const (
 // GateNames are the names of all gates.
 var GateNames = []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}
 
-// Overridable are the gates that an operator may override. The other gates ask whether a table is
-// copied and was compared completely. If it is not, the attempt would fail after the freeze.
+// Overridable are the gates that an operator may override. The other gates check that a table is
+// copied and was compared completely. Otherwise the attempt would fail after the freeze.
 var Overridable = []string{GateLag, GateVerify, GateParked, GateHeadroom, GateFence}
 
 // Figures are the data from which the gates of a table are judged.

@@ -52,9 +52,9 @@ func (d *Driver) RunAll(ctx context.Context, over func(all checkpoint.Cutovers) 
 	return g.Wait()
 }
 
-// rival says which other cutover moves some of the same tables; "" if none does. Two commands may have
-// requested both at the same time. Then neither of them freezes anything. It also finds a table that
-// began to write to a target after the request.
+// rival names another cutover that moves some of the same tables; "" if there is none. Two commands
+// may have requested both at the same time. Then neither of them freezes anything. It also finds a
+// table that began to write to a target after the request.
 func (v *drive) rival(ctx context.Context, c checkpoint.Cutover) (string, error) {
 	all, err := v.Ledger.Cutovers(ctx)
 	if err != nil {

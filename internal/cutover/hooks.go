@@ -12,7 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Probe calls every hook and asks it to do nothing.
+// Probe calls every hook with the probe flag, with which a hook must do nothing.
 func (d *Driver) Probe(ctx context.Context, c checkpoint.Cutover) error {
 	for _, name := range HookNames {
 		output, outcome := d.probe(ctx, c, name)

@@ -8,14 +8,14 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// If the application writes the target too, a worker writes the image of each change a second time.
-// It waits until the application's own write for that change can no longer be in flight. The hook
-// that freezes the application may promise that all of these writes have ended. Then the workers
-// need not wait.
+// If the application also writes the target, a worker writes the image of each change a second
+// time. It waits until the application's own write for that change can no longer be in flight. The
+// hook that freezes the application may promise that all of these writes have ended. Then the
+// workers need not wait.
 //
 // The promise covers the changes up to the time at which the application was frozen. It never
 // covers changes that the application makes after a cancel, because their writes may be in flight.
-// Removals by TTL happen also while the application is frozen, and the application writes nothing
+// Removals by TTL also happen while the application is frozen, and the application writes nothing
 // for them. So the driver extends the promise for them, as long as the application certainly stays
 // frozen.
 

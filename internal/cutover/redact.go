@@ -21,8 +21,8 @@ var redacted = []struct {
 }
 
 // Redact removes values that look like secrets from a hook's output: credentials, headers, keys,
-// values after names such as token or password, and queries of URLs. In doubt, it removes a value,
-// because the result is stored in the record and shown in the API and the evidence.
+// values after names such as token or password, and queries of URLs. When in doubt, it removes a
+// value, because the result is stored in the record and shown in the API and the evidence.
 func Redact(output string) string {
 	for _, r := range redacted {
 		output = r.form.ReplaceAllString(output, r.stays)

@@ -131,7 +131,7 @@ type input struct {
 	wayBack []WayBack
 	driver  string
 	idle    int
-	// What is expected of a cutover with the plan; nil if gates are not judged.
+	// The forecast for a cutover with the plan; nil if gates are not judged.
 	forecast *forecast
 	with     string
 	// The probe of the hook freeze_writes says that the application may be quiet.
@@ -221,7 +221,7 @@ type forecast struct {
 	shards int // number of open shards
 }
 
-// foretell makes the forecast for a cutover of a group.
+// foretell returns the forecast for a cutover of a group.
 func (o *Operator) foretell(ctx context.Context, g group, plan checkpoint.CutoverPlan, measured time.Duration, quiet bool) (*forecast, error) {
 	f := &forecast{plan: plan}
 	for _, t := range g.Tables {

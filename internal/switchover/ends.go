@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Source holds the requests to DynamoDB that a cutover needs: it writes canaries, and reads streams
-// and items.
+// Source holds the requests to DynamoDB with which a cutover writes canaries, and reads streams and
+// items.
 type Source interface {
 	cutover.Source
 	comparison.Source
@@ -23,8 +23,8 @@ type Source interface {
 	Open(streamARN string) cdc.Source
 }
 
-// Target holds the requests to Bigtable that a cutover needs: it compares rows, changes schemas,
-// and uses the state table.
+// Target holds the requests to Bigtable with which a cutover compares rows, changes schemas and
+// uses the state table.
 type Target interface {
 	comparison.Target
 	status.Target

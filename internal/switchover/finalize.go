@@ -122,7 +122,7 @@ func (o *Operator) finalizable(ctx context.Context, g group, c checkpoint.Cutove
 	}
 	m := in.Judge(o.Env, "", o.Now(ctx))
 	working := m.Working()
-	if !m.Left() { // workers go on with other groups; those of a version without groups do not know this cutover
+	if !m.Left() { // workers continue with other groups; workers of a version without groups do not see this cutover
 		working = m.Outdated()
 	}
 	if len(working) > 0 {

@@ -27,7 +27,7 @@ type Operator struct {
 	Allowed config.Allowed
 	With    string // flags to append to commands in messages
 	Version string
-	Select  Selection // the groups of tables for which the command is
+	Select  Selection // the groups of tables on which the command acts
 	// ShowKeys makes Show read the keys of items that were changed after the freeze. Show reads
 	// them from the streams.
 	ShowKeys bool
@@ -115,7 +115,7 @@ func (o *Operator) document(ctx context.Context, g group, plan *checkpoint.Cutov
 }
 
 // mayBeQuiet reports whether the application may promise, when it is frozen, that its own writes
-// have ended. Only an application that writes the target too is asked, by a probe of its hook.
+// have ended. It probes the hook only if the application also writes the target.
 func (o *Operator) mayBeQuiet(ctx context.Context, plan checkpoint.CutoverPlan) bool {
 	if plan.UnlessQuiet == 0 {
 		return false

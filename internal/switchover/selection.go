@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Selection says for which groups of tables a command is.
+// Selection selects the groups of tables on which a command acts.
 type Selection struct {
 	Group  string   // the name of a group
 	Tables []string // all source tables of one or several groups
@@ -140,7 +140,7 @@ func sourcesOf(tables []config.Table) (names []string) {
 	return names
 }
 
-// unchosen returns the error for a command that must say for which group it is.
+// unchosen returns the error for a command that must name its group.
 func unchosen(groups []group, why string) error {
 	return diag.BadUsage(why+", and the command names none", "add --group with one of: "+named(groups)+"; or --all")
 }

@@ -78,8 +78,8 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 	return o.follow(ctx, groups, hooks, true)
 }
 
-// propose returns the plan of the cutover of a group, and shows its gates. An impossible request is
-// refused before any question.
+// propose returns the plan of the cutover of a group, and shows its gates. It refuses an impossible
+// request before it asks the operator.
 func (o *Operator) propose(ctx context.Context, g *group, r Request) (plan checkpoint.CutoverPlan, err error) {
 	now := o.Now(ctx)
 	plan = planOf(o.Cfg, g.Group, r, now)

@@ -16,7 +16,7 @@ type kind struct{ *Verifier }
 
 // Look returns the table's record, and a part of the verify's current phase.
 func (k kind) Look(ctx context.Context) (checkpoint.TableState, checkpoint.Part, error) {
-	if k.failed != nil { // no other task of this process checks that the ledger is still the same
+	if k.failed != nil { // no other task of this process checks that the ledger was not replaced
 		if err := k.Ledger.Check(ctx); err != nil {
 			return checkpoint.TableState{}, checkpoint.Part{}, err
 		}

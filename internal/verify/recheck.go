@@ -29,8 +29,8 @@ type Rechecker struct {
 func NewRechecker(v *Verifier) *Rechecker {
 	return &Rechecker{Common: v.Common, mapping: v.mapping, look: func(ctx context.Context, life engine.Lifecycle, places []verify.Place) ([]verify.Look, error) {
 		c := v.comparison(life, checkpoint.TableState{}, verify.Scope{})
-		// The comparison has no retries and limits of its own: the whole comparison is retried, and
-		// the limits apply only to jobs.
+		// The comparison does not retry its reads, because the whole comparison is retried. It has
+		// no limits, because they apply only to jobs.
 		c.Retry, c.Pace = nil, nil
 		return c.Look(ctx, places...)
 	}}
@@ -38,8 +38,8 @@ func NewRechecker(v *Verifier) *Rechecker {
 
 const (
 	// recheckAfter is the time between the application of a change and the comparison of its row. A
-	// row that differs is compared again after the same time. A later change of the row starts the
-	// time again.
+	// row that differs is compared again after the same time. A later change of the row restarts
+	// this time.
 	recheckAfter = 2 * time.Second
 	// recheckRows is the number of rows that are compared together.
 	recheckRows = 128
@@ -51,7 +51,7 @@ const (
 //
 //   - It compares every row that a change names, by its old and its new image: an item that moved may
 //     have left a row behind.
-//   - A later change of a row takes the place of the earlier one, because the whole row is compared.
+//   - A later change of a row replaces the earlier one, because the whole row is compared.
 //   - A page of changes is rechecked when all its rows were equal after it. The position moves over
 //     rechecked pages only, so that a worker that acquires the shard loses no row.
 type Recheck struct {
@@ -389,9 +389,9 @@ func (r *Recheck) judge(now time.Duration, due []*recheckedRow, looks []verify.L
 	}
 }
 
-// howItDiffers describes a difference, so that two comparisons of a row can be compared. The text
-// includes the row's version, so it changes if the row was written. It is "" for a row that is
-// equal or in flight.
+// howItDiffers describes a difference as text, so that the results of two comparisons of a row can
+// be compared. The text includes the row's version, so it changes if the row was written. It is ""
+// for a row that is equal or in flight.
 func howItDiffers(look *verify.Look) string {
 	var all []string
 	for _, f := range look.Findings {

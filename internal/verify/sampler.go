@@ -50,8 +50,8 @@ const (
 	mostWaiting = 500
 	// sampleRate is the maximum number of items and rows per second that a round reads.
 	sampleRate = 50
-	// leastPatience is the minimum time for which a round waits until the changes from before its
-	// comparisons are applied.
+	// leastPatience is the minimum time that a round waits for the changes from before its
+	// comparisons to be applied.
 	leastPatience = time.Minute
 )
 

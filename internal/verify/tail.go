@@ -22,7 +22,7 @@ const (
 	// two reads of a shard.
 	tailShards = 32
 	tailEvery  = 200 * time.Millisecond
-	// tailRest is how long the stream takes at most to show a change.
+	// tailRest is the longest time that the stream takes to show a change.
 	tailRest = 3 * time.Second
 )
 

@@ -40,7 +40,8 @@ type Verifier struct {
 // verifySettings are the configuration's settings of verifies.
 type verifySettings struct {
 	settle time.Duration
-	// patience is how long a part waits for changes to be applied; 0 means the default.
+	// patience is the maximum time that a part waits for changes to be applied; 0 means the
+	// default.
 	patience time.Duration
 	owned    bool
 	late     time.Duration // maximum delay of the application's own writes
@@ -92,8 +93,8 @@ type Options struct {
 	Table  engine.Spec
 	Events engine.Events
 	Timing engine.Timing
-	// Patience is how long a part waits until the changes from before its comparison are applied.
-	// Then it fails; 0 means 15 minutes.
+	// Patience is how long a part waits for the changes from before its comparison to be applied.
+	// After that the part fails. 0 means 15 minutes.
 	Patience time.Duration
 	// Slots, if not nil, is shared with the verifies of other tables in this process.
 	Slots *Slots
