@@ -103,7 +103,7 @@ func writeOrders(ctx context.Context, writer *dualwrite.Writer, order, other att
 	pay func(attribute.Item) (attribute.Item, error), merge func([]attribute.Item) ([]attribute.Item, error),
 ) error {
 	// page version-attribute.md
-	// With the number it was read with, or none if it is new.
+	// The order has the number with which it was read, or none if it is new.
 	order, err := writer.Put(ctx, order)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func writeOrders(ctx context.Context, writer *dualwrite.Writer, order, other att
 	if err != nil {
 		return err
 	}
-	// Transact does so with several items, all or none.
+	// Transact does the same with several items, all or none.
 	both, err := writer.Transact(ctx, []attribute.Item{order, other}, merge)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func putOrder(ctx context.Context, dynamo *dynamodb.Client, orders *bigtable.Tab
 		row.Set("d", name, bigtable.Now(), encoded(value)) // as replicator preview shows it
 	}
 	if err := orders.Apply(ctx, key, row); err != nil {
-		log.Print(err) // the replicator brings it
+		log.Print(err) // replicator will write the row
 	}
 	// end
 	return nil
@@ -211,7 +211,7 @@ type instance struct {
 // write sends a request, unless the application is frozen.
 func (i *instance) write(ctx context.Context, send func(context.Context) error) error {
 	// page dual-writes.md
-	if !i.enter() { // counts the request, and then looks whether writes are frozen
+	if !i.enter() { // counts the request, and then checks whether writes are frozen
 		return errFrozen
 	}
 	err := send(ctx)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -113,7 +114,9 @@ func referencePermissions(*testing.T) string {
 }
 
 // structs holds the struct types that the files of a directory declare, by name.
-type structs map[string]*ast.StructType
+type structs map[string]*structType
+
+type structType struct{ *ast.StructType }
 
 func structsOf(t *testing.T, directory string) structs {
 	t.Helper()
@@ -133,7 +136,7 @@ func structsOf(t *testing.T, directory string) structs {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.TypeSpec); ok {
 				if s, ok := spec.Type.(*ast.StructType); ok {
-					found[spec.Name.Name] = s
+					found[spec.Name.Name] = &structType{s}
 				}
 			}
 			return true
@@ -156,6 +159,7 @@ func (s structs) entries(t *testing.T, name, tag, prefix string) []entry {
 	if declared == nil {
 		t.Fatalf("there is no type %s", name)
 	}
+	keys := declared.keys(tag)
 	var found []entry
 	for _, field := range declared.Fields.List {
 		kind, list := field.Type, false
@@ -180,7 +184,7 @@ func (s structs) entries(t *testing.T, name, tag, prefix string) []entry {
 			}
 			continue
 		}
-		e := entry{kind: kindOf(kind), meaning: meaningOf(field)}
+		e := entry{kind: kindOf(kind), meaning: shortened(withKeys(meaningOf(field), keys), keys[nameOf(field)])}
 		if s[named] != nil {
 			e.kind = "section"
 		}
@@ -247,6 +251,65 @@ func meaningOf(field *ast.Field) string {
 	}
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
 }
+
+// keys returns the keys of the struct's fields, by the names of the fields.
+func (s *structType) keys(tag string) map[string]string {
+	found := map[string]string{}
+	for _, field := range s.Fields.List {
+		if field.Tag == nil {
+			continue
+		}
+		text, _ := strconv.Unquote(field.Tag.Value)
+		key, _, _ := strings.Cut(reflect.StructTag(text).Get(tag), ",")
+		for _, name := range field.Names {
+			if key != "" && key != "-" {
+				found[name.Name] = "`" + key + "`"
+			}
+		}
+	}
+	return found
+}
+
+var (
+	fieldNames = regexp.MustCompile(`[A-Za-z.]+`)
+	afterField = regexp.MustCompile(`^(,| (is|are|reports|holds|lists|says|rises|counts|names|covers|cover|explains|describes|has|and [A-Z]))`)
+)
+
+// withKeys replaces the names of fields in a comment with their keys, because readers of a document
+// see only the keys. At the beginning of a sentence, a name counts only before a verb, because it
+// may also be a plain word.
+func withKeys(comment string, keys map[string]string) string {
+	var b strings.Builder
+	end := 0
+	for _, at := range fieldNames.FindAllStringIndex(comment, -1) {
+		before, word := comment[:at[0]], strings.TrimRight(comment[at[0]:at[1]], ".")
+		key, starts := keys[word], before == "" || strings.HasSuffix(before, ". ")
+		if key == "" || word == strings.ToLower(word) || !starts && word == strings.ToUpper(word) || starts && word[1:] == strings.ToLower(word[1:]) && !afterField.MatchString(comment[at[0]+len(word):]) {
+			continue
+		}
+		b.WriteString(comment[end:at[0]] + key)
+		end = at[0] + len(word)
+	}
+	return b.String() + comment[end:]
+}
+
+var ownKey = regexp.MustCompile("^`[a-z_]+` (?:is|are|says|(reports that)|reports) (the|an?|when|how|why|whether|) ?")
+
+// shortened leaves out the key with which the meaning of a field begins, because the table has it in
+// its first column.
+func shortened(meaning, key string) string {
+	found := ownKey.FindStringSubmatch(meaning)
+	switch {
+	case found == nil || key == "" || !strings.HasPrefix(meaning, key+" ") || strings.HasPrefix(meaning, key+" and"):
+	case found[1] != "":
+		return "true if " + strings.TrimPrefix(meaning, key+" reports that ")
+	case found[2] != "":
+		return strings.TrimPrefix(strings.TrimPrefix(found[0], key+" "), strings.Fields(found[0])[1]+" ") + meaning[len(found[0]):]
+	}
+	return meaning
+}
+
+func nameOf(field *ast.Field) string { return field.Names[0].Name }
 
 func writeEntries(b *strings.Builder, found []entry) {
 	b.WriteString("\n| member | kind | meaning |\n|---|---|---|\n")

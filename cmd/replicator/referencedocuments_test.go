@@ -12,10 +12,10 @@ import (
 )
 
 func referenceConfiguration(t *testing.T) string {
-	b := reference("Configuration", "One YAML file, looked up as `-c FILE`, `$REPLICATOR_CONFIG`, `./replicator.yaml`, `/etc/replicator/replicator.yaml`. It is strict: what is not\n"+
-		"known is an error, with its place. A value is taken from the first of: flag, `REPLICATOR_*` variable, file, default. In values, `${NAME}`,\n"+
-		"`${NAME:-default}`, `${NAME:?message}` and `$$` are understood. `replicator lint` checks a file offline, `replicator config print` shows what is in force,\n"+
-		"`replicator config schema` prints a JSON Schema for editors.")
+	b := reference("Configuration", "One YAML file, looked up as `-c FILE`, `$REPLICATOR_CONFIG`, `./replicator.yaml`, `/etc/replicator/replicator.yaml`. It is strict: an unknown\n"+
+		"key is an error, which names its place. A value is taken from the first of: flag, `REPLICATOR_*` variable, file, default. In values, `${NAME}`,\n"+
+		"`${NAME:-default}`, `${NAME:?message}` and `$$` are expanded. `replicator lint` checks a file offline, `replicator config print` shows the effective\n"+
+		"configuration, and `replicator config schema` prints a JSON Schema for editors.")
 	b.WriteString("\n| key | kind | default | allowed | meaning |\n|---|---|---|---|---|\n")
 	for _, e := range structsOf(t, "internal/config").entries(t, "Config", "key", "") {
 		fallback, allowed := e.tag.Get("default"), []string{}

@@ -50,7 +50,7 @@ type Document struct {
 	Schema string    `json:"schema"`
 	Name   string    `json:"name"`
 	At     time.Time `json:"at"`
-	// PricesDate is the date of the list prices in Spent.
+	// PricesDate is the date of the list prices.
 	PricesDate string              `json:"prices_date"`
 	Currency   string              `json:"currency"` // the currency of all costs
 	Tables     []Table             `json:"tables"`

@@ -173,13 +173,13 @@ type Cell struct {
 // TTL is the source's time-to-live attribute, and the handling of items that expire.
 type TTL struct {
 	Attribute string `key:"attribute" check:"mapping" omit:"true"`             // name of an attribute of type N, in seconds since 1970
-	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: garbage collection removes the cells; follow_deletes: DynamoDB's deletes are applied; keep: DynamoDB's deletes of expired items are not applied (requires rules that use only the primary key)
+	Expire    string `key:"expire" omit:"true" oneof:"gc,follow_deletes,keep"` // gc: garbage collection removes the cells; follow_deletes: DynamoDB's deletes are applied; keep: deletes of expired items are not applied (requires rules that use only the primary key)
 }
 
 // DualWrites configures tables with a target that the application also writes.
 type DualWrites struct {
 	VersionAttribute string        `key:"version_attribute" check:"mapping" omit:"true" unset:"writes are ordered by the stream"`     // attribute of type N, below 10^20, that orders the writes of the application and of replicator. The application must raise it with each write of an item, and that write must be conditional
-	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"no other program may write the target tables"` // longest time from a commit in DynamoDB to the application's write to Bigtable, with its retries. replicator writes each change a second time after this time
+	Settle           time.Duration `key:"settle" omit:"true" min:"1s" max:"10m" unset:"no other program may write the target tables"` // longest time from a commit in DynamoDB to the application's last attempt to write Bigtable. After this time, replicator writes each change a second time
 }
 
 // Late returns the maximum time between a change in the source and the application's own write to
@@ -197,13 +197,13 @@ func (c *Config) DualWritten(t Table) bool { return c.Late(t) > 0 || t.number !=
 
 // Backfill configures the copy of existing items.
 type Backfill struct {
-	From                string   `key:"from" default:"scan" check:"images"`                                  // source of a table's first load: scan, or the folder of a full export (s3://…, gs://… or a directory that every worker can read). {table} is replaced by the source table's name
+	From                string   `key:"from" default:"scan" check:"images"`                                  // source of a table's first load: scan, or the folder of a full export (s3://…, gs://… or a directory that every worker can read). {table} is replaced with the source table's name
 	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                            // confirms that the exports have no filter, projection or key conditions. Needed if DynamoDB cannot describe the exports
 	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                 // limit on reads of each source table by all workers: a share of its provisioned read capacity, such as 25%, or read units a second
 	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`             // limit on the rows that one process copies per second, for all tables together; 0 means no limit
 	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"loads ignore the CPU"` // loads wait while Cloud Monitoring reports a higher CPU load for a cluster of the target
 	Fast                bool     `key:"fast" default:"false" oneof:"false" later:"true"`                     // false: loads use conditional writes, as changes do
-	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                             // how the load that a gap requires begins. wait: an operator starts it; load: it starts automatically
+	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                             // how a load begins after a gap. wait: an operator starts it; load: it starts automatically
 	SkipExpired         bool     `key:"skip_expired" default:"false"`                                        // do not copy expired items that DynamoDB has not removed yet
 	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                          // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
@@ -212,7 +212,7 @@ type Backfill struct {
 type Verify struct {
 	Sample Percent       `key:"sample" default:"1%" check:"percent"`                // share of the items that workers compare after a change; a hash of the key chooses them
 	Every  time.Duration `key:"every" unset:"never" omit:"true" min:"10s" max:"1d"` // how often workers compare the sampled items that changed recently
-	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // if a row still differs after the changes from before the comparison were applied, the time until it is read once more
+	Settle time.Duration `key:"settle" default:"30s" min:"1s" max:"10m"`            // how long to wait before a row that still differs is read once more
 }
 
 // Cutover configures the move of the application from DynamoDB to Bigtable.
@@ -221,13 +221,13 @@ type Cutover struct {
 	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                                                     // how long a requested cutover may wait for approval, for the hours of --between and for its gates
 	ListingsApart  time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`                                       // has no effect; see listing_bound
 	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                                                         // how late the stream may list a child shard after its parent has ended
-	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"`                                      // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, and no process has to answer
-	FreezeAtMost   time.Duration    `key:"freeze_at_most" default:"8s" min:"1s" max:"1h"`                                                        // the longest freeze that may be expected. A cutover waits until a freeze is expected to be that short. If other settings need more time, the limit rises to that
-	FreezeDeadline time.Duration    `key:"freeze_deadline" unset:"30s, or twice freeze_at_most if that is longer" omit:"true" min:"1s" max:"1d"` // how long writes may be frozen in a try, after the time that the hook freeze_writes may take. Then the application resumes
-	Deadlines      CutoverDeadlines `key:"deadlines" omit:"true"`                                                                                // have no effect; see freeze_deadline
+	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"`                                      // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, but no process has to answer
+	FreezeAtMost   time.Duration    `key:"freeze_at_most" default:"8s" min:"1s" max:"1h"`                                                        // limit on the expected duration of a freeze. A cutover waits until a freeze is expected to be that short. Settings that need more time raise this limit
+	FreezeDeadline time.Duration    `key:"freeze_deadline" unset:"30s, or twice freeze_at_most if that is longer" omit:"true" min:"1s" max:"1d"` // how long a try may freeze writes, in addition to the time that the hook freeze_writes may take. Then the application resumes
+	Deadlines      CutoverDeadlines `key:"deadlines" omit:"true"`                                                                                // has no effect; see freeze_deadline
 	Tries          int              `key:"tries" default:"3" min:"1" max:"20"`                                                                   // how often a cutover may freeze writes. A try that would take longer than freeze_at_most is abandoned, and the application writes until the next one
 	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                                                           // how long workers watch the stream for late writers after the switch
-	Groups         []CutoverGroup   `key:"groups" omit:"true"`                                                                                   // tables that are cut over together, by the name of the group. By default tables with a common target table are a group
+	Groups         []CutoverGroup   `key:"groups" omit:"true"`                                                                                   // tables that are cut over together, by the name of the group. By default, tables that share a target table form a group
 	Hooks          CutoverHooks     `key:"hooks"`                                                                                                // hooks that freeze, switch and unfreeze the application; give all three or none
 }
 
@@ -263,7 +263,7 @@ type CutoverHooks struct {
 	// maximum duration of one call. If less time is left until the deadline of the try, the call
 	// ends at that deadline
 	Timeout      time.Duration `key:"timeout" default:"10m" min:"1s" max:"1h"`
-	FreezeWithin time.Duration `key:"freeze_within" default:"1m" min:"1s" max:"1d"` // how long freeze_writes may take, with all of its repetitions
+	FreezeWithin time.Duration `key:"freeze_within" default:"1m" min:"1s" max:"1d"` // how long freeze_writes may take, including repeated calls
 }
 
 // Relay configures the topic to which `replicator relay` publishes changes, and the subscription
@@ -272,7 +272,7 @@ type Relay struct {
 	Topic        string `key:"pubsub_topic" check:"topic" unset:"changes are not published"`                    // topic to which relay publishes changes: projects/PROJECT/topics/TOPIC
 	Subscription string `key:"subscription" check:"subscription" unset:"nothing is applied from the topic"`     // subscription of the topic, for run --from pubsub; R1311 lists unsuitable settings
 	DeadLetter   string `key:"dead_letter" check:"subscription" unset:"the dead-letter topic is not monitored"` // subscription of the dead-letter topic. While it has a message, no table is in sync
-	Buckets      int    `key:"ordering_buckets" default:"256" min:"0" max:"65536"`                              // ordering keys of a table: each item belongs to one of these buckets. 0: a key for each item, which publishes slower
+	Buckets      int    `key:"ordering_buckets" default:"256" min:"0" max:"65536"`                              // ordering keys of a table: each item belongs to one of these buckets. 0: a key for each item, which makes publishing slower
 	Format       string `key:"format" default:"cloudevents_json" oneof:"cloudevents_json"`                      // message format: CloudEvents 1.0 in structured mode
 }
 

@@ -172,7 +172,7 @@ func (m *mending) step(t loadState, say func(format string, args ...any)) (over 
 	}
 	if t.State == "copying" && !m.loading {
 		m.loading = true
-		say("load %d started by itself: %s, shared by both workers", t.Load.Number, terminal.Plural(t.Load.Parts.Total, "part"))
+		say("load %d started automatically: %s, shared by both workers", t.Load.Number, terminal.Plural(t.Load.Parts.Total, "part"))
 	}
 	if !m.sweeping && (t.State == "sweeping" || t.State == "done") {
 		m.sweeping = true

@@ -31,7 +31,7 @@ func TestMendingIsToldStepByStep(t *testing.T) {
 			t.Errorf("over %v after %s", over, document)
 		}
 	}
-	for i, want := range []string{"declare a gap: changes since", "load 2 started by itself: 16 parts", "loaded: 40 items", "swept: removed 7 orphan rows, wrote 1 row again"} {
+	for i, want := range []string{"declare a gap: changes since", "load 2 started automatically: 16 parts", "loaded: 40 items", "swept: removed 7 orphan rows, wrote 1 row again"} {
 		if i >= len(said) || !strings.Contains(said[i], want) {
 			t.Errorf("not told: %s\n%s", want, strings.Join(said, "\n"))
 		}

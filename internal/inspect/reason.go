@@ -11,8 +11,9 @@ import (
 
 // likelyReason is the likely reason for a difference between an item and its rows.
 type likelyReason struct {
-	Reason string `json:"reason"` // one of the constants below
-	Text   string `json:"text"`   // one sentence
+	// Reason is in_flight, parked, phantom_write, foreign_writer, garbage_collection or gap.
+	Reason string `json:"reason"`
+	Text   string `json:"text"` // one sentence
 }
 
 // The reasons for a difference.

@@ -95,8 +95,10 @@ func (f *itemFindings) kept() bool {
 
 // itemVerdict is the verdict of explain on an item.
 type itemVerdict struct {
-	State string `json:"state"` // one of the constants below
-	Text  string `json:"text"`  // one sentence
+	// State is equal, removed, absent, unlocated, ignored, expired, kept, parked, unmappable,
+	// not_started, not_copied, needs_load, behind or different.
+	State string `json:"state"`
+	Text  string `json:"text"` // one sentence
 }
 
 // The states of an item.

@@ -61,7 +61,7 @@ type Document struct {
 
 // Standing is the state of a migration or of a table, the first of standing.States that applies.
 type Standing struct {
-	State  standing.State `json:"state"`  // the first of standing.States that applies
+	State  standing.State `json:"state"`  // the first state that applies; docs/http.md lists the states in this order
 	Reason *string        `json:"reason"` // reason in one word; null if the state needs no reason
 	Since  *time.Time     `json:"since"`  // time since which the state applies; null if unknown
 }
