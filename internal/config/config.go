@@ -260,8 +260,7 @@ type CutoverHooks struct {
 	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no cutover can be started"`   // stops the application's writes, and succeeds when no write is in flight
 	Switch         string `key:"switch" check:"hook" unset:"no cutover can be started"`          // moves the application to the target
 	UnfreezeWrites string `key:"unfreeze_writes" check:"hook" unset:"no cutover can be started"` // lets the application write the source again
-	// maximum duration of one call. If less time is left until the deadline of the try, the call
-	// ends at that deadline
+	// maximum duration of one call. A call also ends at the deadline of the try
 	Timeout      time.Duration `key:"timeout" default:"10m" min:"1s" max:"1h"`
 	FreezeWithin time.Duration `key:"freeze_within" default:"1m" min:"1s" max:"1d"` // how long freeze_writes may take, including repeated calls
 }
