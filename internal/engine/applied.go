@@ -15,8 +15,8 @@ const AppliedSlack = 2 * time.Second
 var endless = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // AppliedTo returns the time up to which all committed changes of the table's shards are applied,
-// or zero if it is unknown. In mode topic it is the time up to which appliers have applied every
-// message, not the time up to which changes are published.
+// or zero if it is unknown. In mode topic, it is the time up to which appliers have applied every
+// message, because published changes may not be applied yet.
 func (c *Common) AppliedTo(ctx context.Context) (time.Time, error) {
 	state, _, err := c.Ledger.Table(ctx, c.Source)
 	if err != nil {

@@ -19,7 +19,7 @@ const NoticeTime = listEvery + clusterTime
 
 // ClusterWatch checks that the app profile keeps routing to the same cluster of the target.
 type ClusterWatch struct {
-	*Retrier // a Retrier of no single table
+	*Retrier // a Retrier that belongs to no single table
 	Ledger   *checkpoint.Ledger
 	// Ask returns the cluster of the target; "" if that is unknown.
 	Ask func(ctx context.Context) (string, error)

@@ -37,7 +37,7 @@ func (c *Common) End(err error) error {
 	return nil
 }
 
-// View is the result of one pass over the ledger.
+// View is what one pass over the ledger has read.
 type View struct {
 	State  checkpoint.TableState
 	Shards []checkpoint.Shard
@@ -123,8 +123,8 @@ func (c *Common) Raise(life Lifecycle, from uint32, gap checkpoint.DeclaredGap, 
 	return cmp.Or(err, overtaken)
 }
 
-// ReportLag reports the largest lag of the shards that this worker tracks, or that it reads no
-// shard.
+// ReportLag reports the largest lag of the shards that this worker tracks. If it reads no shard, it
+// reports that instead.
 func (c *Common) ReportLag(ctx context.Context, b *ShardTracker) {
 	served := c.Ledger.ServiceTime(ctx)
 	now := served

@@ -26,7 +26,8 @@ type Fencing struct {
 
 	mu    sync.Mutex
 	marks map[string]sink.Mark // marks by target table, as the assigner last read them
-	// looked is when the families were last checked under this coordinator lease; 0 if never.
+	// looked is the time at which the families were last checked under this coordinator lease; 0 if
+	// never.
 	looked time.Duration
 }
 
@@ -48,7 +49,7 @@ func (f *Fencing) Read(ctx context.Context) error {
 	return nil
 }
 
-// outdated reports whether stamps belong to other marks than those that Read stored last.
+// outdated reports whether stamps belong to marks that Read has replaced since.
 func (f *Fencing) outdated(stamps sink.Stamps) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +93,7 @@ func (f *Fencing) Keep(ctx context.Context) error {
 	return nil
 }
 
-// seen returns when the families were last checked under this lease; 0 if never.
+// seen returns the time at which the families were last checked under this lease; 0 if never.
 func (f *Fencing) seen() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Formers holds the earlier mappings of a table, as long as rows or columns that they wrote may
-// exist (H102). It rebuilds these mappings from the ledger, without families that the target tables
-// no longer have.
+// Formers holds the earlier mappings of a table while rows or columns that they wrote may exist
+// (H102). It rebuilds these mappings from the ledger, without families that the target tables no
+// longer have.
 type Formers struct {
 	Source  string
 	Ledger  *checkpoint.Ledger
@@ -41,7 +41,7 @@ func MappingOf(m *transform.Mapping, hash string) checkpoint.Mapping {
 // relist is the time after which the families are listed again.
 const relist = time.Minute
 
-// See stores the facts that Formers needs from a record of the table.
+// See stores what Formers needs from a record of the table.
 func (f *Formers) See(state checkpoint.TableState) {
 	if len(state.Former) > 0 {
 		return
@@ -58,7 +58,7 @@ func (f *Formers) isOver(generation uint32) bool {
 }
 
 // Of returns the former mappings in a record of the table, the oldest first. If a mapping cannot be
-// rebuilt, its rows cannot be found. Of records that in the ledger.
+// rebuilt, its rows cannot be found. Of then records this in the ledger.
 func (f *Formers) Of(ctx context.Context, state checkpoint.TableState) ([]sink.Former, error) {
 	var all []sink.Former
 	for _, kept := range state.Former {
@@ -149,7 +149,7 @@ func (f *Formers) list(ctx context.Context, all []sink.Former, anew bool) (map[s
 }
 
 // Inherit adds deletions of cells that former mappings left in the batch's rows. If cells cannot be
-// deleted, it records that in the ledger before the batch is written.
+// deleted, it records this in the ledger before the batch is written.
 func (f *Formers) Inherit(ctx context.Context, all []sink.Former, generation uint32, b *transform.Batch) error {
 	if len(all) == 0 || f.isOver(generation) {
 		return nil
@@ -177,8 +177,8 @@ func (f *Formers) Lighten(ctx context.Context, all []sink.Former, b *transform.B
 	}
 }
 
-// Tables returns, in order, the existing target tables that only former mappings name. If such a
-// table does not exist, it needs no cleanup, and Tables notes that in the ledger.
+// Tables returns, in order, the existing target tables that only former mappings name. A table that
+// no longer exists needs no cleanup, and Tables records this in the ledger.
 func (f *Formers) Tables(ctx context.Context, all []sink.Former) ([]string, error) {
 	var tables []string
 	for _, former := range all {

@@ -23,8 +23,8 @@ const LookedAfter = 2 * cdc.Retention
 func Suspend(ctx context.Context, ledger *checkpoint.Ledger, events Events, source, reason string) error {
 	now := ledger.ServiceTime(ctx)
 	if now.IsZero() {
-		// The service has not shown its time yet. This time only informs people, and no decision
-		// uses it.
+		// No answer has shown the service's time yet, so this process's clock is used. The time is
+		// only for display.
 		now = task.Now(ctx).UTC()
 	}
 	told := true

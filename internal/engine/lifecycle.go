@@ -10,8 +10,8 @@ import (
 
 // Lifecycle determines how long a task runs, and when its retries end.
 type Lifecycle struct {
-	Drain context.Context // ends when no new work should begin
-	Work  context.Context // ends when all work must end
+	Drain context.Context // it ends when no new work should begin
+	Work  context.Context // it ends when all work must end
 	// Yield, if not 0, is how long a step waits for the source to answer. After that time the step
 	// ends with ErrYield.
 	Yield time.Duration

@@ -42,8 +42,8 @@ type Options struct {
 	// its CPU. It returns "" if loads may continue, or if the CPU load is unknown. If Busy is nil,
 	// the CPU load is not checked.
 	Busy func(ctx context.Context, above float64) (why string)
-	// Families creates and drops the families of the fence. If it is nil, this process may not do
-	// so.
+	// Families creates and drops the families of the fence. It is nil if this process may not
+	// change families.
 	Families sink.Families
 	// Restore rebuilds a mapping from the text of transform.Mapping.Describe; if nil, rows of
 	// former mappings are not found.
@@ -57,8 +57,8 @@ type Options struct {
 	Tables  []Spec
 	// Mode determines whether changes are written, published or both. With AcceptMode, Mode may
 	// replace the mode that the ledger records for a table. Topic receives the published messages.
-	// With PublishLoads, it also receives the items that loads read. Keying is how this process, as
-	// coordinator, wants messages to be keyed.
+	// With PublishLoads, it also receives the items that loads read. Keying is the keying that this
+	// process sets for messages when it is coordinator.
 	Mode         checkpoint.Mode
 	AcceptMode   bool
 	Topic        relay.Topic

@@ -9,14 +9,14 @@ import (
 const (
 	// ActiveFor is how long a shard counts as active after its last change.
 	ActiveFor = 10 * time.Second
-	// backoffAfter is how long a shard without changes is still read every Poll.
+	// backoffAfter is how long a shard without changes is still read at the interval Poll.
 	backoffAfter = time.Minute
 	// longestPoll is the time between two reads of a shard that had no change for minutes, unless
 	// Poll is longer.
 	longestPoll = 3 * time.Second
 	// provingPoll is the time between two reads of a shard without changes, until empty pages prove
-	// that it has no backlog. If thousands of shards are acquired at once, they all prove it at
-	// once.
+	// that it has no backlog. It is short, but thousands of shards that are acquired at once need
+	// it at the same time.
 	provingPoll = time.Second
 )
 

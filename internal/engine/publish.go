@@ -127,7 +127,7 @@ func (p Publisher) Announce(life Lifecycle, lease *checkpoint.Lease, at checkpoi
 
 // PublishLoad publishes the items that a load has read, or the changes of an incremental export, if
 // loads are published. These messages have no numbers, because a page that is read again may hold
-// other items. No process waits until they are applied, so they are not counted.
+// other items. No process waits for their application, so they are not counted.
 func (p Publisher) PublishLoad(life Lifecycle, state checkpoint.TableState, part checkpoint.Part, m *transform.Mapping, items []attribute.Item, changes []cdc.Change, readAt time.Time) error {
 	if !p.loads || len(items)+len(changes) == 0 {
 		return nil

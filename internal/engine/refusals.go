@@ -79,7 +79,7 @@ func CheckSource(d backfill.Description, followed string) error {
 }
 
 // RenewedError is the error for a table in the right account and region that was recreated or has a
-// new stream. No worker has recorded that yet.
+// new stream, which no worker has recorded yet.
 type RenewedError struct {
 	Table           string
 	Followed, Found string // ARNs of streams, or ids of tables

@@ -141,7 +141,7 @@ func (r *rehearsal) load(ctx context.Context, d backfill.Description) error {
 	return err
 }
 
-// images opens the export that the first load would copy.
+// images opens the export that the first load would copy, if the configuration names one.
 func (r *rehearsal) images(ctx context.Context, d backfill.Description) (images source.Images, err error) {
 	err = r.Retry(engine.Until(ctx), "read the export", func(ctx context.Context) error {
 		if images, err = source.Open(ctx, r.from, r.spec.From.Address); err == nil {

@@ -95,9 +95,8 @@ func (t *table) runUnlessHalted(life engine.Lifecycle) (halted bool, err error) 
 	return errors.Is(context.Cause(drain), engine.ErrHalted) && !life.Draining(), err
 }
 
-// untilCheck returns the wait before the next check for a cutover. If the application writes the
-// target too, a freeze may wait for changes that become due by the application's promise to be
-// quiet.
+// untilCheck returns the wait before the next check for a cutover. If the application also writes
+// the target, its promise to be quiet makes pending changes due, and the freeze waits for them.
 func (t *table) untilCheck() time.Duration {
 	if t.Spec.Late > 0 && t.Tracker.Near() {
 		return min(t.Timing.Pass, t.Timing.Soon)

@@ -17,7 +17,7 @@ const discovery = ""
 
 // joining searches for tables that match patterns, and starts to replicate them.
 type joining struct {
-	*engine.Common // a Common of no single table
+	*engine.Common // a Common that belongs to no single table
 	discover       func(ctx context.Context, followed func(source string) bool) (engine.Discovery, error)
 	every          time.Duration
 	alone          bool // the configuration names no table, only patterns
@@ -33,7 +33,8 @@ func newJoining(w *worker, begin func(engine.Spec), joined *engine.NameSet) *joi
 	}
 }
 
-// unlessCutOver wraps a search so that no table joins a group that is being cut over, or that was.
+// unlessCutOver wraps a search, so that no table joins a group that is being cut over or was cut
+// over.
 func unlessCutOver(ledger *checkpoint.Ledger, discover func(context.Context, func(string) bool) (engine.Discovery, error)) func(context.Context, func(string) bool) (engine.Discovery, error) {
 	return func(ctx context.Context, followed func(string) bool) (engine.Discovery, error) {
 		found, failed := discover(ctx, followed)

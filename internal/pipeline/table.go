@@ -53,7 +53,7 @@ func newTable(w *worker, spec engine.Spec) *table {
 // worker holds the coordinator lease, it also coordinates the table.
 func (t *table) run(life engine.Lifecycle) error {
 	err := t.Retry(life, "check the source", func(ctx context.Context) error {
-		t.Events.Tick() // a sign of life, because a restart of this process would not fix an outage
+		t.Events.Tick() // show that this process is alive, because a restart would not fix an outage
 		defer t.Events.Tick()
 		return t.SameSource(ctx)
 	})

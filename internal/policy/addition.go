@@ -12,7 +12,7 @@ import (
 type Addition struct {
 	When    string
 	Actions []string
-	On      string // the resource; unknown parts are names in capitals
+	On      string // the resource; unknown parts are placeholders in capitals
 }
 
 // WithKeys adds to the policy the permission to use the keys that encrypt the source tables.

@@ -101,7 +101,7 @@ func (b *bindings) onResource(role, key, member string, on Resource, permission 
 	}
 }
 
-// looking returns roles that `plan` and a worker need to read the configured resources outside the
+// looking returns the roles with which `plan` and a worker read configured resources outside the
 // instance: time series, topics and buckets.
 func looking(cfg *config.Config) bindings {
 	var out bindings

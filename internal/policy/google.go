@@ -18,8 +18,8 @@ type Role struct {
 	Description         string   `json:"description"`
 	Stage               string   `json:"stage"`
 	IncludedPermissions []string `json:"includedPermissions"`
-	// Besides are predefined roles that must be granted in the project. These roles have
-	// permissions that the role on the instance cannot include.
+	// Besides are predefined roles that must be granted in the project, because their permissions
+	// cannot be part of the role on the instance.
 	Besides []Predefined `json:"-"`
 }
 
@@ -94,7 +94,8 @@ func (r Role) Write(w io.Writer, project, instance string) error {
 	return err
 }
 
-// Lacking returns the permissions of the role that are not in has, the permissions of an identity.
+// Lacking returns the permissions of the role that the identity with the permissions in `has` does
+// not have.
 func (r Role) Lacking(has []string) []string {
 	var out []string
 	for _, p := range r.IncludedPermissions {

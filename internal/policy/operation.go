@@ -83,8 +83,8 @@ var useTexts = [...]string{
 // (docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html). There, the
 // operations of streams also have the prefix dynamodb. The source for Google is the list of
 // permissions of the Bigtable roles (cloud.google.com/iam/docs/roles-permissions/bigtable,
-// .../monitoring). That page has no permission for CheckAndMutateRow. Its roles imply that the
-// operation needs mutateRows.
+// .../monitoring). That page names no permission for CheckAndMutateRow, but its roles imply that
+// the operation needs mutateRows.
 var operations = []Operation{
 	{"dynamodb", "DescribeTable", []string{"dynamodb:DescribeTable"}, Always},
 	{"dynamodb", "ListTables", []string{"dynamodb:ListTables"}, Finding},

@@ -12,8 +12,9 @@ import (
 )
 
 // DynamoDB lists a child shard some time after its parent has ended (H13). So a listing proves that
-// there is no child only if it began late enough. It must begin Timing.Listed after this process
-// found the parent's end, on its own clock. The time at which the listing ended does not matter.
+// there is no child only if it began late enough. It must begin at least Timing.Listed after this
+// process found the parent's end, on this process's clock. The time at which the listing ended does
+// not matter.
 
 // leafLists is the maximum number of shards whose children a pass requests one by one. For more
 // shards, a complete listing is cheaper.
@@ -21,7 +22,7 @@ const leafLists = 3
 
 // lineage holds the ended shards of a stream whose children a pass requests.
 type lineage struct {
-	awaiting []string // leaves whose children will probably be listed soon
+	awaiting []string // leaves whose children are probably listed soon
 	// due holds shards that ended so long ago that a listing that begins now shows all their
 	// children.
 	due []checkpoint.Shard

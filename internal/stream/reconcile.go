@@ -25,7 +25,7 @@ type Reconciler struct {
 	admission    *Admission
 	publisher    engine.Publisher
 	fencing      *engine.Fencing
-	shares       *engine.Shares // knows the number of tables that this process replicates
+	shares       *engine.Shares // holds the number of tables that this process replicates
 	tracker      *engine.ShardTracker
 	outages      *engine.Outages
 	wake         *task.Wakeup
@@ -123,7 +123,7 @@ func (r *Reconciler) fullPass(life engine.Lifecycle) error {
 	var state checkpoint.TableState
 	steps := []func(ctx context.Context) error{
 		r.admission.admit,
-		r.fencing.OpenFence, // the fence needs no answer of the source
+		r.fencing.OpenFence, // the fence does not depend on the source
 		func(context.Context) error { return r.reconcileStream(life) },
 		r.unsuspend,
 		func(ctx context.Context) error { _, err := r.Ledger.Adopt(ctx, r.Source); return err },
@@ -224,7 +224,7 @@ func (r *Reconciler) discover(life engine.Lifecycle, state checkpoint.TableState
 		if err != nil && !cdc.Is(err, cdc.NotFound) {
 			return err
 		}
-		// An earlier coordinator may have recorded the parent in the meantime.
+		// Another coordinator may have recorded the parent in the meantime.
 		if known, rows, err = r.known(ctx, state.Label); err != nil {
 			return err
 		}

@@ -147,7 +147,7 @@ func start(young bool, d backfill.Description) time.Time {
 	return d.At
 }
 
-// news is the difference between the stream in a table's description and the stream in the ledger.
+// news is how the stream in a table's description differs from the stream in the ledger.
 type news uint8
 
 const (

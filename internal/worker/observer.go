@@ -221,7 +221,7 @@ func counts(n engine.Tally) admin.EventCounts {
 }
 
 // left reports that a lease was released or lost. If Bigtable does not answer, hundreds of leases
-// may be lost, and only the first loss is logged.
+// may be lost, so only the first loss is logged.
 func (o *observer) left(message string, err error, attributes ...any) {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
@@ -351,7 +351,7 @@ func (o *observer) copyDone(table string, items int64) {
 	}
 	o.mu.Unlock()
 	if c != nil {
-		_ = o.lines.Finish([]backfill.Report{report}) // it fails if stderr is closed
+		_ = o.lines.Finish([]backfill.Report{report}) // fails only if stderr is closed
 	}
 }
 
@@ -366,7 +366,7 @@ func (o *observer) copyLeft(table string) {
 	}
 	o.mu.Unlock()
 	if running {
-		_ = o.lines.Finish(nil) // it fails if stderr is closed
+		_ = o.lines.Finish(nil) // fails only if stderr is closed
 	}
 }
 
@@ -407,7 +407,7 @@ func (o *observer) draw(ctx context.Context) {
 		}
 		o.mu.Unlock()
 		if len(reports) > 0 {
-			_ = o.lines.Show(now, reports) // it fails if stderr is closed
+			_ = o.lines.Show(now, reports) // fails only if stderr is closed
 		}
 	}
 }

@@ -23,7 +23,7 @@ type outages struct {
 
 	mu   sync.Mutex
 	open map[outage]*spell
-	told map[outage]time.Duration // failures that were reported and do not end by themselves
+	told map[outage]time.Duration // failures that were reported and need an operator
 }
 
 // outage identifies a failure. A service that does not answer fails for all tables. A service that
@@ -110,8 +110,7 @@ func (o *outages) lasts() bool {
 	return len(o.open) > 0
 }
 
-// factsOf returns the code and the fix of a failure. If the failure has no code, it returns the
-// zero value.
+// factsOf returns the code and the fix of a failure, or the zero value if the failure has no code.
 func factsOf(step string, err error) diag.Facts {
 	var known *diag.Error
 	if !errors.As(preflight.ExplainStep("cannot "+step, err), &known) {

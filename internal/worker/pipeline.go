@@ -102,8 +102,8 @@ func (w *Worker) openFolder(ctx context.Context, address string) (store source.S
 	return w.source.OpenFolder(ctx, w.Console.Env, address)
 }
 
-// manifestTime is the time limit for reading the manifests of an export. Manifests may name
-// hundreds of thousands of files.
+// manifestTime is the time limit for reading the manifests of an export, which may name hundreds of
+// thousands of files.
 const manifestTime = 5 * time.Minute
 
 // named returns the export that the configuration names for the table's first load, if any.

@@ -274,7 +274,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	parking := sink.NewParking(w.target.Data.Records(w.Config.State.Table), w.Config.Name)
 	w.Log.Info("started", admin.KeyWorker, w.id, admin.KeyVersion, w.Build.Version)
 
-	// The other tasks end after the pipeline, so that people can watch a slow stop.
+	// The other tasks end after the pipeline, so that an operator can watch a slow stop.
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
 	// This group has no context of its own, so that surveys continue if the endpoints fail.
 	var side errgroup.Group
@@ -352,7 +352,7 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 	}
 	options := apply.Options{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
 		Cluster: all.Cluster, Families: all.Families, Restore: all.Restore}
-	if w.deadLetter != nil { // a nil pointer in an interface would not be nil
+	if w.deadLetter != nil { // an interface that holds a nil pointer would not be nil
 		options.DeadLetter = w.deadLetter
 	}
 	if w.deadTopic != "" {
