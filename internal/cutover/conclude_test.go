@@ -2,12 +2,14 @@ package cutover
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // What follows from the final comparisons of two tables. A table that must not be switched counts most,
@@ -114,5 +116,32 @@ func TestDifferingRowsAreCountedInAllShards(t *testing.T) {
 	shards[0].Rechecked.Differing, shards[3].Rechecked.Differing = 0, 0
 	if got := recheckedTo(s, shards, []checkpoint.CutoverProof{{Table: "T", Shard: "other", Position: "9"}, {Table: "T", Shard: "late", Position: "10"}, {Table: "T", Shard: "open", Position: "10"}}); got != "the last changes of 2 shards are not compared again yet" {
 		t.Errorf("%q", got)
+	}
+}
+
+// The results of a former try count nothing for the next one, because the application wrote meanwhile.
+// Those of this try are not made again.
+func TestResultsOfAFormerTryAreMadeAgain(t *testing.T) {
+	for of, want := range map[uint32]string{1: "[Orders Parts]", 2: "[Parts]"} {
+		playScene(t, func(s *scene) {
+			s.start(brief(1))
+			s.Must(s.Update(func(c *checkpoint.Cutover) error {
+				c.Attempt, c.Step, c.StepAt, c.FrozenAt = 2, checkpoint.CutoverVerify, s.Now(), s.Now()
+				return nil
+			}))
+			lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease(""))
+			s.Must(err)
+			held, err := s.Ledger.TakeCoordinatorLease(s.Ctx, lease)
+			s.Must(err)
+			v := &drive{Driver: s.driver, settings: s.driver.Settings.orDefault(), held: held}
+			kept := s.Table("Orders").Verify.Full
+			kept.Number = 0
+			v.finals = finals{of: of, compared: map[string]checkpoint.VerifyResult{"Orders": kept}, compares: task.NewLimit(1)}
+			err = v.verify(s.Ctx, s.Cutover(), s.Now())
+			if got := s.Cutover(); err != nil || got.Step != checkpoint.CutoverFence || len(got.Verified) != 2 || fmt.Sprint(s.alone) != want {
+				t.Errorf("results of attempt %d: %s, %s, compared %v, want %s, %v", of, got.Step, got.Reason, s.alone, want, err)
+			}
+			held.Abandon()
+		})
 	}
 }
