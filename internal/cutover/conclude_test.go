@@ -145,3 +145,26 @@ func TestResultsOfAFormerTryAreMadeAgain(t *testing.T) {
 		})
 	}
 }
+
+// Each write of a canary is another item, also if the same process drives again: DynamoDB publishes no
+// change for a write that changes nothing.
+func TestEachWriteOfACanaryIsAnotherItem(t *testing.T) {
+	playScene(t, func(s *scene) {
+		seen := map[string]bool{}
+		for range 2 {
+			lease, err := s.Ledger.CoordinatorLease(s.Ctx, checkpoint.CutoverLease(""))
+			s.Must(err)
+			held, err := s.Ledger.TakeCoordinatorLease(s.Ctx, lease)
+			s.Must(err)
+			v := &drive{Driver: s.driver, held: held}
+			for i := range 2 {
+				if text := v.once(i); seen[text] {
+					t.Errorf("%q is written twice", text)
+				} else {
+					seen[text] = true
+				}
+			}
+			s.Must(held.Release(s.Ctx))
+		}
+	})
+}
