@@ -2,8 +2,10 @@ package verify
 
 import (
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/test/kit"
+	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 // One process compares a table with frozen writes as a whole, without the ledger, and ignores
@@ -23,6 +25,29 @@ func TestCompareFrozen(t *testing.T) {
 		}
 		if s.Table("Orders").Verify.Number != state.Verify.Number {
 			t.Error("it began a verify in the ledger")
+		}
+	})
+}
+
+// The result of a comparison with frozen writes says how it was made. No row needs time to settle,
+// however long the application's writes take otherwise.
+func TestWhatAFrozenResultSays(t *testing.T) {
+	playScene(t, "abc", func(s *scene) {
+		s.Damage("orders", "a", "d", "total", "x")
+		state, o, began := s.Table("Orders"), s.options(), s.Now()
+		o.Table.Settle = time.Hour
+		r, err := CompareFrozen(s.Ctx, o, state, 100, []byte("key"))
+		s.Must(err)
+		if r.Way != verify.Quiet || r.Why != "writes are frozen" || r.Different != 1 || r.Items != 3 || r.Rows != 3 {
+			t.Errorf("%s, %s: %+v", r.Way, r.Why, r.Counts)
+		}
+		r, err = SampleFrozen(s.Ctx, o, state, 2, 30)
+		s.Must(err)
+		if r.Way != verify.Live || r.Why != "a sample" || r.Different != 1 || r.Items != 1 || r.Compared != 1 || r.InFlight != 0 {
+			t.Errorf("%s, %s: %+v", r.Way, r.Why, r.Counts)
+		}
+		if waited := s.Now().Sub(began); waited > 0 {
+			t.Errorf("they waited %s", waited)
 		}
 	})
 }
