@@ -20,8 +20,8 @@ func local(address string) []option.ClientOption {
 	return []option.ClientOption{option.WithEndpoint(address), option.WithoutAuthentication(), option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))}
 }
 
-// A delivery is all that the service says of it. An idle pull ends within seconds, so that a process
-// can stop.
+// A delivery is all that the service says of it. An idle pull ends within seconds, so that a
+// process can stop.
 func TestDeliveriesAreWhole(t *testing.T) {
 	attributes := map[string]string{ReasonAttribute: "why"}
 	pull := &recorded{answer: &pubsubpb.PullResponse{ReceivedMessages: []*pubsubpb.ReceivedMessage{
@@ -64,8 +64,8 @@ func (w *withheld) React(request any) (bool, any, error) {
 	return true, answer, nil
 }
 
-// A publish that ends early keeps every outcome that it has not seen, and says why it ended. A later
-// publish of the key waits for all of them, and a key without such an outcome does not wait.
+// A publish that ends early keeps every outcome that it has not seen, and says why it ended. A
+// later publish of the key waits for all of them, and a key without such an outcome does not wait.
 func TestUnseenOutcomesOfAKeyAreKept(t *testing.T) {
 	w := &withheld{came: make(chan struct{}, 10), open: make(chan struct{})}
 	server := pstest.NewServer(pstest.ServerReactorOption{FuncName: "Publish", Reactor: w})
@@ -97,8 +97,8 @@ func TestUnseenOutcomesOfAKeyAreKept(t *testing.T) {
 	}
 }
 
-// Each code of the service has its reason, which decides what happens next. A code that is not known
-// may pass.
+// Each code of the service has its reason, which decides what happens next. A code that is not
+// known may pass.
 func TestEachCodeHasItsReason(t *testing.T) {
 	known := map[codes.Code]Reason{
 		codes.NotFound: NotFound, codes.PermissionDenied: Denied, codes.Unauthenticated: Denied, codes.ResourceExhausted: Throttled, codes.InvalidArgument: Refused,

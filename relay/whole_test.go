@@ -75,8 +75,8 @@ func TestAMessageHasNoZone(t *testing.T) {
 	}
 }
 
-// A message is JSON, so each of its texts must be text, and DynamoDB must be able to hold its images.
-// Otherwise no message is made, because no reader could decode it.
+// A message is JSON, so each of its texts must be text, and DynamoDB must be able to hold its
+// images. Otherwise no message is made, because no reader could decode it.
 func TestWhatIsNoTextIsNotEncoded(t *testing.T) {
 	const bytes = "a\xff"
 	bad := attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(bytes)}})
@@ -184,8 +184,8 @@ func TestMessagesOfAPage(t *testing.T) {
 	}
 }
 
-// Each ordering key names its table and its bucket. One bucket is one key for all items, and buckets
-// of two tables differ.
+// Each ordering key names its table and its bucket. One bucket is one key for all items, and
+// buckets of two tables differ.
 func TestOrderingKeysOfBuckets(t *testing.T) {
 	subjects := map[string]string{}
 	for _, name := range []string{"a", "b", "c", "d"} {

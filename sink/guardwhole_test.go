@@ -31,9 +31,9 @@ func operations(r sink.Request) string {
 }
 
 // The whole request of each kind of mutation: what it deletes, what it sets, and the columns of its
-// versions. An item of a shared row touches only its own version and origin. An item that has its row
-// alone first removes the marks of all others. A first write under dual writes deletes named cells up
-// to and including their second, but what the item inherits from former mappings at once.
+// versions. An item of a shared row touches only its own version and origin. An item that has its
+// row alone first removes the marks of all others. A first write under dual writes deletes named
+// cells up to and including their second, but what the item inherits from former mappings at once.
 func TestTheWholeGuard(t *testing.T) {
 	base := func(edit func(m *transform.RowMutation)) transform.RowMutation {
 		m := transform.RowMutation{

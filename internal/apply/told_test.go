@@ -46,8 +46,8 @@ func (b *broken) Extend(ctx context.Context, ids []string, by time.Duration) err
 	return b.nack
 }
 
-// Each failure is told once, with its table, its step, the wait and the whole cause. A refusal names
-// both its reason and why the message was not published to the dead letter.
+// Each failure is told once, with its table, its step, the wait and the whole cause. A refusal
+// names both its reason and why the message was not published to the dead letter.
 func TestFailuresAreToldWhole(t *testing.T) {
 	away := errors.New("away")
 	for name, c := range map[string]struct {
@@ -123,8 +123,8 @@ func TestStrangersAreLookedUpInTurn(t *testing.T) {
 	})
 }
 
-// A message of an unknown table is held for a while from its arrival. Then all messages of the table
-// are nacked once, so that they are refused when they come again.
+// A message of an unknown table is held for a while from its arrival. Then all messages of the
+// table are nacked once, so that they are refused when they come again.
 func TestAnUnknownTableHasItsTime(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.must(task.Sleep(s.ctx, time.Hour))
@@ -207,8 +207,8 @@ func TestExtensionsHaveTheirTime(t *testing.T) {
 	})
 }
 
-// The dead letter is looked into twice a minute, at most a hundred messages each time. All of them are
-// nacked, also if the count could not be noted, and an empty dead letter is noted as empty.
+// The dead letter is looked into twice a minute, at most a hundred messages each time. All of them
+// are nacked, also if the count could not be noted, and an empty dead letter is noted as empty.
 func TestTheDeadLetterIsCounted(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.must(task.Sleep(s.ctx, time.Hour))

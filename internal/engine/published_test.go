@@ -119,8 +119,8 @@ func TestAPageIsPublishedWhole(t *testing.T) {
 }
 
 // A load publishes each item as one that it read, and each change of an export at the change's own
-// time. The messages have no numbers, and the record's keys. A process that publishes no loads sends
-// nothing, and neither does an empty page.
+// time. The messages have no numbers, and the record's keys. A process that publishes no loads
+// sends nothing, and neither does an empty page.
 func TestALoadIsPublishedWhole(t *testing.T) {
 	for _, loads := range []bool{true, false} {
 		topic := &kept{}
@@ -160,8 +160,8 @@ func TestALoadIsPublishedWhole(t *testing.T) {
 	}
 }
 
-// One attempt to publish ends after a minute, and the next one follows. A page of a shard that is lost
-// meanwhile returns all its changes with the error.
+// One attempt to publish ends after a minute, and the next one follows. A page of a shard that is
+// lost meanwhile returns all its changes with the error.
 func TestAnAttemptToPublishEnds(t *testing.T) {
 	topic := &kept{lasts: time.Hour}
 	published(t, topic, false, func(ctx context.Context, p engine.Publisher, _ *[]string) {

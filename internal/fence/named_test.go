@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// A service that refuses to change families for good has the fence withheld, with the reason that the
-// operator reads. Any other failure is handed on, and the fence stays.
+// A service that refuses to change families for good has the fence withheld, with the reason that
+// the operator reads. Any other failure is handed on, and the fence stays.
 func TestWhyAFenceIsWithheld(t *testing.T) {
 	for code, want := range map[string]string{
 		"PermissionDenied":   "the permission bigtable.tables.update is missing",

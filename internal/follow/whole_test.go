@@ -30,9 +30,9 @@ func TestTheWholeProgressOfAPage(t *testing.T) {
 	}
 }
 
-// A cutover sees the latest write of the application, and its item. A removal by TTL is no write, and
-// an earlier write hides no later one. A page is behind if its last change is older than the bound,
-// beside the second that change times may lose.
+// A cutover sees the latest write of the application, and its item. A removal by TTL is no write,
+// and an earlier write hides no later one. A page is behind if its last change is older than the
+// bound, beside the second that change times may lose.
 func TestWhatACutoverSeesOfAPage(t *testing.T) {
 	m, at, bound := enginetest.OrdersMapping(t), settlesAt, 5*time.Second
 	hash := func(key string) string { return sink.HashOf(m.ItemKey(enginetest.Keyed(key))) }
@@ -113,8 +113,8 @@ func TestRoomIsTakenOnce(t *testing.T) {
 	}
 }
 
-// A page goes to the appliers as it was folded where nothing is settled, and a settler that does not
-// exist leaves the commit to its caller.
+// A page goes to the appliers as it was folded where nothing is settled, and a settler that does
+// not exist leaves the commit to its caller.
 func TestWithoutASettler(t *testing.T) {
 	var none *settler
 	b := settledPage(1)
