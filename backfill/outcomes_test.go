@@ -219,3 +219,23 @@ func TestAPartOfChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A page has as many items as a second allows, within bounds. A wait in several portions counts as a
+// whole.
+func TestPagesAndWaitsOfALimit(t *testing.T) {
+	for rate, want := range map[float64]int{1: 25, 24.9: 25, 26: 26, 10_000: 10_000, 10_001: 0} {
+		if got := pageOf(rate); got != want {
+			t.Errorf("%v a second: %d, want %d", rate, got, want)
+		}
+	}
+	err := virtual.NewWorld(1, day, false).Run(time.Hour, func(ctx context.Context) {
+		limit, began := NewThrottle(10), task.Mono(ctx)
+		waited, err := limit.Take(ctx, ctx, 40)
+		if took := task.Mono(ctx) - began; err != nil || waited != took || took < 2900*time.Millisecond || took > 3100*time.Millisecond {
+			t.Errorf("%v: waited %s of %s", err, waited, took)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
