@@ -379,8 +379,8 @@ func malformed(op string, err error) error {
 	return &cdc.Error{Op: op, Reason: cdc.Malformed, Err: err}
 }
 
-// failure turns the error of a failed request into a *cdc.Error. The argument `keyed` says that the
-// request contained an item's key. A ValidationException may quote such a key.
+// failure turns the error of a failed request into a *cdc.Error. The argument `keyed` reports that
+// the request contained an item's key. A ValidationException may quote such a key.
 func failure(ctx context.Context, op string, err error, keyed bool) error {
 	fail := func(reason cdc.Reason, err error) error { return &cdc.Error{Op: op, Reason: reason, Err: err} }
 	if ctx.Err() != nil {

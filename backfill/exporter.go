@@ -36,7 +36,7 @@ type Recovery struct {
 	From, To time.Time
 }
 
-// Recovery says whether point-in-time recovery of the table is on.
+// Recovery is the state of the table's point-in-time recovery.
 func (e *Exporter) Recovery(ctx context.Context, table string) (Recovery, error) {
 	const op = "DescribeContinuousBackups"
 	out, err := ask(ctx, e.api.DescribeContinuousBackups, &dynamodb.DescribeContinuousBackupsInput{TableName: &table})
@@ -63,14 +63,14 @@ type ExportOrder struct {
 // ExportReport is the service's description of an export.
 type ExportReport struct {
 	ARN string
-	// Done says that the files are complete. Failed is the cause if there will be no files.
+	// Done reports that the files are complete. Failed is the cause if there will be no files.
 	Done   bool
 	Failed string
 	// Bucket and Manifest locate the export's manifest-summary.json once the export is done.
 	Bucket, Manifest string
-	// Part says why the export does not show the whole table; "" if it does.
+	// Part explains why the export does not show the whole table; "" if it does.
 	Part string
-	// JSON says that the export is in DynamoDB JSON.
+	// JSON reports that the export is in DynamoDB JSON.
 	JSON bool
 }
 

@@ -22,10 +22,10 @@ type Report struct {
 	// Lag is the lag of the table's stream. Headroom is the time left until the stream drops
 	// changes that are not applied. Both are negative if unknown.
 	Lag, Headroom time.Duration
-	// Throttled says why the load is slower than possible; "" if it is not slower.
+	// Throttled explains why the load is slower than possible; "" if it is not slower.
 	Throttled string
-	// Done says that the load is complete. Took is the duration of the load; 0 if its start is not
-	// known.
+	// Done reports that the load is complete. Took is the duration of the load; 0 if its start is
+	// not known.
 	Done bool
 	Took time.Duration
 }

@@ -45,7 +45,7 @@ type Change struct {
 	Old attribute.Item
 	// New is the image after the change. It does not exist for a remove.
 	New attribute.Item
-	// Expired says that the change is a TTL deletion (the record's userIdentity is the service).
+	// Expired reports that the change is a TTL deletion (the record's userIdentity is the service).
 	Expired bool
 }
 
@@ -98,7 +98,7 @@ func complete(image *attribute.Item, keys attribute.Item) error {
 	return nil
 }
 
-// View says which images a stream carries for each change.
+// View determines which images a stream carries for each change.
 type View string
 
 // The views, named as DynamoDB names them.
@@ -126,7 +126,7 @@ type Page struct {
 	Changes []Change
 	// Next is where the following page begins; empty if End is set.
 	Next Iterator
-	// End says that the shard is closed and this page is its last. The page may contain changes.
+	// End reports that the shard is closed and this page is its last. The page may contain changes.
 	End bool
 	// At is the service's own clock when it answered; zero if the answer had no time.
 	At time.Time

@@ -24,7 +24,7 @@ type Node struct {
 	Hop uint32
 }
 
-// OrphanReason says why a shard does not fit into its lineage.
+// OrphanReason explains why a shard does not fit into its lineage.
 type OrphanReason uint8
 
 // The reasons.

@@ -52,7 +52,7 @@ type Listing struct {
 type Shard struct {
 	ID     string
 	Parent string // "" if it has none
-	// Closed says that the listing has an ending sequence number. Some services return such a
+	// Closed reports that the listing has an ending sequence number. Some services return such a
 	// number for open shards too. So only a Page with End set ends a shard.
 	Closed bool
 }

@@ -2,8 +2,8 @@ package cdc
 
 import "strings"
 
-// reasonsOfCodes says what the services' error codes mean. A code may or may not end with the word
-// Exception. Sources: the "Errors" of
+// reasonsOfCodes holds the meaning of the services' error codes. A code may or may not end with the
+// word Exception. Sources: the "Errors" of
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_Operations_Amazon_DynamoDB_Streams.html,
 // https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/CommonErrors.html and
 // https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
@@ -63,7 +63,7 @@ func ReasonOf(code string, status int) Reason {
 	return reasonOfStatus(status)
 }
 
-// reasonOfKey returns the reason for an error about a KMS key. Such an error says that the key is
+// reasonOfKey returns the reason for an error about a KMS key. Such an error means that the key is
 // denied, disabled or deleted.
 func reasonOfKey(code string) Reason {
 	if strings.Contains(code, "Throttling") {

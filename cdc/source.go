@@ -25,7 +25,7 @@ type Source interface {
 	Read(ctx context.Context, at Iterator) (Page, error)
 }
 
-// Reason says how the caller should treat a failed call.
+// Reason is how the caller should treat a failed call.
 type Reason uint8
 
 // The reasons.

@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 )
 
-// NotAdmissible says why a load would leave a hole between its images and the changes of the
+// NotAdmissible explains why a load would leave a hole between its images and the changes of the
 // stream.
 type NotAdmissible struct {
 	Reason string

@@ -29,7 +29,7 @@ type ExportRequest struct {
 	At         time.Time `json:"at,omitzero"`
 	// ARN is the ARN of the export, once the service has accepted the request.
 	ARN string `json:"arn,omitempty"`
-	// Failed says why there is no export. Only an operator can request another export, because
+	// Failed explains why there is no export. Only an operator can request another export, because
 	// automatic requests could cost without limit (H106).
 	Failed string `json:"failed,omitempty"`
 }

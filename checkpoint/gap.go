@@ -14,7 +14,7 @@ const keptGaps = 50
 // keptGenerations bounds how many generations of older gaps the record keeps.
 const keptGenerations = 1000
 
-// GapKind says what broke continuity. The repair depends on that. Windows of an incremental export
+// GapKind is what broke continuity. The repair depends on that. Windows of an incremental export
 // repair only gaps of the stream (H107). Every other kind needs a copy.
 type GapKind string
 
@@ -181,7 +181,7 @@ func (l *Ledger) count(ctx context.Context, source string, gap *DeclaredGap) (al
 }
 
 // counted reports whether the table's record includes the gap that the shard had in a generation.
-// Either the shard's row says so, or the shard was reopened since that gap.
+// Either the shard's row shows this, or the shard was reopened since that gap.
 func (s *Shard) counted(table TableState, generation uint32) bool {
 	noted := s.State == Gap && s.Noted && s.Generation < table.Generation
 	return s.Label == table.Label && (noted || s.Generation > generation)

@@ -61,7 +61,7 @@ type Load struct {
 	// hours old.
 	Estimate      int64 `json:"estimate,omitempty"`
 	EstimateBytes int64 `json:"estimate_bytes,omitempty"`
-	// Paused says why no part is leased; "" if the load runs. A pause also applies to the next
+	// Paused explains why no part is leased; "" if the load runs. A pause also applies to the next
 	// load, because only the actor that began the pause may end it.
 	Paused string `json:"paused,omitempty"`
 	Sweep  Sweep  `json:"sweep,omitzero"`
@@ -117,7 +117,7 @@ func (s TableState) MayHoldOlderRows() bool {
 	return s.Base != s.Generation && (s.Base > 0 || s.GapCount > 0 || !s.MadeByUs)
 }
 
-// LoadError says why a step of a load is refused.
+// LoadError explains why a step of a load is refused.
 type LoadError struct {
 	Table  string
 	Step   string // the step that was tried
@@ -290,7 +290,7 @@ func (s *TableState) mended() {
 
 // AsksItself reports whether replicator itself requests a load, without an operator. It requests
 // the first load if `first` is set, and a load after a gap if `again` is set. If a load is needed
-// but not requested, the result `waits` says why.
+// but not requested, the result `waits` explains why.
 func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 	stage := s.Stage()
 	switch {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Mode says where a table's changes go before its checkpoints move.
+// Mode is where a table's changes go before its checkpoints move.
 type Mode string
 
 // The modes.

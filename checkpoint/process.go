@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Role says what a process that holds no lease does.
+// Role is what a process does while it holds no lease.
 type Role string
 
 // The roles.

@@ -42,7 +42,7 @@ type Rechecked struct {
 	Through cdc.SequenceNumber `json:"through,omitzero"`
 	// Differing is the number of rows that differed in both of the last two comparisons.
 	Differing int `json:"differing,omitempty"`
-	// Lost says why rows were not compared. If it is set, Verify is 0.
+	// Lost explains why rows were not compared. If it is set, Verify is 0.
 	Lost string `json:"lost,omitempty"`
 }
 

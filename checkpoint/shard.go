@@ -15,10 +15,10 @@ const (
 	Waiting State = "waiting" // waits for its parent, or for a worker
 	Reading State = "reading"
 	Done    State = "done" // read to its end and applied
-	Gap     State = "gap"  // cannot be continued; Loss says why
+	Gap     State = "gap"  // cannot be continued; Loss explains why
 )
 
-// Loss says why a shard in state gap cannot be continued.
+// Loss explains why a shard in state gap cannot be continued.
 type Loss string
 
 // The losses.

@@ -119,11 +119,11 @@ func (s *TableState) ApproveSweep() error {
 // previous pass wrote, unless the target refused even the removal of these rows.
 const MaxPasses = 5
 
-// endless says why a table still needs a load after a sweep that used all its passes and had rows
-// to write in each pass.
+// endless explains why a table still needs a load after a sweep that used all its passes and had
+// rows to write in each pass.
 const endless = "the sweep ended after %d passes, each of which had rows to write; see replicator parked list"
 
-// unexplained says why a table is not in sync although its sweep has nothing left to write.
+// unexplained explains why a table is not in sync although its sweep has nothing left to write.
 const unexplained = "the sweep left rows of this migration that no mapping explains"
 
 // These are two reasons why a table is not in sync after a load and sweep under another mapping.

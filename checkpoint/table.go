@@ -50,7 +50,7 @@ type TableState struct {
 	// key for each item, as in records of older versions.
 	OrderingBuckets int `json:"ordering_buckets,omitempty"`
 	// NeedsLoad reports that the target may lack changes until the table is loaded again. Reason
-	// says why.
+	// explains why.
 	NeedsLoad bool          `json:"needs_load,omitempty"`
 	Reason    string        `json:"reason,omitempty"`
 	Gaps      []DeclaredGap `json:"gaps,omitempty"`
@@ -85,8 +85,8 @@ type TableState struct {
 	// AdoptRows is an operator's permission to write the first generation into a target that has
 	// rows.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
-	// Suspended says why the table, which a pattern selected, cannot be followed now; zero if it
-	// can.
+	// Suspended explains why the table, which a pattern selected, cannot be followed now; zero if
+	// it can.
 	Suspended Suspension `json:"aside,omitzero"`
 	// Recheck is a cutover's request to compare the rows of all changes again.
 	Recheck Recheck `json:"recheck,omitzero"`
@@ -108,8 +108,8 @@ type TableState struct {
 	Changed time.Time `json:"changed,omitzero"`
 }
 
-// Suspension says why a table that a pattern selected cannot be followed, and since when. Its text
-// holds no item data.
+// Suspension explains why a table that a pattern selected cannot be followed, and since when. Its
+// text holds no item data.
 type Suspension struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
@@ -276,8 +276,8 @@ func changes(s TableState, change func(*TableState)) bool {
 // without an owner. When all these shards have the generation, Adopt records that in the table's
 // row. Unfinished shards of an earlier stream are lost, because that stream was replaced (H24). Any
 // process may complete an adoption that another process began. Adopt reads the rows even if the
-// record says that all shards have adopted. A process that had not seen the raise may have created
-// a row meanwhile.
+// record reports that all shards have adopted. A process that had not seen the raise may have
+// created a row meanwhile.
 func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	for range tries {
 		state, found, err := l.Table(ctx, source)
@@ -347,7 +347,8 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 	return TableState{}, ErrConflict
 }
 
-// ChangedMapping says why a generation begins under another mapping, and what the table then needs.
+// ChangedMapping explains why a generation begins under another mapping, and what the table then
+// needs.
 const ChangedMapping = "the mapping was changed: load all rows again, then sweep those of the old mapping"
 
 // ErrRanked is returned for a mapping without a version attribute if a version attribute already

@@ -18,7 +18,7 @@ type Target struct {
 	Fence uint64 `json:"fence,omitempty"`
 	// Last is the highest number that was tried, successfully or not. No number is tried twice.
 	Last uint64 `json:"last,omitempty"`
-	// Withheld says why no fence can be raised. Then write requests name no fence, and late
+	// Withheld explains why no fence can be raised. Then write requests name no fence, and late
 	// requests are not rejected.
 	Withheld string `json:"withheld,omitempty"`
 	// Recorded reports that every process that may write under Fence has a record of that right

@@ -40,7 +40,7 @@ type Verify struct {
 	// Sums are the totals of the completed phases.
 	Sums   VerifyCounts `json:"sums,omitzero"`
 	Paused string       `json:"paused,omitempty"`
-	// Ended says why the last verify has no result, in fixed words. It is "" if an operator
+	// Ended explains why the last verify has no result, in fixed words. It is "" if an operator
 	// cancelled the verify.
 	Ended string `json:"ended,omitempty"`
 	// Cleaned is the number of the last verify whose ledger rows are removed.

@@ -29,8 +29,8 @@ type Error struct {
 	// DynamoDB and Bigtable are the outcomes in the two stores. Bigtable is written only after
 	// DynamoDB certainly has the image.
 	DynamoDB, Bigtable Outcome
-	// Repeat says that the caller may repeat the same call. After ErrConflict, the caller must read
-	// the item again first. If DynamoDB has the write, nothing needs to be repeated.
+	// Repeat reports that the caller may repeat the same call. After ErrConflict, the caller must
+	// read the item again first. If DynamoDB has the write, nothing needs to be repeated.
 	Repeat bool
 	Err    error
 }
@@ -77,7 +77,7 @@ var (
 	ErrOvertaken = errors.New("the item was changed meanwhile")
 )
 
-// NotExecuted wraps an error of a Source. It says that the request was certainly not executed.
+// NotExecuted wraps an error of a Source. It reports that the request was certainly not executed.
 type NotExecuted struct{ Err error }
 
 func (e *NotExecuted) Error() string { return e.Err.Error() }

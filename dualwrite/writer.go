@@ -184,9 +184,9 @@ func (c Change) removed() attribute.Item {
 	return with(c.Keys, c.Attribute, number)
 }
 
-// rank sets the condition of a change, and the next number of its image. The result `unseen` says
-// why the rows of a new item could not be read. Then the item's number may be lower than the number
-// of a removed item, and the stream decides (sink.Fell).
+// rank sets the condition of a change, and the next number of its image. The result `unseen`
+// explains why the rows of a new item could not be read. Then the item's number may be lower than
+// the number of a removed item, and the stream decides (sink.Fell).
 func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unseen, err error) {
 	c.Attribute = w.mapping.VersionAttribute()
 	if c.Attribute == "" {

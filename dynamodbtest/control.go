@@ -10,7 +10,7 @@ import (
 type Shard struct {
 	ID     string `json:"id"`
 	Parent string `json:"parent,omitempty"`
-	// Open says that the shard accepts records.
+	// Open reports that the shard accepts records.
 	Open bool `json:"open"`
 	// FirstHash and LastHash bound the range of partition key hashes that the shard owns.
 	FirstHash uint64 `json:"first_hash,string"`

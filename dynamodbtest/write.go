@@ -19,7 +19,7 @@ type write struct {
 	update    *expression.Update
 	delete    bool
 	refused   error // the reason why the write cannot be made, if already known
-	// showOld says that a failed condition returns the item.
+	// showOld reports that a failed condition returns the item.
 	showOld bool
 }
 
@@ -31,7 +31,7 @@ type expressionParameters struct {
 	ExpressionAttributeValues item.Values
 }
 
-// bind prepares the placeholders. The argument `given` says that the request has an expression.
+// bind prepares the placeholders. The argument `given` reports that the request has an expression.
 func (e *expressionParameters) bind(given bool) (*expression.Bindings, error) {
 	b, err := expression.NewBindings(e.ExpressionAttributeNames, e.ExpressionAttributeValues)
 	if err != nil {

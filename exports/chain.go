@@ -13,10 +13,10 @@ type Wanted struct {
 	// TableARN and TableID identify the source table. A value of "" is not compared. A table that
 	// was created again or restored has another ID.
 	TableARN, TableID string
-	// KeysAlone says that an item's rows and cells follow from its key, so windows without old
+	// KeysAlone reports that an item's rows and cells follow from its key, so windows without old
 	// images are sufficient.
 	KeysAlone bool
-	// Windows says that the chain repairs a gap: it consists of windows, without a full export.
+	// Windows reports that the chain repairs a gap: it consists of windows, without a full export.
 	Windows bool
 }
 

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// View says which images the records of an incremental export have.
+// View determines which images the records of an incremental export have.
 type View string
 
 // The views.
@@ -40,7 +40,7 @@ type Export struct {
 	ARN      string // ARN of the export
 	TableARN string
 	TableID  string
-	// Incremental says that the export is a window, not a full export.
+	// Incremental reports that the export is a window, not a full export.
 	Incremental bool
 	// At is the time that a full export shows, or the exclusive end of a window.
 	At time.Time

@@ -159,7 +159,8 @@ func (p *contains) holds(it attribute.Item) bool {
 	case attribute.KindS, attribute.KindB:
 		return part.kind() == kind && strings.Contains(v.value.Text(), part.value.Text())
 	case attribute.KindSS, attribute.KindNS, attribute.KindBS, attribute.KindL:
-		// Members of a set are values of its member type, so sets and lists share this comparison.
+		// Sets and lists share this comparison, because members of a set are values of its member
+		// type.
 		for _, e := range v.value.Elements() {
 			if equal(&result{value: e}, &part) {
 				return true

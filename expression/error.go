@@ -19,7 +19,7 @@ type SyntaxError struct {
 	// Problem describes the mistake, such as `found "==" where a value or an attribute is
 	// expected`.
 	Problem string
-	// Suggestion says what to write instead; it may be empty.
+	// Suggestion is what to write instead; it may be empty.
 	Suggestion string
 }
 

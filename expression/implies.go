@@ -9,8 +9,8 @@ import (
 
 // Implies reports whether every item that matches c certainly matches the condition `other` too.
 // False means that this is not known. It understands AND and OR, equal parts, fixed values of an
-// attribute and longer prefixes. It also knows that a compared attribute must exist. If `other` is
-// not a *Condition, it returns false.
+// attribute and longer prefixes. It also uses the fact that a compared attribute must exist. If
+// `other` is not a *Condition, it returns false.
 func (c *Condition) Implies(other any) bool {
 	o, known := other.(*Condition)
 	return known && implication{}.follows(c.root, o.root)

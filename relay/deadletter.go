@@ -2,8 +2,8 @@ package relay
 
 import "strings"
 
-// ReasonAttribute is a message attribute in the dead-letter topic. It says why an applier refused
-// the message. Pub/Sub itself also moves messages to this topic, without the attribute.
+// ReasonAttribute is a message attribute in the dead-letter topic. It explains why an applier
+// refused the message. Pub/Sub itself also moves messages to this topic, without the attribute.
 const ReasonAttribute = "replicator-reason"
 
 // mostAttribute bounds the value of an attribute, in bytes. The service's limit is 1,024 bytes.

@@ -9,9 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// Keying says which messages of a table share an ordering key. It is the number of buckets into
-// which the hashes of the items are divided. Each bucket has one key. With 0, each item has a key of
-// its own.
+// Keying determines which messages of a table share an ordering key. It is the number of buckets
+// into which the hashes of the items are divided. Each bucket has one key. With 0, each item has a
+// key of its own.
 //
 // The order of an item's messages needs no more than one key for all of them. But Pub/Sub's client
 // sends a request for each key. With a key for each item, a request holds one message. A failed

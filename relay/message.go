@@ -33,7 +33,7 @@ const (
 	MaxData = MaxMessage - 16<<10
 )
 
-// Omission says why a message carries no images.
+// Omission explains why a message carries no images.
 type Omission string
 
 // The omissions.
@@ -82,7 +82,7 @@ type Change struct {
 	// CellTime is the latest event time of the shard's changes up to and including this change. It
 	// dates the cells of the change.
 	CellTime time.Time
-	// Omitted says why the change has no images; "" if it has them.
+	// Omitted explains why the change has no images; "" if it has them.
 	Omitted Omission
 	// Loaded reports that the message comes from a load that has read the item, not from a change
 	// of the item. Such a message has no Number. Its Event is Insert, or Remove if the load found

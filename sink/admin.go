@@ -92,11 +92,11 @@ type FamilySpec struct {
 	// Aggregate is the kind of aggregate that the family's cells have. An existing family must have
 	// the same kind.
 	Aggregate transform.Aggregate
-	// Check says how the rule of an existing family is checked.
+	// Check is the requirement on the rule of an existing family.
 	Check Check
 }
 
-// Check says what the garbage collection rule of an existing family must be.
+// Check is a requirement on the garbage collection rule of an existing family.
 type Check uint8
 
 // The checks.
@@ -262,7 +262,7 @@ func (a *Admin) prepare(ctx context.Context, spec TableSpec, create bool, made *
 	return a.prepareView(ctx, spec, create, made)
 }
 
-// Lacks lists the parts of its specification that a table does not have.
+// Lacks lists the parts of a table's specification that the table lacks.
 type Lacks struct {
 	Table    bool         // the table does not exist
 	Families []FamilySpec // missing families of a table that exists
@@ -275,7 +275,7 @@ type Lacks struct {
 	Protected bool
 }
 
-// Lacks returns the parts of its specification that a table does not have. It changes nothing. The
+// Lacks returns the parts of a table's specification that the table lacks. It changes nothing. The
 // error is the service's *Error, or joins a *SchemaError for each existing but unsuitable family.
 func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 	info, err := a.tables.TableInfo(ctx, spec.Name)
@@ -359,7 +359,7 @@ func (f FamilySpec) judge(table string, info bigtable.FamilyInfo) error {
 
 // ageing returns a CollectsItems problem if the rule of an existing family is not checked and
 // collects cells by an age that is not declared. Otherwise it returns nil. With such a rule, cells
-// of an unchanged item vanish although the row's version says that they exist. The rule may be
+// of an unchanged item vanish although the row's version shows that they exist. The rule may be
 // intended, so it is reported, but is not an error.
 func (f FamilySpec) ageing(table string, info bigtable.FamilyInfo) []*SchemaError {
 	have := info.FullGCPolicy

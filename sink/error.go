@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Reason says what the failure of a request means for the caller.
+// Reason is what the failure of a request means for the caller.
 type Reason uint8
 
 // The reasons.

@@ -139,7 +139,7 @@ type Prover func(ctx context.Context, tables []string, right func(ctx context.Co
 // and in tests.
 func Unfenced() Stamps { return Stamps{unfenced: true} }
 
-// The errors of the fence. No retry fixes them by itself.
+// The errors of the fence. A retry alone does not fix them.
 var (
 	// ErrNoFence: the table's coordinator has not published a number yet. No process writes before
 	// a number is published.

@@ -69,7 +69,7 @@ type Op struct {
 	Value []byte
 }
 
-// OpKind says what an Op does.
+// OpKind is the kind of change that an Op makes.
 type OpKind uint8
 
 // The kinds. Rows are changed in no other way.

@@ -15,7 +15,7 @@ import (
 type Profile struct {
 	// Cluster is the cluster to which requests are routed; empty if unknown.
 	Cluster string
-	// Note says why a fact is unknown, for the operator. It is empty if all facts are known.
+	// Note explains why a fact is unknown, for the operator. It is empty if all facts are known.
 	Note string
 }
 

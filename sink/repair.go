@@ -82,7 +82,7 @@ type Repairer struct {
 	// Had reports whether rows of a generation belong to this migration. If it is nil, all rows
 	// belong to it. Rows of others are never removed.
 	Had func(generation uint32) bool
-	// Owned says that no other program writes to the target tables. Rows without a version then
+	// Owned reports that no other program writes to the target tables. Rows without a version then
 	// belong to this migration (RepairSeen).
 	Owned bool
 	// DryRun makes a repair read and decide everything but write nothing.

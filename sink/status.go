@@ -61,8 +61,8 @@ func ofTarget(err error) error {
 	return &refused
 }
 
-// NoInstance reports whether a response says that the instance does not exist. A ping names the app
-// profile too, so NotFound may mean that the profile does not exist.
+// NoInstance reports whether a response means that the instance does not exist. A ping names the
+// app profile too, so NotFound may mean that the profile does not exist.
 func NoInstance(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) || e.Code != codes.NotFound.String() {
@@ -72,7 +72,7 @@ func NoInstance(err error) bool {
 	return strings.Contains(unnamed, "instance") && !strings.Contains(unnamed, "profile")
 }
 
-// ofNoTable reports whether a response says that an instance exists but has no table. Only the
+// ofNoTable reports whether a response means that an instance exists but has no table. Only the
 // message distinguishes it from an instance that does not exist. Source:
 // https://github.com/googleapis/google-cloud-go/issues/20067
 func ofNoTable(err error) bool {
@@ -136,8 +136,8 @@ func withoutNames(message string) string {
 	return strings.ToLower(naming.ReplaceAllString(message, "$1"))
 }
 
-// ofRowSize reports whether a message says that a row is larger than Bigtable allows.
-// Source: https://cloud.google.com/bigtable/quotas#limits-data-size
+// ofRowSize reports whether a message means that a row is larger than Bigtable allows. Source:
+// https://cloud.google.com/bigtable/quotas#limits-data-size
 func ofRowSize(message string) bool {
 	unnamed := withoutNames(message)
 	for _, words := range []string{"row size", "row too large", "row is too large"} {

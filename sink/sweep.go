@@ -25,7 +25,7 @@ import (
 // row of another program looks like a row of a removed item (H101). So rows without a version are
 // suspects only in a table to which no other program writes.
 
-// Sweeping says which rows of one target table are suspects. It is pure.
+// Sweeping determines which rows of one target table are suspects. It is pure.
 type Sweeping struct {
 	Mapping *transform.Mapping
 	// Former are the other mappings that wrote rows of older generations, if any. Their cells are
@@ -39,15 +39,15 @@ type Sweeping struct {
 	// are none. Such rows are suspects too, because a change may lie between the export and the
 	// first window.
 	Doubted transform.Version
-	// Owned says that no other program writes to the table. Either replicator created the table or
-	// found it empty, or the configuration declares the table as owned. Then rows without a version
-	// are suspects.
+	// Owned reports that no other program writes to the table. Either replicator created the table
+	// or found it empty, or the configuration declares the table as owned. Then rows without a
+	// version are suspects.
 	Owned bool
-	// Shared says that another migration also writes the table. Rows that do not name their origin
-	// may then belong to the other migration, so Owned must be false.
+	// Shared reports that another migration also writes the table. Rows that do not name their
+	// origin may then belong to the other migration, so Owned must be false.
 	Shared bool
-	// Written says that an application also writes the table. Then rows that hold only a tombstone
-	// are suspects too.
+	// Written reports that an application also writes the table. Then rows that hold only a
+	// tombstone are suspects too.
 	Written bool
 }
 
@@ -199,7 +199,7 @@ func (s Sweeping) Shares(row Row) (shares []Share, strangers int) {
 	return shares, strangers
 }
 
-// whose says to which migration an item version belongs, and whether its item is known.
+// whose determines the migration to which an item version belongs, and whether its item is known.
 type whose uint8
 
 const (

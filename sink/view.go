@@ -25,7 +25,7 @@ func (s TableSpec) MappedFamilies() []string {
 type View struct {
 	// Families are the families from which the view shows a column, sorted.
 	Families []string
-	// Note says why the families are unknown, for the operator. It is empty if they are known.
+	// Note explains why the families are unknown, for the operator. It is empty if they are known.
 	Note string
 }
 

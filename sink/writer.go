@@ -18,7 +18,7 @@ const (
 	DefaultTimeout  = 20 * time.Second
 )
 
-// OnBadItem says what to do with an item that cannot be mapped or stored.
+// OnBadItem is the policy for an item that cannot be mapped or stored.
 type OnBadItem uint8
 
 // The policies. Nothing is ever skipped.

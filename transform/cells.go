@@ -146,8 +146,8 @@ func (c *cells) all(family string, attributes []attribute.Attribute) error {
 	return nil
 }
 
-// each makes a cell for each attribute, as the attribute's target says. Both lists are sorted by
-// name.
+// each makes a cell for each attribute, according to the attribute's target. Both lists are sorted
+// by name.
 func (c *cells) each(item attribute.Item) error {
 	for _, name := range c.w.clashes {
 		if v, ok := item.Get(name); ok && !c.w.star.scatters(v) {

@@ -50,7 +50,7 @@ func (m *Mapping) ParseItemKey(text string) (attribute.Item, bool) {
 
 // ItemsOf returns the primary keys of the items that may have the row, according to the row's key.
 // Usually there is one item. If many items share the row's cells, there is none. The argument
-// `unnamed` says that the row holds a version that names no item. Rules that always name their
+// `unnamed` reports that the row holds a version that names no item. Rules that always name their
 // items never write such a row.
 func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 	var items []attribute.Item
@@ -69,8 +69,8 @@ func (m *Mapping) ItemsOf(table, row string, unnamed bool) []attribute.Item {
 }
 
 // Claim returns the removal of everything that an item may have in a row under any rule. It returns
-// false if no rule maps the item to the row. The argument `shared` says that the item's version is
-// stored under its own name, next to the versions of other items. The version of the mutation is
+// false if no rule maps the item to the row. The argument `shared` reports that the item's version
+// is stored under its own name, next to the versions of other items. The version of the mutation is
 // not set.
 func (m *Mapping) Claim(table, row string, keys attribute.Item, shared bool) (RowMutation, bool) {
 	claim := RowMutation{Item: m.ItemKey(keys), Table: table, Row: row, Remove: true, Keep: m.keep}

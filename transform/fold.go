@@ -14,10 +14,10 @@ type Stamp struct {
 	// NotBefore is the Latest of the shard's previous page, zero for the first. Cell times never go
 	// back within a shard, although the times of changes may.
 	NotBefore time.Time
-	// DualWrites says that the application writes the target too. Rows then get the fields that
+	// DualWrites reports that the application writes the target too. Rows then get the fields that
 	// Batch.Timestamped needs.
 	DualWrites bool
-	// Apart says that changes of different items have no defined order, as in an export window.
+	// Apart reports that changes of different items have no defined order, as in an export window.
 	// Each cell then has the time of its own change.
 	Apart bool
 }
@@ -30,8 +30,8 @@ type history struct {
 	// addresses are the addresses of the item's images in the page. An image may have no address.
 	addresses []address
 	rule      *rule // the rule that decides for the newest image
-	// reason says why the newest image has no address. unknown says why the page does not show all
-	// addresses. With either of them, the item is parked.
+	// reason explains why the newest image has no address. unknown explains why the page does not
+	// show all addresses. With either of them, the item is parked.
 	reason      error
 	unknown     string
 	keyOnly     bool     // every image has the same addresses
@@ -100,7 +100,7 @@ func Fold(m *Mapping, changes []cdc.Change, s Stamp) Batch {
 	return b
 }
 
-// put maps the newest image. If there is nothing to put, `reason` says why.
+// put maps the newest image. If there is nothing to put, `reason` explains why.
 func (m *Mapping) put(enc *encoder, c *cdc.Change, h *history) (puts [][]Cell, reason string) {
 	if !c.New.Exists() {
 		return nil, "the stream record has no new image of the item"
@@ -115,7 +115,7 @@ func (m *Mapping) put(enc *encoder, c *cdc.Change, h *history) (puts [][]Cell, r
 	return puts, ""
 }
 
-// ignore counts an item whose rule says to ignore it.
+// ignore counts an item that its rule ignores.
 func (b *Batch) ignore(r *rule) {
 	if r == nil || !r.ignore {
 		return

@@ -59,7 +59,7 @@ type Change struct {
 	// NewColumns and FormerColumns are the columns that only one of the two mappings writes, as
 	// "table family:column". For columns of any name, the column is *. For cells, it is a template.
 	NewColumns, FormerColumns []string
-	// RowKeys says that at least some items get other row keys.
+	// RowKeys reports that at least some items get other row keys.
 	RowKeys bool
 	// Unattributed lists families, as "table family", in which items share rows under the new
 	// mapping. Cells that the former mapping wrote there may not be attributable to an item.

@@ -53,7 +53,7 @@ type scalar struct {
 	text string
 }
 
-// errFunction says why a function rejects a value. It holds no item data.
+// errFunction explains why a function rejects a value. It holds no item data.
 type errFunction string
 
 func (e errFunction) Error() string { return string(e) }

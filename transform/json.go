@@ -7,7 +7,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
-// errEncoding says why a value cannot be encoded. The caller adds the attribute's name.
+// errEncoding explains why a value cannot be encoded. The caller adds the attribute's name.
 type errEncoding string
 
 func (e errEncoding) Error() string { return string(e) }

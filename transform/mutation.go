@@ -37,23 +37,23 @@ type RowMutation struct {
 	// the mapping no longer writes them.
 	InheritedFamilies []string
 	InheritedColumns  []Column
-	// Alone says that every other version in the row is removed as well, because no other item has
-	// cells there (Mapping.Sole).
+	// Alone reports that every other version in the row is removed as well, because no other item
+	// has cells there (Mapping.Sole).
 	Alone bool
-	// Remove says that the item no longer maps to this row: a tombstone is left.
+	// Remove reports that the item no longer maps to this row: a tombstone is left.
 	Remove bool
 	// Cells are the item's cells in the row; none if Remove.
 	Cells []Cell
-	// Keep says that older cells stay next to the cells of a put. Past and Before then hold earlier
-	// states of the row. Past has the item's cells in this row after each earlier change of the
-	// page, in order. An entry is nil if the item had no cells there. Before has the item's cells
-	// in this row before the item's first change in the page, if the stream shows them. Timestamps
-	// in Before mean nothing.
+	// Keep reports that older cells stay next to the cells of a put. Past and Before then hold
+	// earlier states of the row. Past has the item's cells in this row after each earlier change of
+	// the page, in order. An entry is nil if the item had no cells there. Before has the item's
+	// cells in this row before the item's first change in the page, if the stream shows them.
+	// Timestamps in Before mean nothing.
 	Keep   bool
 	Past   [][]Cell
 	Before []Cell
-	// Timestamped says that newer cells of the application stay. It marks the first of two writes
-	// of a change under dual writes.
+	// Timestamped reports that newer cells of the application stay. It marks the first of two
+	// writes of a change under dual writes.
 	Timestamped bool
 	// Named are the cells that old images of the item in the page had in this row. It is set only
 	// in a page that was folded under dual writes. A timestamped mutation deletes only their
@@ -73,7 +73,7 @@ type Cell struct {
 	// Timestamp is in microseconds since 1970, a multiple of 1,000 (Bigtable keeps milliseconds).
 	Timestamp int64
 	Value     []byte
-	// Add says that the column is an aggregate, and Value a number of 8 bytes, big-endian. The
+	// Add reports that the column is an aggregate, and Value a number of 8 bytes, big-endian. The
 	// column is emptied before the number is added, so the total is absolute, even if it is written
 	// several times.
 	Add bool

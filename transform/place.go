@@ -29,8 +29,8 @@ func (m *Mapping) match(item attribute.Item) *rule {
 	return nil
 }
 
-// singleWrite returns the write of the rule that decides for an item. It is an error if the rule
-// has more than one.
+// singleWrite returns the write of the rule that decides for an item. It fails if the rule has more
+// than one.
 func (m *Mapping) singleWrite(item attribute.Item) (*write, error) {
 	r := m.match(item)
 	switch {
@@ -47,7 +47,7 @@ type Placement struct {
 	// Rule is the number of the rule that decides, from 0. Name is that rule's name.
 	Rule int
 	Name string
-	// Ignored says that the rule ignores the item.
+	// Ignored reports that the rule ignores the item.
 	Ignored bool
 	// Rows are the mutations that write the item. Version and At are not set.
 	Rows []RowMutation
@@ -92,8 +92,8 @@ func (m *Mapping) Addresses(item attribute.Item) ([]RowMutation, error) {
 // known ones.
 type scratch struct{ row, qualifier []byte }
 
-// add adds the addresses of an image to the union. The argument `current` says that the image is
-// the newest so far, from the given change. The error says why the image cannot be mapped.
+// add adds the addresses of an image to the union. The argument `current` reports that the image is
+// the newest so far, from the given change. The error explains why the image cannot be mapped.
 // Addresses that the image does have are added nevertheless.
 func (h *history) add(m *Mapping, s *scratch, image attribute.Item, change int, current bool) error {
 	r := m.match(image)

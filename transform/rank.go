@@ -21,7 +21,7 @@ import (
 type Rank struct {
 	// Number has 20 digits; it is empty if there is no version attribute.
 	Number string
-	// Removed says that the item was removed at the number. It is never set at number 0, because
+	// Removed reports that the item was removed at the number. It is never set at number 0, because
 	// items without a number have number 0. Only the stream orders such items.
 	Removed bool
 }
@@ -122,9 +122,9 @@ func (m *Mapping) removalOf(held Version) Rank {
 	return o
 }
 
-// rank returns the highest rank of an item's changes in a page. The result `reason` says why the
-// newest change cannot be applied; it is "" if the change can be applied at that rank. A change is
-// not applied if its number is lower than the number of its own old image. In that case a writer
+// rank returns the highest rank of an item's changes in a page. The result `reason` explains why
+// the newest change cannot be applied; it is "" if the change can be applied at that rank. A change
+// is not applied if its number is lower than the number of its own old image. In that case a writer
 // has ignored the condition, and a row with the higher number would reject the change. An item may
 // be recreated with a lower number than the removed item had. The writer of such an item has
 // ignored no condition. So the recreated item gets the higher number. At that number, the later

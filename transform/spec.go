@@ -33,7 +33,7 @@ type Spec struct {
 	// ranked by this number first, and then by their place in the stream. VersionAttribute is "" if
 	// only replicator writes the target.
 	VersionAttribute string
-	// Merged says that other source tables use the same target table. The rows of these source
+	// Merged reports that other source tables use the same target table. The rows of these source
 	// tables must not collide (CheckMerged).
 	Merged bool
 }
@@ -45,7 +45,7 @@ type Rule struct {
 	// written.
 	When Condition
 	Text string
-	// Ignore says that these items are not copied.
+	// Ignore reports that these items are not copied.
 	Ignore bool
 	// Writes are the rows that an item is written to, usually one. Writes must be empty if Ignore
 	// is set, and must not be empty otherwise.
@@ -65,8 +65,8 @@ type Write struct {
 	Cell *CellRule
 }
 
-// ColumnRule says where an attribute goes. With Attribute "*" it applies to all attributes that no
-// other rule names.
+// ColumnRule determines where an attribute goes. With Attribute "*" it applies to all attributes
+// that no other rule names.
 type ColumnRule struct {
 	Attribute string
 	// To is family:qualifier or only family:. In the second form the column has the attribute's
@@ -152,7 +152,7 @@ func ParseEncoding(name string) (Encoding, bool) {
 // EncodingNames returns the names of all encodings except the default.
 func EncodingNames() []string { return encodingNames[1:] }
 
-// Expire says what happens to items whose time to live has ended.
+// Expire is the policy for items whose time to live has ended.
 type Expire uint8
 
 // The policies.

@@ -28,8 +28,8 @@ type Comparison struct {
 	Mapping *transform.Mapping
 	Source  Source
 	Target  Target
-	// Owned says that only replicator writes the target. If so, a row without a version counts as
-	// extra if its key suggests a deleted item. Otherwise it counts as foreign.
+	// Owned reports that only replicator writes the target. If so, a row without a version counts
+	// as extra if its key suggests a deleted item. Otherwise it counts as foreign.
 	Owned bool
 	// Late is how long after the commit of a change the application may still write it to the
 	// target. It is 0 if the application does not write the target. Only explanations of

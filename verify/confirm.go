@@ -29,8 +29,8 @@ func (e *NotApplied) Error() string {
 	return fmt.Sprintf("changes made before %s are not applied after %s", e.To.UTC().Format(time.RFC3339), e.Waited.Round(time.Second))
 }
 
-// direction says which findings a pass looks for: missing and different rows, or extra and foreign
-// rows. So no row is found by two passes.
+// direction is the kind of findings that a pass looks for: missing and different rows, or extra and
+// foreign rows. So no row is found by two passes.
 type direction uint8
 
 const (
@@ -69,7 +69,7 @@ func (r *working) suspect(ctx context.Context, c Candidate) error {
 	return nil
 }
 
-// moment says whether a part is within a page. Within a page, a save would count the page's rows
+// moment reports whether a part is within a page. Within a page, a save would count the page's rows
 // twice.
 type moment bool
 

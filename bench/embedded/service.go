@@ -49,7 +49,7 @@ type Role struct {
 const (
 	// Table is the generated table, and its target's name.
 	Table = "Generated"
-	// Region is where the source says that it is.
+	// Region is the region that the source reports.
 	Region = "us-east-1"
 	// MaxMessage is the size of a gRPC message that the target takes; its own limit is below a row's.
 	MaxMessage = 256 << 20

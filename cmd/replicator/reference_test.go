@@ -293,7 +293,7 @@ func withKeys(comment string, keys map[string]string) string {
 	return b.String() + comment[end:]
 }
 
-var ownKey = regexp.MustCompile("^`[a-z_]+` (?:is|are|says|(reports that)|reports) (the|an?|when|how|why|whether|) ?")
+var ownKey = regexp.MustCompile("^`[a-z_]+` (?:is|are|says|explains|(reports that)|reports) (the|an?|when|how|why|whether|) ?")
 
 // shortened leaves out the key with which the meaning of a field begins, because the table has it in
 // its first column.

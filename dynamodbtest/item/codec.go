@@ -28,7 +28,7 @@ func malformed(message string) error { return &SyntaxError{Message: message} }
 // Item is an item as a member of a request.
 type Item struct {
 	attribute.Item
-	// Given says that the request has the item, which may be empty.
+	// Given reports that the request has the item, which may be empty.
 	Given bool
 }
 

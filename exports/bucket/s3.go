@@ -102,7 +102,7 @@ func (s *S3Store) get(ctx context.Context, in *s3.GetObjectInput) (*s3.GetObject
 	return nil, fmt.Errorf("s3://%s/%s: %w", s.bucket, *in.Key, reason)
 }
 
-// elsewhere returns the bucket's region if the error says that the bucket is in another region.
+// elsewhere returns the bucket's region if the error reports that the bucket is in another region.
 func elsewhere(err error) string {
 	var answer *smithyhttp.ResponseError
 	if !errors.As(err, &answer) {

@@ -31,7 +31,7 @@ func (d *Driver) probe(ctx context.Context, c checkpoint.Cutover, name string) (
 }
 
 // MayBeQuiet reports whether the hook that freezes the application may promise that the
-// application's own writes to the target have ended. The hook's probe says so.
+// application's own writes to the target have ended. The hook's probe shows this.
 func (d *Driver) MayBeQuiet(ctx context.Context, c checkpoint.Cutover) bool {
 	_, outcome := d.probe(ctx, c, FreezeWrites)
 	return outcome == HookQuiet

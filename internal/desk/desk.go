@@ -59,8 +59,8 @@ type Migration struct {
 // environment redirects only where allowed, and that the target answers. Then it checks that the
 // ledger exists, that the target's cluster is the ledger's, and that no cutover forbids the
 // command. Last, it checks that rows were written with this mapping, and that the source has the
-// tables that the ledger follows. If the target is an emulator, it says so on stderr. A refusal is
-// a *diag.Error.
+// tables that the ledger follows. If the target is an emulator, it reports this on stderr. A
+// refusal is a *diag.Error.
 func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.Config, r Request) (*Migration, error) {
 	needs, known := commands[r.Command]
 	if !known {

@@ -88,8 +88,8 @@ func (p *pageReader) begin(life engine.Lifecycle, at checkpoint.Progress) {
 }
 
 // rest waits until the next page may be requested, which is the given time after the last request.
-// A page that is read ahead needs no wait. A drain ends the wait. The error says that the lease is
-// lost.
+// A page that is read ahead needs no wait. A drain ends the wait. The error reports that the lease
+// is lost.
 func (p *pageReader) rest(life engine.Lifecycle, between time.Duration) error {
 	if p.reading == nil {
 		_ = task.Sleep(life.Drain, p.asked+between-task.Mono(life.Work))

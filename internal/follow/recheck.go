@@ -84,8 +84,8 @@ func (r *rechecking) again(life engine.Lifecycle, shard checkpoint.Shard, state 
 	return nil
 }
 
-// turn begins or ends a recheck when the table's record says so. All changes up to position `at`
-// must be applied.
+// turn begins or ends a recheck when the table's record requires it. All changes up to position
+// `at` must be applied.
 func (r *rechecking) turn(ctx context.Context, at cdc.Position) {
 	if r == nil {
 		return

@@ -20,7 +20,7 @@ type requested struct {
 	line cost.Line // cost of the export
 }
 
-// costText says what an export will cost. The estimate uses the byte count that DynamoDB reports.
+// costText describes the cost of an export. The estimate uses the byte count that DynamoDB reports.
 func costText(p cost.Prices, line cost.Line) string {
 	price := p.Prices[line.Price]
 	return fmt.Sprintf("about %s: about %s %s, by the list price of %s, %v %s a GB (%s)", line.Quantity, cost.Money(line.Amount), p.Currency, p.Date, price.Price, p.Currency, price.Source)

@@ -145,7 +145,7 @@ func isFile(reason error, words string) func(error, string) bool {
 	}
 }
 
-// isJSON reports whether an error says that text is not valid JSON.
+// isJSON reports whether an error means that text is not valid JSON.
 func isJSON(err error, said string) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

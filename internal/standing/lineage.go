@@ -124,7 +124,7 @@ func (l *lineage) judge(s *checkpoint.Shard) Shard {
 	return out
 }
 
-// coverage says where the time comes from up to which a shard is applied.
+// coverage is the origin of the time up to which a shard is applied.
 type coverage int
 
 const (

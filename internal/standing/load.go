@@ -86,7 +86,8 @@ func loadStateOf(s checkpoint.TableState) LoadState {
 	return LoadNotStarted
 }
 
-// Lost reports whether a table's record says that changes or rows are missing until a load ends.
+// Lost reports whether changes or rows are missing until a load ends, according to a table's
+// record.
 func Lost(s checkpoint.TableState) bool { return s.NeedsLoad }
 
 // needed reports whether changes or rows are missing until a load ends, and why. Either the table's

@@ -134,7 +134,7 @@ type input struct {
 	// The forecast for a cutover with the plan; nil if gates are not judged.
 	forecast *forecast
 	with     string
-	// The probe of the hook freeze_writes says that the application may be quiet.
+	// The probe of the hook freeze_writes reports that the application may be quiet.
 	mayBeQuiet bool
 }
 
