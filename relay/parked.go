@@ -30,7 +30,7 @@ func ParkedJSONSchema() []byte { return parkedSchema }
 type ParkedBody struct {
 	Schema   string          `json:"schema" desc:"replicator.parked/v1" const:"replicator.parked/v1"`
 	Table    string          `json:"table" desc:"source table"`
-	Ref      string          `json:"ref" desc:"name of the entry: table/hash of the key/version. use it with replicator parked show and retry"`
+	Ref      string          `json:"ref" desc:"name of the entry: table/hash of the key/version. Use it with replicator parked show and retry"`
 	Reason   string          `json:"reason" desc:"why the target cannot hold the item, without its data"`
 	Version  string          `json:"version" desc:"rank of the change in the history of its item, as in messages of changes. Compare as text" pattern:"^[0-9]{8}\\.[0-9]{6}\\.[0-9]{40}\\.[0-9]{4}$"`
 	Event    string          `json:"event" desc:"change of the item; INSERT or REMOVE also for an item that a load found" enum:"INSERT,MODIFY,REMOVE"`

@@ -51,7 +51,7 @@ func served(b *Board) (string, http.Header) {
 // The page shows the state of the migration, in words beside symbols, with figures for programs.
 func TestThePageShowsTheMigration(t *testing.T) {
 	b := board()
-	if text, _ := served(b); !strings.Contains(text, "not read yet") {
+	if text, _ := served(b); !strings.Contains(text, "not been read yet") {
 		t.Errorf("before the first reading: %s", text)
 	}
 	m := read(t, time.Time{})

@@ -58,7 +58,7 @@ type Document struct {
 	SwitchedAt    *time.Time `json:"switched_at"`
 	UnfrozenAt    *time.Time `json:"unfrozen_at"`
 	EndedAt       *time.Time `json:"ended_at"`
-	FrozenSeconds float64    `json:"frozen_seconds"` // how long the application was without writes
+	FrozenSeconds float64    `json:"frozen_seconds"` // how long the application's writes were frozen
 	// WatchSeconds is how long the stream is watched for late writers after the switch.
 	WatchSeconds float64 `json:"watch_seconds"`
 

@@ -123,7 +123,7 @@ func TestThePageStandsForItself(t *testing.T) {
 			t.Errorf("the page holds %s", foreign)
 		}
 	}
-	for _, want := range []string{"0123abcd", "1.4.0, 1.4.1", "2.7.3", "not mended", "loaded again", "a canary", "200000000000000000002", "change 4711", "3m29s", "ffeeddccbbaa99887766554433221100", sum(files[0].Content)} {
+	for _, want := range []string{"0123abcd", "1.4.0, 1.4.1", "2.7.3", "not repaired", "loaded again", "a canary", "200000000000000000002", "change 4711", "3m29s", "ffeeddccbbaa99887766554433221100", sum(files[0].Content)} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}

@@ -62,8 +62,8 @@ func TestWords(t *testing.T) {
 			"gap":     {"needs a load", "✗ 1 gap", ", retrying", "✗ silent", "backfill start --repair-gap"},
 			"paused":  {"‖ paused", "c0de0002", "index rebuild, CHG-4711", "resume --table Billing"},
 			"parked":  {"✗ 12", "2 rows differ", "parked list"},
-			"cutover": {"◐ drain", "Attempt 2; the application was without writes for 12s", "○ switch"},
-			"done":    {"✓ Done", "gates are not asked any more", "no longer read", "finalize --dry-run"},
+			"cutover": {"◐ drain", "Attempt 2; the application's writes were frozen for 12s", "○ switch"},
+			"done":    {"✓ Done", "gates are no longer checked", "no longer read", "finalize --dry-run"},
 			"relay":   {"Appliers", "1240", "✗ 2"},
 		}[s.name] {
 			p.until(s.name+" shows "+want, fmt.Sprintf(`document.body.innerText.includes(%q)`, want))
@@ -254,7 +254,7 @@ func TestWithoutScripts(t *testing.T) {
 		}
 	}
 	waitFor(t, "the page", shows(`id="lag" data-value="2"`))
-	for _, want := range []string{"as of its loading", `aria-pressed="false" hidden`, `content="5"`} {
+	for _, want := range []string{"as of page load", `aria-pressed="false" hidden`, `content="5"`} {
 		if !shows(want)() {
 			t.Errorf("it does not have %s", want)
 		}
