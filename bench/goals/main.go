@@ -21,6 +21,7 @@ import (
 
 func main() {
 	serve := flag.Bool("serve", false, "be the server of Bigtable")
+	tables := flag.Bool("tables", false, "be the server of DynamoDB")
 	queue := flag.Bool("queue", false, "be the server of Pub/Sub")
 	held := flag.Int("hold", 0, "follow so many shards and print the most memory that was resident, in MB")
 	latency := flag.Duration("latency", 0, "how long the server takes to answer a write")
@@ -32,6 +33,8 @@ func main() {
 	var err error
 	if *serve {
 		err = serveBigtable(*latency)
+	} else if *tables {
+		err = serveDynamoDB(*latency)
 	} else if *queue {
 		err = servePubSub()
 	} else if fit(); *held > 0 {
@@ -57,7 +60,7 @@ func run(ctx context.Context, b bench) error {
 	fmt.Fprint(b.out, "# The garbage collector is set as in replicator run, for the baselines too. Each ratio is the median of the rounds' ratios of replicator to the baseline, so it may differ from the ratio of the medians beside it.\n"+
 		"# CPU is in microseconds of the client's process for each record or row; rows/s are of wall time on this machine.\n\n")
 	fmt.Fprintf(b.out, "%-44s %-9s %9s %9s %9s  %s\n", "", "", "ours", "baseline", "ratio", "goal")
-	for _, part := range []func(context.Context, *bench) error{decoding, encoding, writing, following, copying, waiting, folding, publishing, applying, remembering} {
+	for _, part := range []func(context.Context, *bench) error{decoding, encoding, writing, following, copying, waiting, folding, creating, publishing, applying, remembering} {
 		if err := part(ctx, &b); err != nil {
 			return err
 		}

@@ -35,6 +35,12 @@ func (d discarding) CheckAndMutateRow(context.Context, *bigtablepb.CheckAndMutat
 	return &bigtablepb.CheckAndMutateRowResponse{}, nil
 }
 
+// ReadRows finds no row.
+func (d discarding) ReadRows(*bigtablepb.ReadRowsRequest, bigtablepb.Bigtable_ReadRowsServer) error {
+	time.Sleep(d.latency)
+	return nil
+}
+
 // serveBigtable prints its address and serves until its input ends.
 func serveBigtable(latency time.Duration) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
