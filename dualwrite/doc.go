@@ -7,11 +7,11 @@
 //
 // With dual_writes.version_attribute each item carries a number. Put and Delete expect the number
 // that the item had when the caller read it, and raise the number by one. A created item gets the
-// milliseconds since 1970 as its number. If the item's row remembers a higher number of a removed
-// item, the new item gets one more than that number. If the row cannot be read, the item is created
-// only in DynamoDB. Replicator then writes the row, regardless of the number that it remembers.
-// Rows are written under replicator's own guard and ranked by the number. So a late write never
-// replaces a newer one.
+// milliseconds since 1970 as its number, and usually costs one request to each store. If its row
+// refuses it, the row may remember a higher number of a removed item. Then the item is written again
+// in both stores, with one more than that number. If that fails, or Bigtable does not answer,
+// replicator writes the row, regardless of the number that it remembers. Rows are written under
+// replicator's own guard and ranked by the number. So a late write never replaces a newer one.
 //
 // With dual_writes.settle instead, the row gets cells with this process's time, as any application
 // writes them. Replicator writes the row a second time when the time of dual_writes.settle has

@@ -119,13 +119,17 @@ func TestALostAnswerIsResolved(t *testing.T) {
 func TestH87_ACreatedItemIsRankedAboveARemovedOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now().UnixMilli()
-		for name, c := range map[string]struct{ first, second, want int64 }{
-			"no row":                       {0, 0, now},
-			"both below the clock":         {7, 8, now},
-			"at the clock":                 {now, 7, now + 1},
-			"the first above the clock":    {now + 500, 7, now + 501},
-			"the second above the clock":   {7, now + 500, now + 501},
-			"the first without a row, too": {0, now + 9, now + 10},
+		for name, c := range map[string]struct {
+			first, second, want int64
+			sent                int
+		}{
+			"no row":                       {0, 0, now, 2},
+			"both below the clock":         {7, 8, now, 2},
+			"at the clock":                 {now, 7, now + 1, 4},
+			"the first above the clock":    {now + 500, 7, now + 501, 4},
+			"the second above the clock":   {7, now + 500, now + 501, 4},
+			"both above the clock":         {now + 500, now + 600, now + 601, 4},
+			"the first without a row, too": {0, now + 9, now + 10, 4},
 		} {
 			m := mappingBy(t, doubled, byNumber)
 			target, source := newRecorder(m), &table{}
@@ -145,7 +149,7 @@ func TestH87_ACreatedItemIsRankedAboveARemovedOne(t *testing.T) {
 			}
 			w := dualwrite.New(m, source, target)
 			written, err := w.Put(t.Context(), old)
-			if err != nil || number(written) != fmt.Sprint(c.want) || len(target.sent) != 2 {
+			if err != nil || number(written) != fmt.Sprint(c.want) || !written.Equal(source.item) || len(target.sent) != c.sent || !numbered(target.taken[len(target.taken)-2:], written) {
 				t.Errorf("%s: %s, want %d; %d requests, %v", name, number(written), c.want, len(target.sent), err)
 			}
 			target.sent, source.item = nil, old

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -114,24 +112,28 @@ func timed(row transform.RowMutation) sink.Request {
 	return guard
 }
 
-// write sends the requests of a change one after the other. It returns the outcome of the first row
-// that failed. The outcome is PartlyWritten if other rows were written before that row, and
-// NotWritten if no request was sent.
-func (t *target) write(ctx context.Context, change cdc.Change) (Outcome, error) {
+// write sends the requests of a change one after the other. If a row failed, the outcome is that of
+// the first such row. It is PartlyWritten if other rows were written before, and NotWritten if no
+// request was sent. A refusal is no error, because the row holds the same version or a higher one.
+// The result `refused` has the rows of the image that refused it. The outcome does not count them as
+// written.
+func (t *target) write(ctx context.Context, change cdc.Change) (refused []transform.RowMutation, outcome Outcome, err error) {
 	if t.mapping.VersionAttribute() == "" {
-		return t.writeTimed(ctx, change)
+		outcome, err = t.writeTimed(ctx, change)
+		return nil, outcome, err
 	}
 	rows, err := mutations(t.mapping, change)
 	if err != nil {
-		return NotWritten, err
+		return nil, NotWritten, err
 	}
 	stamps, err := t.prove(ctx, false, nil)
 	if err != nil {
-		return NotWritten, err
+		return nil, NotWritten, err
 	}
 	for i := range rows {
-		execute := func(ctx context.Context) error {
-			_, err := sink.Execute(ctx, stamps, t.store, t.store, &rows[i])
+		applied := false
+		execute := func(ctx context.Context) (err error) {
+			applied, err = sink.Execute(ctx, stamps, t.store, t.store, &rows[i])
 			return err
 		}
 		err := limited(ctx, execute)
@@ -140,11 +142,20 @@ func (t *target) write(ctx context.Context, change cdc.Change) (Outcome, error) 
 				err = limited(ctx, execute)
 			}
 		}
-		if err != nil { // a refusal is no error: the row holds the same version or a newer one
-			return outcomeOf(err, i), err
+		if err != nil {
+			return refused, outcomeOf(err, i), err
+		}
+		if !applied && !rows[i].Remove {
+			refused = append(refused, rows[i])
 		}
 	}
-	return Written, nil
+	switch len(refused) {
+	case 0:
+		return nil, Written, nil
+	case len(rows):
+		return refused, NotWritten, nil
+	}
+	return refused, PartlyWritten, nil
 }
 
 func (t *target) writeTimed(ctx context.Context, change cdc.Change) (Outcome, error) {
@@ -240,29 +251,18 @@ func (t *target) read(ctx context.Context, table string) (sink.Mark, error) {
 	return mark, nil
 }
 
-// highest returns the highest number that the rows of a new item hold, without leading zeros; "" if
-// these rows hold none. The tombstone of a removed item may hold a number.
-func (t *target) highest(ctx context.Context, image attribute.Item) (string, error) {
-	change := cdc.Change{Event: cdc.Insert, Sequence: cdc.SequenceOf(1), Keys: t.mapping.Keys(image), New: image}
-	rows, err := mutations(t.mapping, change)
-	if errors.Is(err, ErrUnmappable) {
-		return "", nil // replicator parks such an item
-	}
-	if err != nil {
-		return "", err
-	}
-	top := ""
-	for i := range rows {
-		at := rows[i]
+// highest returns the highest version of the item that the rows hold; "" if they hold none.
+func (t *target) highest(ctx context.Context, rows []transform.RowMutation) (top transform.Version, err error) {
+	for _, at := range rows {
 		at.Families, at.Columns = nil, nil // read only its version
 		err := limited(ctx, func(ctx context.Context) error {
 			row, err := t.store.Look(ctx, &at, 0)
-			top = max(top, row.HeldBy(at.Owner).Rank().Number)
+			top = max(top, row.HeldBy(at.Owner))
 			return err
 		})
 		if err != nil {
 			return "", err
 		}
 	}
-	return strings.TrimLeft(top, "0"), nil
+	return top, nil
 }

@@ -21,7 +21,8 @@ type Transactor interface {
 // items as it gets, in the same order. If it returns an item that does not exist, Transact removes
 // that item. Transact returns the items as they were written.
 //
-// The write is atomic in DynamoDB. Rows are written one after the other, so the outcome in Bigtable
+// The write is atomic in DynamoDB. If the row of a new item refuses it, another write of DynamoDB
+// gives that item a higher number. Rows are written one after the other, so the outcome in Bigtable
 // is PartlyWritten if some rows failed. Errors are *Error, or the errors of `change`. Without a
 // version attribute, the error is ErrTransact.
 func (w *Writer) Transact(ctx context.Context, keys []attribute.Item, change func([]attribute.Item) ([]attribute.Item, error)) ([]attribute.Item, error) {
@@ -48,9 +49,8 @@ func (w *Writer) Transact(ctx context.Context, keys []attribute.Item, change fun
 // part is the change of one item in a transaction.
 type part struct {
 	Change
-	at     int // index of its key
-	read   attribute.Item
-	unseen error // the error that rank returned
+	at   int // index of its key
+	read attribute.Item
 }
 
 // prepare reads the items, and ranks the items that `change` returns. An item that exists neither
@@ -78,8 +78,8 @@ func (w *Writer) prepare(ctx context.Context, keys []attribute.Item, change func
 		if !image.Exists() && !p.read.Exists() {
 			continue
 		}
-		if p.unseen, err = w.rank(ctx, &p.Change, p.read); err != nil {
-			return nil, &Error{op, NotWritten, NotWritten, !errors.Is(err, ErrNumber), err}
+		if err = w.rank(ctx, &p.Change, p.read); err != nil {
+			return nil, &Error{op, NotWritten, NotWritten, false, err}
 		}
 		parts = append(parts, p)
 	}
@@ -101,9 +101,8 @@ func (w *Writer) transact(ctx context.Context, source Transactor, parts []part, 
 	var failures []error
 	became := map[Outcome]bool{}
 	for _, p := range parts {
-		written[p.at] = p.Image
-		outcome, err := w.follow(ctx, p.Change, p.read, p.unseen)
-		became[outcome] = true
+		image, outcome, err := w.follow(ctx, p.Change, p.read)
+		written[p.at], became[outcome] = image, true
 		failures = append(failures, err)
 	}
 	err := errors.Join(failures...)

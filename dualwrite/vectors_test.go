@@ -63,8 +63,9 @@ type recorder struct {
 	*sinktest.Memory
 	witness checkpointtest.Memory
 	sent    []sink.Request
-	before  func() // runs before a request is executed; nil: nothing does
-	fail    error  // the error after a request was executed
+	taken   []sink.Request // the sent requests that no row refused
+	before  func()         // runs before a request is executed; nil: nothing does
+	fail    error          // the error after a request was executed
 }
 
 func newRecorder(m *transform.Mapping) *recorder {
@@ -90,7 +91,11 @@ func (r *recorder) Apply(ctx context.Context, request *sink.Request) (bool, erro
 	if r.before != nil {
 		r.before()
 	}
-	if applied, err := r.Memory.Apply(ctx, request); err != nil || r.fail == nil {
+	applied, err := r.Memory.Apply(ctx, request)
+	if applied {
+		r.taken = append(r.taken, *request)
+	}
+	if err != nil || r.fail == nil {
 		return applied, err
 	}
 	return false, r.fail
@@ -142,13 +147,13 @@ func TestVectors(t *testing.T) {
 		family, remembered := fence, ""
 		record := func(name string, write func() error) {
 			old := source.item
-			target.sent = nil
+			target.taken = nil
 			if err := write(); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			v := vector{Name: name, Old: jsonOf(t, old), New: jsonOf(t, source.item), At: time.Now().UnixMicro(), Fence: family, Remembered: remembered, Rows: []vectorRow{}}
-			for i := range target.sent {
-				v.Rows = append(v.Rows, rowOf(t, &target.sent[i]))
+			for i := range target.taken {
+				v.Rows = append(v.Rows, rowOf(t, &target.taken[i]))
 			}
 			vectors = append(vectors, v)
 			time.Sleep(time.Second)

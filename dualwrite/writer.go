@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strconv"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -106,9 +107,8 @@ type call struct {
 // write makes a change in both stores.
 func (w *Writer) write(ctx context.Context, c call) (attribute.Item, error) {
 	change := Change{Keys: c.keys, Image: c.image}
-	unseen, err := w.rank(ctx, &change, c.read)
-	if err != nil {
-		return attribute.Item{}, &Error{c.op, NotWritten, NotWritten, !errors.Is(err, ErrNumber), err}
+	if err := w.rank(ctx, &change, c.read); err != nil {
+		return attribute.Item{}, &Error{c.op, NotWritten, NotWritten, false, err}
 	}
 	old, err := w.source.Write(ctx, change)
 	known := true
@@ -122,10 +122,11 @@ func (w *Writer) write(ctx context.Context, c call) (attribute.Item, error) {
 		err = errors.New("DynamoDB's answer was lost, and with it the old image, which names the former row")
 		return change.Image, &Error{c.op, Written, NotWritten, false, err}
 	}
-	if bigtable, err := w.follow(ctx, change, old, unseen); err != nil {
-		return change.Image, &Error{c.op, Written, bigtable, false, err}
+	image, bigtable, err := w.follow(ctx, change, old)
+	if err != nil {
+		return image, &Error{c.op, Written, bigtable, false, err}
 	}
-	return change.Image, nil
+	return image, nil
 }
 
 // isStreams reports whether only the stream can order a change: the removal of an item without a
@@ -134,15 +135,61 @@ func (c Change) isStreams() bool {
 	return c.Attribute != "" && c.Number == "" && !c.Image.Exists()
 }
 
-// follow writes the rows of a change that DynamoDB has. The argument `unseen` is a result of rank.
-func (w *Writer) follow(ctx context.Context, c Change, old attribute.Item, unseen error) (Outcome, error) {
-	switch {
-	case unseen != nil:
-		return NotWritten, unseen
-	case c.isStreams():
-		return NotWritten, nil
+// isNew reports whether a change gives an item its first number.
+func (c Change) isNew() bool { return c.Attribute != "" && c.Number == "" && c.Image.Exists() }
+
+// follow writes the rows of a change that DynamoDB has. It returns the image that DynamoDB has
+// then, because a new item may get a higher number.
+func (w *Writer) follow(ctx context.Context, c Change, old attribute.Item) (attribute.Item, Outcome, error) {
+	if c.isStreams() {
+		return c.Image, NotWritten, nil
 	}
-	return w.target.write(ctx, w.record(ctx, c, old))
+	refused, outcome, err := w.target.write(ctx, w.record(ctx, c, old))
+	switch {
+	case err != nil:
+		return c.Image, outcome, err
+	case len(refused) > 0 && c.isNew():
+		return w.raise(ctx, c, refused, outcome)
+	}
+	return c.Image, Written, nil
+}
+
+// raise gives a new item a higher number, because rows refused it. Such a row may remember the number
+// of a removed item. Then the row would refuse every write of the application until the item's number
+// is higher. If raise fails, the stream orders the item (sink.Fell). The argument `others` is the
+// outcome without the rows that refused.
+func (w *Writer) raise(ctx context.Context, c Change, refused []transform.RowMutation, others Outcome) (attribute.Item, Outcome, error) {
+	held, err := w.target.highest(ctx, refused)
+	if err != nil {
+		return c.Image, others, fmt.Errorf("the row cannot be read and may hold a higher number, so only replicator writes it: %w", err)
+	}
+	own, _ := w.mapping.RankOf(c.Image, false)
+	switch {
+	case !held.Ordered() || held.Rank().Below(own): // the row has changed since it refused
+		return c.Image, Written, nil
+	case held.Rank() == own && !held.ByApplication(): // the stream was faster
+		return c.Image, Written, nil
+	}
+	number, _ := c.Image.Get(c.Attribute)
+	next := Change{Keys: c.Keys, Attribute: c.Attribute, Number: number.Text()}
+	if next.Image, err = w.numbered(c.Image, held.Rank().String()); err != nil {
+		return c.Image, others, fmt.Errorf("the row holds the highest number, so only replicator writes it: %w", err)
+	}
+	record := w.record(ctx, next, c.Image)
+	if _, err = w.source.Write(ctx, next); errors.Is(err, ErrConflict) {
+		return c.Image, Written, nil // a later write has changed the item, and its own rows follow
+	}
+	if err != nil && w.target.current(ctx, record) != nil {
+		return c.Image, others, err
+	}
+	_, outcome, err := w.target.write(ctx, record)
+	switch {
+	case err == nil:
+		outcome = Written
+	case others == PartlyWritten:
+		outcome = others
+	}
+	return next.Image, outcome, err
 }
 
 // before returns the previous image of a change whose answer was lost. It returns false if the rows
@@ -184,53 +231,45 @@ func (c Change) removed() attribute.Item {
 	return with(c.Keys, c.Attribute, number)
 }
 
-// rank sets the condition of a change, and the next number of its image. The result `unseen`
-// explains why the rows of a new item could not be read. Then the item's number may be lower than
-// the number of a removed item, and the stream decides (sink.Fell).
-func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) (unseen, err error) {
+// rank sets the condition of a change, and the next number of its image. A new item gets the
+// milliseconds since 1970. Its rows are not read first, because a row that remembers a higher number
+// refuses the item (raise). The only error is ErrNumber.
+func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) error {
 	c.Attribute = w.mapping.VersionAttribute()
 	if c.Attribute == "" {
-		return nil, nil
+		return nil
 	}
 	if _, err := w.mapping.RankOf(read, false); err != nil {
-		return nil, ErrNumber
+		return ErrNumber
 	}
 	if value, ok := read.Get(c.Attribute); ok {
 		c.Number = value.Text()
 	}
 	if !c.Image.Exists() {
-		return nil, nil
+		return nil
 	}
-	next, _ := new(big.Int).SetString("0"+c.Number, 10)
-	if c.Number == "" { // the item is new, or was written before items had numbers
-		if next, unseen = w.first(ctx, c.Image); ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
+	above := c.Number
+	if above == "" { // the item is new, or was written before items had numbers
+		above = strconv.FormatInt(task.Now(ctx).UnixMilli()-1, 10)
 	}
-	next.Add(next, big.NewInt(1))
-	number, err := attribute.Number(next.String())
-	if err != nil {
-		return nil, ErrNumber
-	}
-	c.Image = with(c.Image, c.Attribute, number)
-	if _, err := w.mapping.RankOf(c.Image, false); err != nil {
-		return nil, ErrNumber // the number is above the highest that a version can hold
-	}
-	return unseen, nil
+	var err error
+	c.Image, err = w.numbered(c.Image, above)
+	return err
 }
 
-// first returns what the number of a new item must exceed. That is the clock's number, or a higher
-// number that the item's rows remember of a removed item.
-func (w *Writer) first(ctx context.Context, image attribute.Item) (above *big.Int, unseen error) {
-	held, err := w.target.highest(ctx, image)
+// numbered returns the image with the number after `above`. The only error is ErrNumber: the number
+// would exceed the highest that a version can hold.
+func (w *Writer) numbered(image attribute.Item, above string) (attribute.Item, error) {
+	next, _ := new(big.Int).SetString(above, 10)
+	number, err := attribute.Number(next.Add(next, big.NewInt(1)).String())
 	if err != nil {
-		unseen = fmt.Errorf("the row cannot be read and may hold a higher number, so only replicator writes it: %w", err)
+		return image, ErrNumber
 	}
-	above, _ = new(big.Int).SetString("0"+held, 10)
-	if now := big.NewInt(task.Now(ctx).UnixMilli() - 1); now.Cmp(above) > 0 {
-		above = now
+	image = with(image, w.mapping.VersionAttribute(), number)
+	if _, err := w.mapping.RankOf(image, false); err != nil {
+		return image, ErrNumber
 	}
-	return above, unseen
+	return image, nil
 }
 
 // with returns a copy of the item with one attribute set.

@@ -27,6 +27,7 @@ class Bigtable {
   async checkAndMutateRow(request) {
     const answer = await post(this.base + TARGET + ':checkAndMutateRow', request)
     if (!answer.ok) throw answer.status === 404 ? new UnknownFamily() : new Error(answer.statusText)
+    return (await answer.json()).predicateMatched
   }
 
   async readRows(request) {
@@ -56,6 +57,12 @@ async function live(base, endpoint) {
   dynamodb.lost = undefined
   const { Item } = await dynamodb.call('getItem', { TableName: 'Orders', Key: { pk: second.pk, sk: second.sk } })
   await remove(dynamodb, bigtable, Item)
+
+  const ahead = { ...item, pk: { S: '4' }, rev: { N: '70000000000000000' } } // of another numbering
+  await dynamodb.call('putItem', { TableName: 'Orders', Item: ahead })
+  await remove(dynamodb, bigtable, ahead)
+  const raised = await put(dynamodb, bigtable, { ...item, pk: { S: '4' } })
+  assert.equal(raised.rev.N, '70000000000000001')
 
   await assert.rejects(put(dynamodb, away, { ...item, pk: { S: '3' }, note: { S: 'blind' } }), RowFollows)
   return again

@@ -39,7 +39,7 @@ class Bigtable:
 
     def check_and_mutate_row(self, request):
         try:
-            post(self.base + rows.TARGET + ":checkAndMutateRow", request, {})
+            return post(self.base + rows.TARGET + ":checkAndMutateRow", request, {}).get("predicateMatched", False)
         except urllib.error.HTTPError as error:
             raise orders.UnknownFamily() if error.code == 404 else error
 
@@ -78,6 +78,12 @@ def live(base, endpoint):
     fails(orders.RowFollows, orders.put, dynamodb, bigtable, {**item, "pk": {"S": "2"}})
     dynamodb.lost = None
     orders.delete(dynamodb, bigtable, orders.get(dynamodb, second))
+
+    ahead = {**item, "pk": {"S": "4"}, "rev": {"N": "70000000000000000"}}  # of another numbering
+    dynamodb.call("put_item", TableName="Orders", Item=ahead)
+    orders.delete(dynamodb, bigtable, ahead)
+    raised = orders.put(dynamodb, bigtable, {**item, "pk": {"S": "4"}})
+    assert raised["rev"]["N"] == "70000000000000001" and orders.get(dynamodb, raised) == raised
 
     fails(orders.RowFollows, orders.put, dynamodb, Away(), {**item, "pk": {"S": "3"}, "note": {"S": "blind"}})
     return again

@@ -67,6 +67,7 @@ type dualRun struct {
 	written  int
 	pending  int             // in-flight writes to the target
 	phantoms map[string]bool // by primary key
+	ahead    map[string]bool // items, by primary key, that had a number above the clock
 	cured    bool            // parked items were written again
 	lost     bool            // the stream lost changes
 	failures []string
@@ -76,7 +77,7 @@ func newDualRun(seed uint64, o DualOptions) *dualRun {
 	rng := stream(seed, "dual writes")
 	w := virtual.NewWorld(seed, simEpoch, o.Trace)
 	w.StepLimit = stepLimit
-	d := &dualRun{rng: rng, items: map[string]attribute.Item{}, phantoms: map[string]bool{}, moving: rng.IntN(2) == 0}
+	d := &dualRun{rng: rng, items: map[string]attribute.Item{}, phantoms: map[string]bool{}, ahead: map[string]bool{}, moving: rng.IntN(2) == 0}
 	d.deadline = []time.Duration{5 * time.Second, 25 * time.Second, 2 * time.Minute, 9 * time.Minute}[rng.IntN(4)]
 	d.late = d.deadline + d.deadline/10
 	if o.Settle > 0 {
@@ -234,7 +235,7 @@ func (d *dualRun) quiet(ctx context.Context) error {
 		parked = nil // an operator retries where the item has another row
 	}
 	diff := slices.DeleteFunc(d.Unequal(), func(line string) bool {
-		if d.ranked && d.lost && (!d.cured || d.moving) && (strings.Contains(line, "/r") || strings.Contains(line, "#r")) {
+		if d.ranked && d.lost && (!d.cured || d.moving) && d.recreated(line) {
 			// If an item was recreated during the loss, its row has the number of the application's
 			// last write, and no record follows it. A comparison finds it as a phantom. If the item
 			// has left the row, no later write repairs it.
@@ -256,6 +257,17 @@ func (d *dualRun) quiet(ctx context.Context) error {
 		return fmt.Errorf("%s", strings.Join(diff, "\n"))
 	}
 	return nil
+}
+
+// recreated reports whether a difference is of an item that may have a lower number than a removed
+// item had.
+func (d *dualRun) recreated(line string) bool {
+	for key := range d.ahead {
+		if strings.Contains(line, "/"+key+"#") || strings.Contains(line, "#"+key+"#") {
+			return true
+		}
+	}
+	return strings.Contains(line, "/r") || strings.Contains(line, "#r")
 }
 
 // trouble injects the faults of workers and shards.

@@ -19,6 +19,6 @@ func TestH87_H41_WritesOfBothAreRanked(t *testing.T) {
 		}
 		seen.add(r.Injected)
 	}
-	seen.demand(t, "phantom write", "condition failed", "edit without a raise", "removal without a number", "number began anew",
+	seen.demand(t, "phantom write", "condition failed", "edit without a raise", "removal without a number", "number began anew", "number ahead of the clock", "new item raised",
 		"answer of the application's write lost", "application's write lost", "application gone between its two writes", "process killed", "shard rolled")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -67,6 +68,10 @@ func (s dualSource) Write(ctx context.Context, c dualwrite.Change) (attribute.It
 		return attribute.Item{}, errors.New("no answer")
 	}
 	s.items[pk] = c.Image
+	was, _ := old.Get("n")
+	if is, existed := c.Image.Get("n"); existed && is.Text() == was.Text() {
+		s.World.Inject("new item raised") // the image is the same but for its number
+	}
 	if c.Image.Exists() {
 		s.Source.Put(c.Image)
 	} else {
@@ -133,6 +138,15 @@ func (d *dualRun) changeRanked() {
 			return
 		case 3:
 			d.restart(ctx)
+			return
+		case 4: // raises the number by a clock that is ahead: once the item is removed, it is created below
+			if number, ok := d.numberOf(pk); ok {
+				d.World.Inject("number ahead of the clock")
+				d.ahead[pk] = true
+				ahead := uint64(d.World.Now().Add(d.World.UpTo(farAhead)).UnixMilli())
+				d.items[pk] = withRevision(d.imageOf(keys, attribute.Item{}), max(number+1, ahead))
+				d.Source.Put(d.items[pk])
+			}
 			return
 		}
 		writer := d.servers[rng.IntN(len(d.servers))]
@@ -213,12 +227,15 @@ func (d *dualRun) restart(ctx context.Context) {
 	}
 }
 
+// farAhead is how far a clock of the application may be ahead.
+const farAhead = time.Hour
+
 // cure writes the recreated items again, above every earlier number.
 func (d *dualRun) cure(ctx context.Context) {
-	for n := range 3 {
-		pk := fmt.Sprintf("r%d", n)
+	for _, pk := range append(slices.Sorted(maps.Keys(d.ahead)), "r0", "r1", "r2") {
 		number, _ := d.numberOf(pk)
-		d.items[pk] = withRevision(d.imageOf(keysOf(pk), attribute.Item{}), max(number, uint64(d.World.Now().UnixMilli()))+1)
+		above := uint64(d.World.Now().Add(farAhead).UnixMilli())
+		d.items[pk] = withRevision(d.imageOf(keysOf(pk), attribute.Item{}), max(number, above)+1)
 		d.Source.Put(d.items[pk])
 		_ = task.Sleep(ctx, time.Second)
 	}

@@ -11,6 +11,7 @@ import com.google.protobuf.ByteString;
 import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.util.JsonFormat;
 import java.math.BigInteger;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -57,34 +58,50 @@ final class Orders {
    * read it before you repeat the call.
    */
   Map<String, AttributeValue> put(Map<String, AttributeValue> item) {
-    BigInteger held = BigInteger.ZERO;
-    RuntimeException unread = null;
-    if (!item.containsKey(Rows.ATTRIBUTE)) {
-      try {
-        held = highest(item);
-      } catch (RuntimeException error) { // DynamoDB is still written; the stream orders the item
-        unread = error;
-      }
-    }
-    BigInteger number = Rows.nextNumber(values(item), System.currentTimeMillis(), held);
-    Map<String, AttributeValue> written = new HashMap<>(item);
-    written.put(Rows.ATTRIBUTE, AttributeValue.fromN(number.toString()));
+    BigInteger number = Rows.nextNumber(values(item), System.currentTimeMillis(), BigInteger.ZERO);
+    Map<String, AttributeValue> written = numbered(item, number);
     Map<String, AttributeValue> old;
     try {
-      old = dynamodb.putItem(PutItemRequest.builder().tableName(Rows.SOURCE).item(written)
-          .conditionExpression(Rows.condition(values(item))).expressionAttributeNames(Map.of("#v", Rows.ATTRIBUTE))
-          .expressionAttributeValues(expected(item)).returnValues(ReturnValue.ALL_OLD).build()).attributes();
+      old = replace(item, written);
     } catch (SdkException lost) {
       if (refused(lost) || !written.equals(get(item))) {
         throw lost;
       }
       throw new RowFollows(lost); // the row that the item left is unknown
     }
-    if (unread != null) {
-      throw new RowFollows(unread);
+    boolean refused = write(old.isEmpty() ? null : old, written);
+    return refused && !item.containsKey(Rows.ATTRIBUTE) ? raised(written) : written;
+  }
+
+  /** Writes a new item again, because its row refused it. The row may hold the higher number of a removed item. */
+  private Map<String, AttributeValue> raised(Map<String, AttributeValue> item) {
+    Map<String, AttributeValue> higher;
+    try {
+      String held = highest(item);
+      String own = Rows.version(new BigInteger(item.get(Rows.ATTRIBUTE).n()), false);
+      if (held.compareTo(own) < 0 || !held.equals(own) && held.startsWith(own.substring(0, 24))) {
+        return item; // the row holds the same number with a position: the stream was faster
+      }
+      higher = numbered(item, new BigInteger(held.substring(1, 21)).add(BigInteger.ONE));
+      replace(item, higher);
+    } catch (RuntimeException error) { // the stream orders the item
+      throw new RowFollows(error);
     }
-    write(old.isEmpty() ? null : old, written);
-    return written;
+    write(item, higher);
+    return higher;
+  }
+
+  private static Map<String, AttributeValue> numbered(Map<String, AttributeValue> item, BigInteger number) {
+    Map<String, AttributeValue> numbered = new HashMap<>(item);
+    numbered.put(Rows.ATTRIBUTE, AttributeValue.fromN(number.toString()));
+    return numbered;
+  }
+
+  /** Puts an item under the condition that it was not changed since it was read. Returns the old item. */
+  private Map<String, AttributeValue> replace(Map<String, AttributeValue> read, Map<String, AttributeValue> item) {
+    return dynamodb.putItem(PutItemRequest.builder().tableName(Rows.SOURCE).item(item)
+        .conditionExpression(Rows.condition(values(read))).expressionAttributeNames(Map.of("#v", Rows.ATTRIBUTE))
+        .expressionAttributeValues(expected(read)).returnValues(ReturnValue.ALL_OLD).build()).attributes();
   }
 
   /** Removes an item, given as it was read, with all attributes. It has the errors of put. */
@@ -105,29 +122,31 @@ final class Orders {
     }
   }
 
-  private void write(Map<String, AttributeValue> old, Map<String, AttributeValue> item) {
+  /** Writes the rows of a change. Returns whether the row of the new item refused it. */
+  private boolean write(Map<String, AttributeValue> old, Map<String, AttributeValue> item) {
     long micros = System.currentTimeMillis() * 1000;
     try {
       try {
-        send(Rows.requests(values(old), values(item), micros, fence(false)));
+        return send(Rows.requests(values(old), values(item), micros, fence(false)));
       } catch (NotFoundException error) {
         String risen = fence(true); // first the fence, then the right to write under it
         Map<String, AttributeValue> found = get(item != null ? item : old);
-        if (item == null ? found == null : item.equals(found)) {
-          send(Rows.requests(values(old), values(item), micros, risen));
-        }
+        boolean unchanged = item == null ? found == null : item.equals(found);
+        return unchanged && send(Rows.requests(values(old), values(item), micros, risen));
       }
     } catch (RuntimeException | InvalidProtocolBufferException error) {
       throw new RowFollows(error);
     }
   }
 
-  private void send(List<String> requests) throws InvalidProtocolBufferException {
+  private boolean send(List<String> requests) throws InvalidProtocolBufferException {
+    List<Boolean> refused = new ArrayList<>();
     for (String json : requests) {
       CheckAndMutateRowRequest.Builder request = CheckAndMutateRowRequest.newBuilder();
       JsonFormat.parser().merge(json, request);
-      bigtable.checkAndMutateRow(ConditionalRowMutation.fromProto(request.build()));
+      refused.add(bigtable.checkAndMutateRow(ConditionalRowMutation.fromProto(request.build())));
     }
+    return !refused.isEmpty() && refused.get(0); // the row of the new item comes first
   }
 
   /** The fence's family. If there is no fence yet, it is read again after a minute. */
@@ -150,15 +169,15 @@ final class Orders {
     return family;
   }
 
-  /** The highest number that the item's row holds; zero if none. */
-  private BigInteger highest(Map<String, AttributeValue> item) {
+  /** The highest version that the item's row holds; empty if none. */
+  private String highest(Map<String, AttributeValue> item) {
     Row row = bigtable.readRow(TABLE, Rows.rowKey(values(item)), Filters.FILTERS.chain()
         .filter(Filters.FILTERS.family().regex("_cdc|_cdc_gone")).filter(Filters.FILTERS.qualifier().exactMatch("v")));
-    BigInteger highest = BigInteger.ZERO;
+    String highest = "";
     for (RowCell cell : row == null ? List.<RowCell>of() : row.getCells()) {
       String version = cell.getValue().toStringUtf8();
-      if (version.startsWith("n")) {
-        highest = highest.max(new BigInteger(version.substring(1, 21)));
+      if (version.startsWith("n") && version.compareTo(highest) > 0) {
+        highest = version;
       }
     }
     return highest;

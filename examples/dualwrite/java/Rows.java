@@ -50,7 +50,7 @@ final class Rows {
     return String.format("n%020d.%d.%08d.%06d.%040d.%04d", number, kind, 0, 0, 0, 0);
   }
 
-  /** The number that a write gives an item. Highest is the number in its row; zero if the row cannot be read. */
+  /** The number that a write gives an item. Highest is the number that its row is known to hold, or zero. */
   static BigInteger nextNumber(SortedMap<String, Value> item, long nowMillis, BigInteger highest) {
     if (item.containsKey(ATTRIBUTE)) {
       return new BigInteger(text(item, ATTRIBUTE)).add(BigInteger.ONE);

@@ -1,7 +1,8 @@
 // Writes orders to DynamoDB and then to Bigtable. stores.mjs has the clients of both.
 import { isDeepStrictEqual } from 'node:util'
 import {
-  ATTRIBUTE, SOURCE, TARGET, WITHHELD, column, condition, nextNumber, requests, rowKey, valuesOf, witness,
+  ATTRIBUTE, SOURCE, TARGET, WITHHELD, column, condition, nextNumber, requests, rowKey, valuesOf, version,
+  witness,
 } from './rows.mjs'
 
 export const marks = {} // the fence's family, as last read from replicator's row, and the time of the read
@@ -22,11 +23,7 @@ const same = (item, found) => isDeepStrictEqual(item ?? undefined, found) // nul
 //
 // After Refused read the item again. After any error except Refused and RowFollows, read it before you repeat the call.
 export async function put(dynamodb, bigtable, item) {
-  let held, unread
-  if (!item[ATTRIBUTE]) { // DynamoDB is still written; the stream orders the item
-    held = await highest(bigtable, item).catch(error => { unread = error })
-  }
-  const written = { ...item, [ATTRIBUTE]: { N: String(nextNumber(item, Date.now(), held)) } }
+  const written = { ...item, [ATTRIBUTE]: { N: String(nextNumber(item, Date.now())) } }
   let answer
   try {
     answer = await dynamodb.call('putItem',
@@ -35,9 +32,24 @@ export async function put(dynamodb, bigtable, item) {
     if (lost instanceof Refused || !same(written, await get(dynamodb, written))) throw lost
     throw new RowFollows('which row the item left is not known', { cause: lost })
   }
-  if (unread) throw new RowFollows('the row cannot be read', { cause: unread })
-  await write(dynamodb, bigtable, answer.Attributes ?? null, written)
-  return written
+  const refused = await write(dynamodb, bigtable, answer.Attributes ?? null, written)
+  return refused && !item[ATTRIBUTE] ? raised(dynamodb, bigtable, written) : written
+}
+
+// Write a new item again, because its row refused it. The row may hold the higher number of a removed item.
+async function raised(dynamodb, bigtable, item) {
+  let higher
+  try {
+    const held = await highest(bigtable, item), own = version(item[ATTRIBUTE].N, false)
+    // The row holds the same number with a position: the stream was faster.
+    if (held < own || held !== own && held.slice(0, 24) === own.slice(0, 24)) return item
+    higher = { ...item, [ATTRIBUTE]: { N: String(BigInt(held.slice(1, 21)) + 1n) } }
+    await dynamodb.call('putItem', { TableName: SOURCE, Item: higher, ...condition(item) })
+  } catch (error) { // the stream orders the item
+    throw new RowFollows('the item has a lower number than its row', { cause: error })
+  }
+  await write(dynamodb, bigtable, item, higher)
+  return higher
 }
 
 // Remove an item, given as it was read, with all attributes. It has the errors of put.
@@ -54,15 +66,16 @@ export async function remove(dynamodb, bigtable, item) {
   if (old) await write(dynamodb, bigtable, old, null)
 }
 
+// Writes the rows of a change. Returns whether the row of the new item refused it.
 async function write(dynamodb, bigtable, old, item) {
   const micros = Date.now() * 1000
   try {
     try {
-      await send(bigtable, requests(old, item, micros, await fence(bigtable)))
+      return await send(bigtable, requests(old, item, micros, await fence(bigtable)))
     } catch (error) {
       if (!(error instanceof UnknownFamily)) throw error
       const family = await fence(bigtable, true) // first the fence, then the right to write under it
-      if (same(item, await get(dynamodb, item ?? old))) await send(bigtable, requests(old, item, micros, family))
+      if (same(item, await get(dynamodb, item ?? old))) return await send(bigtable, requests(old, item, micros, family))
     }
   } catch (error) {
     throw new RowFollows('Bigtable is not written', { cause: error })
@@ -70,7 +83,9 @@ async function write(dynamodb, bigtable, old, item) {
 }
 
 async function send(bigtable, list) {
-  for (const request of list) await bigtable.checkAndMutateRow(request)
+  const refused = []
+  for (const request of list) refused.push(await bigtable.checkAndMutateRow(request))
+  return refused[0] // the row of the new item comes first
 }
 
 // The fence's family. If there is no fence yet, it is read again after a minute.
@@ -85,11 +100,11 @@ async function fence(bigtable, anew = false) {
   return family
 }
 
-// The highest number that the item's row holds; 0 if none.
+// The highest version that the item's row holds; empty if none.
 async function highest(bigtable, item) {
   const held = []
   for (const family of ['_cdc_gone', '_cdc']) {
     held.push(...valuesOf(await bigtable.readRows(column(rowKey(item), family, 'v'))))
   }
-  return held.filter(v => v.startsWith('n')).map(v => BigInt(v.slice(1, 21))).reduce((a, b) => a > b ? a : b, 0n)
+  return held.filter(v => v.startsWith('n')).reduce((a, b) => a > b ? a : b, '')
 }

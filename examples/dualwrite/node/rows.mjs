@@ -32,7 +32,7 @@ export function version(number, removed) { // numbers have up to 20 digits: they
   return `n${String(number).padStart(20, '0')}.${kind}.${zeros}`
 }
 
-// The number that a write gives an item. highest is the number in its row, or undefined if the row cannot be read.
+// The number that a write gives an item. highest is the number that its row is known to hold, or 0n.
 export function nextNumber(item, nowMs, highest = 0n) {
   if (item[ATTRIBUTE]) return BigInt(item[ATTRIBUTE].N) + 1n
   return BigInt(nowMs) > highest ? BigInt(nowMs) : highest + 1n

@@ -21,9 +21,11 @@ export class DynamoDB {
 export class Bigtable {
   constructor(options) { this.client = new v2.BigtableClient(options) }
 
+  // Whether the condition held, so that the row refused the write.
   async checkAndMutateRow(request) {
     try {
-      await this.client.checkAndMutateRow(request, { timeout: 10_000, retry: null })
+      const [answer] = await this.client.checkAndMutateRow(request, { timeout: 10_000, retry: null })
+      return answer.predicateMatched
     } catch (error) {
       if (error.code === 5) throw new UnknownFamily('', { cause: error }) // NOT_FOUND
       throw error

@@ -3,7 +3,7 @@ import json
 import time
 
 from rows import (ATTRIBUTE, SOURCE, TARGET, WITHHELD, column, condition, next_number, requests, row_key, values_of,
-                  witness)
+                  version, witness)
 
 marks = {}  # the fence's family, as last read from replicator's row, and the time of the read
 
@@ -25,12 +25,7 @@ def put(dynamodb, bigtable, item):
 
     After Refused read the item again. After any error except Refused and RowFollows, read it before you repeat the call.
     """
-    unread = None
-    try:
-        held = None if ATTRIBUTE in item else highest(bigtable, item)
-    except Exception as error:  # DynamoDB is still written; the stream orders the item
-        held, unread = None, error
-    new = {**item, ATTRIBUTE: {"N": str(next_number(item, time.time_ns() // 1_000_000, held))}}
+    new = {**item, ATTRIBUTE: {"N": str(next_number(item, time.time_ns() // 1_000_000, 0))}}
     try:
         answer = dynamodb.call("put_item", TableName=SOURCE, Item=new, ReturnValues="ALL_OLD", **condition(item))
     except Refused:
@@ -39,10 +34,23 @@ def put(dynamodb, bigtable, item):
         if get(dynamodb, new) != new:
             raise
         raise RowFollows(new) from lost  # the row that the item left is unknown
-    if unread:
-        raise RowFollows(new) from unread
-    write(dynamodb, bigtable, answer.get("Attributes"), new)
+    if write(dynamodb, bigtable, answer.get("Attributes"), new) and ATTRIBUTE not in item:
+        return raised(dynamodb, bigtable, new)
     return new
+
+
+def raised(dynamodb, bigtable, new):
+    """Write a new item again, because its row refused it. The row may hold the higher number of a removed item."""
+    try:
+        held, own = highest(bigtable, new), version(new[ATTRIBUTE]["N"], False)
+        if held < own or held != own and held[:24] == own[:24]:
+            return new  # the row holds the same number with a position: the stream was faster
+        higher = {**new, ATTRIBUTE: {"N": str(int(held[1:21]) + 1)}}
+        dynamodb.call("put_item", TableName=SOURCE, Item=higher, **condition(new))
+    except Exception as error:  # the stream orders the item
+        raise RowFollows(new) from error
+    write(dynamodb, bigtable, new, higher)
+    return higher
 
 
 def delete(dynamodb, bigtable, item):
@@ -62,21 +70,22 @@ def delete(dynamodb, bigtable, item):
 
 
 def write(dynamodb, bigtable, old, new):
+    """Write the rows of a change. Returns whether the row of the new item refused it."""
     micros = time.time_ns() // 1_000_000 * 1000  # whole milliseconds
     try:
         try:
-            send(bigtable, requests(old, new, micros, fence(bigtable)))
+            return send(bigtable, requests(old, new, micros, fence(bigtable)))
         except UnknownFamily:
             family = fence(bigtable, anew=True)  # first the fence,
             if get(dynamodb, new or old) == new:  # then the right to write under it
-                send(bigtable, requests(old, new, micros, family))
+                return send(bigtable, requests(old, new, micros, family))
     except Exception as error:
         raise RowFollows(new) from error
 
 
 def send(bigtable, list_of_requests):
-    for request in list_of_requests:
-        bigtable.check_and_mutate_row(request)
+    refused = [bigtable.check_and_mutate_row(request) for request in list_of_requests]
+    return any(refused[:1])  # the row of the new item comes first
 
 
 def fence(bigtable, anew=False):
@@ -92,9 +101,9 @@ def fence(bigtable, anew=False):
 
 
 def highest(bigtable, item):
-    """The highest number that the item's row holds; 0 if none."""
+    """The highest version that the item's row holds; empty if none."""
     held = [v for f in ("_cdc_gone", "_cdc") for v in values_of(bigtable.read_rows(column(row_key(item), f, "v")))]
-    return max((int(v[1:21]) for v in held if v.startswith("n")), default=0)
+    return max((v for v in held if v.startswith("n")), default="")
 
 
 def key_of(item):

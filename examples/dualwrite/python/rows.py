@@ -40,10 +40,10 @@ def version(number, removed):
 
 
 def next_number(item, now_ms, highest):
-    """The number that a write gives an item. highest is the number in its row, or None if the row cannot be read."""
+    """The number that a write gives an item. highest is the number that its row is known to hold, or 0."""
     if ATTRIBUTE in item:
         return int(item[ATTRIBUTE]["N"]) + 1
-    return max(now_ms, (highest or 0) + 1)
+    return max(now_ms, highest + 1)
 
 
 def condition(item):

@@ -36,9 +36,10 @@ class Bigtable:
         self.client = Client(project=project).table_data_client
 
     def check_and_mutate_row(self, request):
+        """Whether the condition held, so that the row refused the write."""
         try:
             message = CheckAndMutateRowRequest.from_json(json.dumps(request))
-            self.client.check_and_mutate_row(message, retry=None, timeout=10)
+            return self.client.check_and_mutate_row(message, retry=None, timeout=10).predicate_matched
         except NotFound as error:
             raise UnknownFamily() from error
 
