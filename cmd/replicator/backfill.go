@@ -86,9 +86,9 @@ only counts orphan rows, and waits for replicator backfill resume --yes.
 gs:// or a directory that every worker can read. The stream must still hold every change made since
 the export.
 
-The files of an export do not show whether it was filtered. Replicator asks DynamoDB, which
-remembers exports for some months. If DynamoDB does not know the export, or access is denied,
-confirm with --whole-export.
+The files of an export do not show whether it was filtered. Replicator reads this from DynamoDB,
+which keeps descriptions of exports for some months. If there is no description, or access is
+denied, confirm with --whole-export.
 
 Incremental exports (windows) bring a full export up to a later time. Give each its own --export, in
 any order. Each window must begin where the export before it ends.

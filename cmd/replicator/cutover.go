@@ -110,7 +110,7 @@ nothing was frozen, and 3 that a gate is not ready or the cutover was cancelled.
 	f.BoolVar(&r.Rehearse, "dry-run", false, "rehearse: neither stop nor switch the application")
 	f.BoolVar(&r.Yes, "yes", false, "do not ask, and do not wait for approval")
 	f.StringArrayVar(&r.Overrides, "override", nil, "ignore this `GATE` if it is not ready: lag, verify, parked, headroom or fence")
-	f.StringVar(&r.Reason, "reason", "", "`TEXT` that says why a gate may be ignored")
+	f.StringVar(&r.Reason, "reason", "", "`TEXT` of the reason why a gate may be ignored")
 	f.BoolVar(&r.WhenReady, "when-ready", false, "begin once all gates are ready")
 	f.StringVar(&r.Between, "between", "", "with --when-ready: only within these `HOURS` of the day in UTC, such as 02:00-04:00")
 	f.DurationVar(&r.Expires, "expires", 0, "cancel a request that did not begin within `DURATION` (default cutover.request_expires)")

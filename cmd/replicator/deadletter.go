@@ -39,7 +39,7 @@ func newDeadLetterDrop(p *program) *cobra.Command {
 	var allowed config.Allowed
 	var dry, yes bool
 	c := &cobra.Command{
-		Use: "drop [REF…] [flags]", Short: "Remove messages for good, without applying them", Long: deadletter.DropHelp,
+		Use: "drop [REF…] [flags]", Short: "Remove messages permanently, without applying them", Long: deadletter.DropHelp,
 		Example: `  replicator relay dead-letter drop --state refused --dry-run
   replicator relay dead-letter drop --all`,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -51,8 +51,8 @@ ledger does not show whether the application has switched, give the answer with 
 	}
 	c.Flags().SortFlags = false
 	c.Flags().BoolVar(&o.StoppedFirst, "workers-stopped-first", false, "confirm that every worker had stopped before the app profile was rerouted")
-	c.Flags().StringVar(&o.Switched, "switched", "", "whether a cutover has switched the application: yes or no")
-	c.Flags().DurationVar(&o.StillFor, "still-for", 0, "how long the ledger must stay unwritten (default state.lease plus 80s)")
+	c.Flags().StringVar(&o.Switched, "switched", "", "`yes|no`: whether a cutover has switched the application")
+	c.Flags().DurationVar(&o.StillFor, "still-for", 0, "`DURATION` without writes to the ledger that is required (default state.lease plus 80s)")
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "show whether tables need a load; change nothing")
 	c.Flags().BoolVar(&o.Yes, "yes", false, "do not ask")
 	allowFlags(c, &o.Allowed)

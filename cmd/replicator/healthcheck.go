@@ -21,9 +21,9 @@ func newHealthcheck(p *program) *cobra.Command {
 	address := ""
 	c := &cobra.Command{
 		Use:     "healthcheck live|ready [flags]",
-		Short:   "Ask the process on this machine whether it is live or ready",
+		Short:   "Check whether the process on this machine is live or ready",
 		GroupID: groupOther,
-		Long: `Ask the process on this machine whether it is live (/healthz) or ready (/readyz).
+		Long: `Check whether the process on this machine is live (/healthz) or ready (/readyz).
 
 Container images use it as their health check. The exit status is 0 for yes, and 1 for no or no
 answer within 5 seconds.`,

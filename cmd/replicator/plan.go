@@ -61,8 +61,8 @@ for Google Cloud. Stderr lists what other commands and customer managed keys als
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&f.apply, "apply", false, "create what is printed")
-	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "with --apply: accept a changed mapping; give this flag to run, too")
-	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "with --apply: accept a target table with rows; give this flag to run, too")
+	flags.BoolVar(&f.acceptMapping, "accept-mapping-change", false, "with --apply: accept a changed mapping; use this flag for run, too")
+	flags.BoolVar(&f.adoptRows, "adopt-rows", false, "with --apply: accept a target table with rows; use this flag for run, too")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "end with status 3 if something would be created")
 	flags.IntVar(&f.sample, "sample", preflight.DefaultSample, "`NUMBER` of items of each table to read, at most 100000; 0 reads none")
 	flags.StringVar(&f.prices, "prices", "", "`FILE` of unit prices to use instead of the built-in ones")

@@ -138,7 +138,7 @@ func (f *runFlags) check(idleSet bool) error {
 	case !f.dryRun:
 		return nil
 	case f.once:
-		return diag.BadUsage("--once and --dry-run exclude each other", "a dry run ends by itself")
+		return diag.BadUsage("--once and --dry-run exclude each other", "a dry run always ends on its own")
 	case f.noBackfill:
 		return diag.BadUsage("--no-backfill and --dry-run exclude each other", "a dry run also reads the items, to check whether they can be mapped")
 	case f.acceptMode:

@@ -4,7 +4,7 @@
 #
 #   newest-token.sh [--quiet] FILE COMMAND [ARGUMENT…]
 #
-# With --quiet, the probe says that COMMAND may print `quiet` as its last line. Give it for freeze_writes alone,
+# With --quiet, the probe reports that COMMAND may print `quiet` as its last line. Give it for freeze_writes alone,
 # and only if COMMAND knows whether the application is quiet: docs/how-to/dual-writes.md.
 #
 # FILE.GROUP stores the highest token seen for each group of tables (CUTOVER_GROUP), and FILE that of a
@@ -51,7 +51,7 @@ case $1 in
 */*) [ -f "$1" ] && [ -x "$1" ] ;;
 *) command -v "$1" >/dev/null 2>&1 ;;
 esac || { say "cannot execute $1"; exit $late; }
-# Tokens rise for each group by itself. A token in FILE, which a wrapper without groups wrote, is lower than
+# Tokens rise separately for each group. A token in FILE, which a wrapper without groups wrote, is lower than
 # all later tokens of every group.
 floor=$file
 if [ -n "${CUTOVER_GROUP-}" ]; then

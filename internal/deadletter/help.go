@@ -15,7 +15,7 @@ messages stay in the topic.
 
 One call may not show all messages, because Pub/Sub delivers them in parts.`
 
-	DropHelp = `Remove messages from the dead-letter topic for good. Their changes are not applied.
+	DropHelp = `Remove messages from the dead-letter topic permanently. Their changes are not applied.
 
 If a message is in state missing, its change may be missing from the row. Repair the row with
 replicator verify --repair, and load the table. Until then the table is not in sync. The output has

@@ -147,7 +147,7 @@ func (w *worker) unexpected() error {
 	if w.ended {
 		return nil
 	}
-	return fmt.Errorf("worker %s ended by itself (%v); the end of its log:\n%s", w.name, w.err, tail(w.log, 15))
+	return fmt.Errorf("worker %s ended unexpectedly (%v); the end of its log:\n%s", w.name, w.err, tail(w.log, 15))
 }
 
 // tail returns the last lines of a file.

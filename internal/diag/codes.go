@@ -457,7 +457,7 @@ var registry = []Entry{
 		"A failover begins when no process writes the ledger. It ends when no write can arrive from the former cluster, because everything is copied or the cluster was deleted. Nothing was changed.",
 		"remove the cause in the error, then run `replicator failover` again", ExitNo},
 	{GoalMissed, "the migration has not reached the requested state",
-		"`replicator status --exit-code` found a table that is neither in sync nor done. Or `--wait` found a table that cannot get in sync by itself. Such a table is paused, needs a load, has parked items or rows that differ, or its sweep waits for approval.",
+		"`replicator status --exit-code` found a table that is neither in sync nor done. Or `--wait` found a table that cannot get in sync without an operator. Such a table is paused, needs a load, has parked items or rows that differ, or its sweep waits for approval.",
 		"see the next steps of `replicator status`", ExitNo},
 	{NoMoment, "no suitable moment for a short freeze",
 		"A cutover freezes writes only when the freeze is expected to end within `cutover.freeze_at_most`. A shard that has just ended would make the freeze longer, by up to `cutover.listing_bound`. No such moment came within --timeout. Nothing was frozen.",

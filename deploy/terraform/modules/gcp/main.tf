@@ -123,7 +123,7 @@ resource "google_pubsub_topic" "dead_letter" {
   message_retention_duration = "604800s"
 }
 
-# Keeps the messages in the dead letter until you have looked at them.
+# Keeps the messages in the dead letter until you have examined them.
 resource "google_pubsub_subscription" "dead_letter" {
   count                      = var.topic == "" ? 0 : 1
   project                    = var.project
@@ -176,7 +176,7 @@ resource "google_pubsub_topic_iam_binding" "look" {
   members = [google_service_account.replicator.member, google_service_account.apply[0].member]
 }
 
-# The relay looks at the subscription, to refuse settings that lose messages.
+# The relay reads the settings of the subscription, to refuse those that lose messages.
 resource "google_pubsub_subscription_iam_member" "look" {
   count        = var.topic == "" ? 0 : 1
   project      = var.project
