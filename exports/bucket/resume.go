@@ -17,7 +17,7 @@ var again = []time.Duration{0, time.Second, 4 * time.Second}
 // errReplaced is returned if the rest of an object is not available. Either the object was
 // replaced, or the server returns only whole objects. The reader must start again from the
 // beginning.
-var errReplaced = errors.New("the object was replaced while it was read, or is not given in parts")
+var errReplaced = errors.New("the object was replaced while it was read, or the server returns only whole objects")
 
 // answer is a server's answer to a request for an object.
 type answer struct {

@@ -51,7 +51,7 @@ func (a *appliers) giveBack(ctx context.Context, ids []string) {
 	a.mu.Unlock()
 	a.held.forget(ids...)
 	if err := a.Subscription.Extend(ctx, ids, 0); err != nil {
-		a.Retrier.Events.Retry("", "give messages back (ModifyAckDeadline)", asideFor, err)
+		a.Retrier.Events.Retry("", "nack messages (ModifyAckDeadline)", asideFor, err)
 	}
 }
 

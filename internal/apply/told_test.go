@@ -75,7 +75,7 @@ func TestFailuresAreToldWhole(t *testing.T) {
 		"a nack of what was set aside": {func(s *scene, a *appliers) {
 			a.Subscription = &broken{scene: s, nack: away}
 			a.giveBack(s.ctx, []string{"d"})
-		}, []string{"|give messages back (ModifyAckDeadline)|10m0s|away"}},
+		}, []string{"|nack messages (ModifyAckDeadline)|10m0s|away"}},
 		"a nack of what is refused": {func(s *scene, a *appliers) { // the message comes again after its deadline
 			a.Subscription = &broken{scene: s, nack: away}
 			s.must(a.room.Acquire(s.ctx, 1))

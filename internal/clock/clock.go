@@ -79,7 +79,7 @@ func (w *Watch) Refuse() error {
 		return nil
 	}
 	return &diag.Error{Code: diag.ClockWrong, What: "the clock of this host is " + Text(offset) + " DynamoDB's",
-		Cause: fmt.Sprintf("by the Date of its answers; up to %s are allowed", Limit)}
+		Cause: fmt.Sprintf("according to the Date header of its answers; a difference of up to %s is allowed", Limit)}
 }
 
 // Ahead returns how far this host's clock is ahead of the time in an answer that just arrived.

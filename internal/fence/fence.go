@@ -76,7 +76,7 @@ const tries = 5
 // another number.
 func (f Fence) Raise(ctx context.Context, table string) (checkpoint.Target, error) {
 	if f.Families == nil {
-		return f.withhold(ctx, table, "this worker creates and drops no families")
+		return f.withhold(ctx, table, "this worker may not create or drop families")
 	}
 	t, _, err := f.Ledger.Target(ctx, table)
 	if err == nil && t.Withheld != "" {

@@ -38,7 +38,7 @@ func TestWhyAFenceIsWithheld(t *testing.T) {
 	}
 	play(t, func(ctx context.Context, f fence.Fence, _ *families) {
 		f.Families = nil
-		if target, err := f.Raise(ctx, "t"); err != nil || target.Withheld != "this worker creates and drops no families" {
+		if target, err := f.Raise(ctx, "t"); err != nil || target.Withheld != "this worker may not create or drop families" {
 			t.Errorf("a worker without that right: %q, %v", target.Withheld, err)
 		}
 	})

@@ -173,7 +173,7 @@ func (e exported) Whole(ctx context.Context, address string, p Proof) error {
 	case err == nil || p.Said:
 		return nil
 	case errors.As(err, &unknown):
-		refused.Cause = "its files do not show whether it has a filter or a projection, and DynamoDB no longer knows the export"
+		refused.Cause = "its files do not show whether it has a filter or a projection, and DynamoDB no longer has a description of the export"
 	case cdc.Is(err, cdc.Denied), cdc.Is(err, cdc.NotFound):
 		refused.Cause = "its files do not show whether it has a filter or a projection, and this identity lacks the permission dynamodb:DescribeExport"
 	default:

@@ -35,7 +35,7 @@ func TestH89_DynamoDBProvesThatAnExportIsWhole(t *testing.T) {
 		"filtered":            {exportAnswer{report: backfill.ExportReport{JSON: true, Part: "a filter"}}, false, "the export has a filter", "export the whole table"},
 		"filtered, said":      {exportAnswer{report: backfill.ExportReport{JSON: true, Part: "a filter"}}, true, "the export has a filter", "export the whole table"},
 		"in Ion":              {exportAnswer{}, true, "not in DynamoDB JSON", "DYNAMODB_JSON"},
-		"unknown":             {exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}, false, "no longer knows", "--whole-export"},
+		"unknown":             {exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}, false, "no longer has a description", "--whole-export"},
 		"unknown, said":       {answer: exportAnswer{err: &backfill.ExportRefusal{Code: "ExportNotFoundException"}}, said: true},
 		"denied":              {exportAnswer{err: &cdc.Error{Reason: cdc.Denied}}, false, "dynamodb:DescribeExport", "--whole-export"},
 		"no such call":        {exportAnswer{err: &cdc.Error{Reason: cdc.NotFound}}, false, "dynamodb:DescribeExport", "--whole-export"},

@@ -189,7 +189,7 @@ func (o *Opener) Open(ctx context.Context, load checkpoint.Load) (Images, error)
 	}
 	divided, ok := images.divided(load.Parts)
 	if !ok {
-		return Images{}, &Fault{Place: load.Export.Address, What: fmt.Sprintf("the %ss have %d files, from which the %d parts of the load cannot be made", images.kind.noun, images.Size().Files, load.Parts),
+		return Images{}, &Fault{Place: load.Export.Address, What: fmt.Sprintf("the %ss have %d files, which do not fit the %d parts of the load", images.kind.noun, images.Size().Files, load.Parts),
 			Fix: "restore their files"}
 	}
 	o.mu.Lock()
@@ -222,7 +222,7 @@ func (o *Opener) Plan(ctx context.Context, load checkpoint.Load, of Wanted, adop
 	asked := load.Exports()
 	for i, r := range fitting.Records() {
 		if r.ARN != asked[i].ARN {
-			return checkpoint.Plan{}, &Fault{Place: load.Export.Address, What: "the " + images.kind.noun + "s are not named in the order of their times", Fix: "request the load again"}
+			return checkpoint.Plan{}, &Fault{Place: load.Export.Address, What: "the " + images.kind.noun + "s are not named in chronological order", Fix: "request the load again"}
 		}
 	}
 	if len(asked) > 0 {

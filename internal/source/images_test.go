@@ -168,9 +168,9 @@ func TestPlansAreRefused(t *testing.T) {
 	}{
 		"":                                     {checkpoint.Load{Export: full, Windows: []checkpoint.Export{window}}, 3 * time.Hour},
 		"it is not the requested export":       {checkpoint.Load{Export: checkpoint.Export{Address: "/e/full", ARN: full.ARN, At: noon.Add(1)}}, 0},
-		"not named in the order":               {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later, window}}, 0},
+		"not named in chronological order":               {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later, window}}, 0},
 		"are in no export":                     {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later}}, 0},
-		"have 2 files, from which the 3 parts": {checkpoint.Load{Export: full, Parts: 3}, 0},
+		"have 2 files, which do not fit the 3 parts": {checkpoint.Load{Export: full, Parts: 3}, 0},
 		"the export is 2h0m0s old":             {checkpoint.Load{Export: full}, time.Hour},
 	} {
 		o := Opener{From: archive(t)}

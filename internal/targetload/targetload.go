@@ -161,7 +161,7 @@ func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 			err = wrapped.Err // the URL is left out, because it does not help people
 		}
-		return series{}, fmt.Errorf("cannot ask Cloud Monitoring: %w", err)
+		return series{}, fmt.Errorf("cannot query Cloud Monitoring: %w", err)
 	}
 	defer response.Body.Close()
 	var out series
@@ -170,7 +170,7 @@ func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (
 	case response.StatusCode == http.StatusForbidden:
 		return out, fmt.Errorf("no permission %s in project %s: %s", permission, m.Project, out.message(response))
 	case response.StatusCode != http.StatusOK:
-		return out, fmt.Errorf("the request is refused by Cloud Monitoring: %s", out.message(response))
+		return out, fmt.Errorf("Cloud Monitoring refuses the request: %s", out.message(response))
 	case err != nil:
 		return out, fmt.Errorf("cannot read the answer of Cloud Monitoring: %w", err)
 	}

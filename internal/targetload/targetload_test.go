@@ -90,11 +90,11 @@ func TestWhichPointCounts(t *testing.T) {
 		t.Error("a reading that is not known is above")
 	}
 	m, _ := monitoring(t, http.StatusServiceUnavailable, `{"error":{"message":""}}`)
-	if r := m.Read(context.Background(), now); r.Why != "the request is refused by Cloud Monitoring: 503 Service Unavailable" {
+	if r := m.Read(context.Background(), now); r.Why != "Cloud Monitoring refuses the request: 503 Service Unavailable" {
 		t.Error(r)
 	}
 	m.Endpoint, m.Client = "", &http.Client{Transport: asked(func(r *http.Request) string { return r.URL.Host })}
-	if r := m.Read(context.Background(), now); r.Why != "cannot ask Cloud Monitoring: monitoring.googleapis.com" {
+	if r := m.Read(context.Background(), now); r.Why != "cannot query Cloud Monitoring: monitoring.googleapis.com" {
 		t.Error(r)
 	}
 }
@@ -116,7 +116,7 @@ func TestCannotTell(t *testing.T) {
 		{http.StatusForbidden, `{"error":{"code":403,"message":"Permission denied.","status":"PERMISSION_DENIED"}}`,
 			"no permission monitoring.timeSeries.list in project example.com:shop: Permission denied."},
 		{http.StatusForbidden, `<html>`, "no permission monitoring.timeSeries.list in project example.com:shop: 403 Forbidden"},
-		{http.StatusInternalServerError, `{"error":{"message":"later"}}`, "the request is refused by Cloud Monitoring: later"},
+		{http.StatusInternalServerError, `{"error":{"message":"later"}}`, "Cloud Monitoring refuses the request: later"},
 	} {
 		m, _ := monitoring(t, c.status, c.answer)
 		r := m.Read(context.Background(), now)
@@ -127,7 +127,7 @@ func TestCannotTell(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	m, _ := monitoring(t, http.StatusOK, `{}`)
-	if r := m.Read(ended, now); r.Known || r.Why != "cannot ask Cloud Monitoring: context canceled" {
+	if r := m.Read(ended, now); r.Known || r.Why != "cannot query Cloud Monitoring: context canceled" {
 		t.Error(r)
 	}
 	if r := (&Monitor{Project: "p", Instance: "i", Emulator: "localhost:1"}).Read(ended, now); r.Known || r.Why != "an emulator has no Cloud Monitoring" {
@@ -171,7 +171,7 @@ func TestDefaultCredentials(t *testing.T) {
 func TestARefusalIsOneLine(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusTooManyRequests, http.StatusBadGateway} {
 		m, _ := monitoring(t, status, `{"error":{"message":"quota\nof the project"},"timeSeries":[`+cluster("a", point(now, `"doubleValue":0.5`))+`]}`)
-		if r := m.Read(context.Background(), now); r != (Reading{Why: "the request is refused by Cloud Monitoring: quota"}) {
+		if r := m.Read(context.Background(), now); r != (Reading{Why: "Cloud Monitoring refuses the request: quota"}) {
 			t.Errorf("%d: %+v", status, r)
 		}
 	}
