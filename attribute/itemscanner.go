@@ -6,104 +6,177 @@ import (
 	"strings"
 )
 
-// shape is the order of the names in the previous item or map, and their sorted order. Items of a
-// page mostly have the same names in the same order. Names in that order need not be sorted again.
+// shape is the order of the names in an earlier item or map, and the place of each name in sorted
+// order. Items of a page mostly have the same names in the same order. So the scanner expects each
+// name before it reads it, and writes the value directly to its sorted place.
 type shape struct {
-	names []string // names in the order of the text
+	names []string // in the order of the text
 	order []int    // the indexes of names, sorted by name
+	place []int    // the inverse of order
 }
 
 // Item reads {"name":{"TYPE":value},…}.
 func (s *Scanner) Item() (Item, bool) {
-	members, ok := s.readMembers(scannerDepth)
+	members, ok := s.readMembers(scannerDepth, &s.shapes[scannerDepth])
 	return Item{members}, ok
 }
 
-// readMembers reads the attributes of an item or a map.
-func (s *Scanner) readMembers(depth int) ([]Attribute, bool) {
+// Keys reads the keys of an item, which have the form of an item. Between the items of a page they
+// have a shape of their own.
+func (s *Scanner) Keys() (Item, bool) {
+	members, ok := s.readMembers(scannerDepth, &s.keys)
+	return Item{members}, ok
+}
+
+// readMembers reads the attributes of an item or a map. They probably have the known shape, which
+// is replaced if not.
+func (s *Scanner) readMembers(depth int, known *shape) ([]Attribute, bool) {
 	if !s.take('{') || depth == 0 {
 		return nil, false
 	}
 	if s.take('}') {
 		return nil, true
 	}
-	begin, ascending := len(s.members), true
-	for {
-		var a Attribute
-		var ok bool
-		if a.Name, ok = s.String(); !ok {
-			return nil, false
+	begin, more := len(s.members), true
+	name, ok := s.String()
+	if !ok {
+		return nil, false
+	}
+	if len(known.names) > 0 && known.names[0] == name {
+		var members []Attribute
+		if members, more, ok = s.readExpected(depth, known); !ok || members != nil {
+			return members, ok
 		}
-		if s.at(':') {
-			s.pos++
-		} else if !s.take(':') {
-			return nil, false
+		if more {
+			name, ok = s.String()
 		}
-		if !s.readValue(&a.Value, depth) {
+	}
+	for ok && more {
+		a := Attribute{Name: name}
+		if !s.colon() || !s.readValue(&a.Value, depth) {
 			return nil, false
-		}
-		if n := len(s.members); n > begin && s.members[n-1].Name >= a.Name {
-			ascending = false
 		}
 		s.members = append(s.members, a)
-		if s.at(',') {
-			s.pos++
-			continue
-		}
-		if s.take('}') {
-			break
-		}
-		if !s.take(',') {
-			return nil, false
+		if more, ok = s.more(); more {
+			name, ok = s.String()
 		}
 	}
-	return s.sorted(begin, ascending, &s.shapes[depth])
+	if !ok {
+		return nil, false
+	}
+	return s.sorted(begin, known)
 }
 
-// sorted moves the members that were read since begin to permanent memory, sorted by name.
-func (s *Scanner) sorted(begin int, ascending bool, shape *shape) ([]Attribute, bool) {
+// readExpected reads attributes that have the names of a shape, in its order. The first name has
+// been read already. At the first difference it returns no members: what was read is in s.members
+// then, and `more` reports whether another name follows.
+func (s *Scanner) readExpected(depth int, known *shape) (members []Attribute, more, ok bool) {
+	members = s.reserve(len(known.names))
+	for i, name := range known.names {
+		if i > 0 && !s.expect(name) {
+			s.unsort(members, known, i)
+			return nil, true, true
+		}
+		a := &members[known.place[i]]
+		a.Name = name
+		if !s.colon() || !s.readValue(&a.Value, depth) {
+			return nil, false, false
+		}
+		if more, ok = s.more(); !ok {
+			return nil, false, false
+		}
+		if !more && i == len(known.names)-1 {
+			return members, false, true
+		}
+		if !more {
+			s.unsort(members, known, i+1)
+			return nil, false, true
+		}
+	}
+	s.unsort(members, known, len(known.names))
+	return nil, true, true
+}
+
+// expect consumes a name, if it is next and the text has it in this form.
+func (s *Scanner) expect(name string) bool {
+	end := s.pos + len(name) + 2
+	if end > len(s.text) || s.text[s.pos] != '"' || s.text[end-1] != '"' || s.text[s.pos+1:end-1] != name {
+		return false
+	}
+	s.pos = end
+	return true
+}
+
+// colon consumes the colon after a name.
+func (s *Scanner) colon() bool {
+	if s.at(':') {
+		s.pos++
+		return true
+	}
+	return s.take(':')
+}
+
+// more consumes what follows a member: a comma if there are more, or the end of the object.
+func (s *Scanner) more() (more, ok bool) {
+	if s.at(',') {
+		s.pos++
+		return true, true
+	}
+	if s.take('}') {
+		return false, true
+	}
+	more = s.take(',')
+	return more, more
+}
+
+// unsort appends the first n members of a shape to s.members, in the order of the text.
+func (s *Scanner) unsort(members []Attribute, known *shape, n int) {
+	for _, place := range known.place[:n] {
+		s.members = append(s.members, members[place])
+	}
+}
+
+// reserve returns permanent memory for attributes.
+func (s *Scanner) reserve(n int) []Attribute {
+	if n > len(s.attributes) {
+		s.attributes = make([]Attribute, max(n, s.slab()))
+	}
+	members := s.attributes[:n:n]
+	s.attributes = s.attributes[n:]
+	return members
+}
+
+// sorted moves the members that were read since begin to permanent memory, sorted by name, and
+// learns their shape.
+func (s *Scanner) sorted(begin int, shape *shape) ([]Attribute, bool) {
 	read := s.members[begin:]
-	if len(read) > len(s.attributes) {
-		s.attributes = make([]Attribute, max(len(read), s.slab()))
-	}
-	members := s.attributes[:len(read):len(read)]
-	s.attributes = s.attributes[len(read):]
-	s.members = s.members[:begin]
-	if ascending {
-		copy(members, read)
-		return members, true
-	}
-	if !shape.of(read) && !shape.learn(read) {
+	if !shape.learn(read) {
 		return nil, false // a name occurs twice: the slow reader decides which one counts
 	}
+	members := s.reserve(len(read))
 	for i, at := range shape.order {
 		members[i] = read[at]
+	}
+	s.members = s.members[:begin]
+	if slices.ContainsFunc(shape.names, isEscaped) {
+		shape.names = shape.names[:0]
 	}
 	return members, true
 }
 
-// of reports whether the members have the names of the shape in the same order.
-func (s *shape) of(read []Attribute) bool {
-	if len(read) != len(s.names) {
-		return false
-	}
-	for i := range read {
-		if read[i].Name != s.names[i] {
-			return false
-		}
-	}
-	return true
-}
+// isEscaped reports whether the text has a name in another form, so that expect must not be used.
+func isEscaped(name string) bool { return strings.ContainsAny(name, "\"\\") }
 
-// learn sorts the indexes of members by name; false if a name occurs twice.
+// learn sorts the indexes of members by name. It returns false if a name occurs twice.
 func (s *shape) learn(read []Attribute) bool {
-	s.names, s.order = s.names[:0], s.order[:0]
+	s.names, s.order, s.place = s.names[:0], s.order[:0], s.place[:0]
 	for i := range read {
-		s.names, s.order = append(s.names, read[i].Name), append(s.order, i)
+		s.names, s.order, s.place = append(s.names, read[i].Name), append(s.order, i), append(s.place, 0)
 	}
 	slices.SortFunc(s.order, func(a, b int) int { return strings.Compare(read[a].Name, read[b].Name) })
-	for i := 1; i < len(s.order); i++ {
-		if read[s.order[i-1]].Name == read[s.order[i]].Name {
+	for i, at := range s.order {
+		s.place[at] = i
+		if i > 0 && read[s.order[i-1]].Name == read[at].Name {
 			s.names = s.names[:0]
 			return false
 		}
@@ -157,7 +230,7 @@ func (s *Scanner) readTyped(v *Value, depth int) (ok bool) {
 		ok = s.Literal("true")
 	case KindM:
 		var members []Attribute
-		members, ok = s.readMembers(depth - 1)
+		members, ok = s.readMembers(depth-1, &s.shapes[depth-1])
 		v.nested = s.nest(nested{members: members})
 	case KindL:
 		var list []Value

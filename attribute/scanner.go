@@ -21,6 +21,7 @@ type Scanner struct {
 	members  []Attribute // members of the maps being read, the innermost map last
 	elements []Value     // elements of the lists and sets being read
 	shapes   [scannerDepth + 1]shape
+	keys     shape
 	buffer   []byte // one unescaped string, or one binary
 	base64   []byte // the text of one binary
 
@@ -125,6 +126,23 @@ func word(text string, i int) uint64 {
 	b := text[i : i+8]
 	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// Verbatim returns the length of the part at the start of a text whose bytes stand in a JSON string
+// as they are: ASCII without quotes, backslashes and control characters.
+func Verbatim(text string) int {
+	i := 0
+	for ; i+8 <= len(text); i += 8 {
+		w := word(text, i)
+		quote, slash := w^('"'*lowBits), w^('\\'*lowBits)
+		if stop := ((quote-lowBits)&^quote | (slash-lowBits)&^slash | (w-0x20*lowBits)&^w | w) & highBits; stop != 0 {
+			return i + bits.TrailingZeros64(stop)/8
+		}
+	}
+	for i < len(text) && text[i] != '"' && text[i] != '\\' && text[i] >= 0x20 && text[i] < utf8.RuneSelf {
+		i++
+	}
+	return i
 }
 
 // String reads a string. It checks eight bytes in one step for the first quote, backslash or
