@@ -95,7 +95,7 @@ func appendString(b []byte, s string) ([]byte, error) {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	done, ascii := 0, true
-	for i := range len(s) {
+	for i := attribute.Verbatim(s); i < len(s); i++ {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			ascii = false
