@@ -51,8 +51,9 @@ type Change struct {
 
 // check rejects a record that contradicts itself, or that lacks an image of the stream's view.
 // Without its new image, the item would seem to be removed. Without its old image, the item's old
-// rows would stay.
-func (c *Change) check(view View) error {
+// rows would stay. The argument `old` reports whether the record has an old image, which need not
+// have been decoded.
+func (c *Change) check(view View, old bool) error {
 	switch {
 	case c.Sequence.IsZero():
 		return errors.New("no sequence number")
@@ -64,7 +65,7 @@ func (c *Change) check(view View) error {
 		return fmt.Errorf("%s with a new image", c.Event)
 	case c.Event != Remove && !c.New.Exists() && view != ViewKeysOnly && view != ViewOldImage:
 		return fmt.Errorf("%s without a new image, view %q", c.Event, view)
-	case c.Event != Insert && !c.Old.Exists() && view == ViewNewAndOldImages:
+	case c.Event != Insert && !old && view == ViewNewAndOldImages:
 		return fmt.Errorf("%s without an old image, view %q", c.Event, view)
 	}
 	if err := complete(&c.Old, c.Keys); err != nil {

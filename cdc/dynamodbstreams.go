@@ -43,8 +43,9 @@ type API interface {
 
 // DynamoDBStream is the Source of one stream of DynamoDB Streams. It is safe for concurrent use.
 type DynamoDBStream struct {
-	api API
-	arn string
+	api     API
+	arn     string
+	newOnly bool // old images are not decoded
 }
 
 var _ Source = (*DynamoDBStream)(nil)
@@ -149,7 +150,7 @@ func (s *DynamoDBStream) Seek(ctx context.Context, shard string, from Position) 
 // Read implements Source.
 func (s *DynamoDBStream) Read(ctx context.Context, at Iterator) (Page, error) {
 	in := &dynamodbstreams.GetRecordsInput{ShardIterator: aws.String(string(at)), Limit: aws.Int32(pageLimit)}
-	var decoded decodedPage
+	decoded := decodedPage{newOnly: s.newOnly}
 	out, err := ask(context.WithValue(ctx, decodedPageKey{}, &decoded), s.api.GetRecords, in)
 	if unclear, ok := errors.AsType[*unclearAnswer](err); ok && ctx.Err() == nil {
 		if sequence, found := decoded.culprit(); found {
@@ -163,7 +164,11 @@ func (s *DynamoDBStream) Read(ctx context.Context, at Iterator) (Page, error) {
 		decoded.At = serverTime(out.ResultMetadata)
 		return decoded.Page, nil
 	}
-	return pageOf(out)
+	page, err := pageOf(out)
+	if s.newOnly {
+		dropOldImages(page.Changes)
+	}
+	return page, err
 }
 
 // pageOf converts an answer that the client decoded.
@@ -352,7 +357,7 @@ func convertRecord(r *types.Record) (c Change, err error) {
 	if u := r.UserIdentity; u != nil {
 		c.Expired = c.Event == Remove && aws.ToString(u.Type) == "Service" && aws.ToString(u.PrincipalId) == "dynamodb.amazonaws.com"
 	}
-	return c, c.check(View(r.Dynamodb.StreamViewType))
+	return c, c.check(View(r.Dynamodb.StreamViewType), c.Old.Exists())
 }
 
 // convertItem names the attribute that it cannot convert. Names inside values are data, so errors

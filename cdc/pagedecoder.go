@@ -24,8 +24,9 @@ import (
 // decodedPage travels in the context of a call, from Read to strictProtocol and back.
 type decodedPage struct {
 	Page
-	done bool
-	text string // set if the text could not be decoded here
+	newOnly bool // old images are not decoded
+	done    bool
+	text    string // set if the text could not be decoded here
 }
 
 type decodedPageKey struct{}
@@ -35,7 +36,7 @@ type decodedPageKey struct{}
 func (p *decodedPage) decode(r *smithyhttp.Response) (done bool) {
 	text, err := BodyText(r)
 	if err == nil {
-		if p.Page, p.done = decodePage(text); !p.done {
+		if p.Page, p.done = decodePage(text, p.newOnly); !p.done {
 			p.text = text
 		}
 	}
@@ -57,7 +58,7 @@ func (p *decodedPage) culprit() (sequence string, found bool) {
 				return false
 			}
 			record := p.text[begin:s.Offset()]
-			if decodeRecord(attribute.NewScanner(record), new(Change)) {
+			if decodeRecord(attribute.NewScanner(record), new(Change), p.newOnly) {
 				return true
 			}
 			sequence = numberIn(record)
@@ -134,7 +135,7 @@ func once(seen *uint, bit uint) bool {
 
 // decodePage decodes the text of an answer. It returns false if the text contains anything that the
 // service is not known to write.
-func decodePage(text string) (page Page, ok bool) {
+func decodePage(text string, newOnly bool) (page Page, ok bool) {
 	s := attribute.NewScanner(text)
 	var seen uint
 	var next string
@@ -144,7 +145,7 @@ func decodePage(text string) (page Page, ok bool) {
 			next, ok = s.String()
 			return ok && once(&seen, 0)
 		case "Records":
-			page.Changes, ok = decodeRecords(s, len(text))
+			page.Changes, ok = decodeRecords(s, len(text), newOnly)
 			return ok && once(&seen, 1)
 		}
 		return s.Skip()
@@ -163,11 +164,11 @@ func decodePage(text string) (page Page, ok bool) {
 	return page, true
 }
 
-func decodeRecords(s *attribute.Scanner, length int) (changes []Change, ok bool) {
+func decodeRecords(s *attribute.Scanner, length int, newOnly bool) (changes []Change, ok bool) {
 	begin := s.Offset()
 	ok = s.List(func() bool {
 		var c Change
-		if !decodeRecord(s, &c) {
+		if !decodeRecord(s, &c, newOnly) {
 			return false
 		}
 		if len(changes) == 1 { // the other changes are about as long as the first
@@ -180,13 +181,14 @@ func decodeRecords(s *attribute.Scanner, length int) (changes []Change, ok bool)
 	return changes, ok
 }
 
-func decodeRecord(s *attribute.Scanner, c *Change) bool {
+func decodeRecord(s *attribute.Scanner, c *Change, newOnly bool) bool {
 	var seen uint
 	var view, userType, principal string
+	var old bool
 	ok := s.Object(func(name string) (ok bool) {
 		switch name {
 		case "dynamodb":
-			view, ok = decodeChange(s, c)
+			view, old, ok = decodeChange(s, c, newOnly)
 			return ok && once(&seen, 0)
 		case "eventName":
 			event, ok := s.String()
@@ -204,11 +206,12 @@ func decodeRecord(s *attribute.Scanner, c *Change) bool {
 		return s.Skip()
 	})
 	c.Expired = c.Event == Remove && userType == "Service" && principal == "dynamodb.amazonaws.com"
-	return ok && seen&3 == 3 && c.check(View(view)) == nil
+	return ok && seen&3 == 3 && c.check(View(view), old) == nil
 }
 
-// decodeChange reads the part of a record that describes the item.
-func decodeChange(s *attribute.Scanner, c *Change) (view string, ok bool) {
+// decodeChange reads the part of a record that describes the item. The result `old` reports whether
+// the record has an old image.
+func decodeChange(s *attribute.Scanner, c *Change, newOnly bool) (view string, old, ok bool) {
 	var seen uint
 	ok = s.Object(func(name string) (ok bool) {
 		switch name {
@@ -216,10 +219,15 @@ func decodeChange(s *attribute.Scanner, c *Change) (view string, ok bool) {
 			c.New, ok = s.Item()
 			return ok && once(&seen, 0)
 		case "OldImage":
-			c.Old, ok = s.Item()
+			old = true
+			if newOnly {
+				ok = s.Skip()
+			} else {
+				c.Old, ok = s.Item()
+			}
 			return ok && once(&seen, 1)
 		case "Keys":
-			c.Keys, ok = s.Item()
+			c.Keys, ok = s.Keys()
 			return ok && once(&seen, 2)
 		case "SequenceNumber":
 			text, ok := s.String()
@@ -239,7 +247,7 @@ func decodeChange(s *attribute.Scanner, c *Change) (view string, ok bool) {
 		}
 		return s.Skip()
 	})
-	return view, ok
+	return view, old, ok
 }
 
 // decodeTime reads a time as the client does, and floors it to the second.

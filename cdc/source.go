@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // Retention is how long a stream keeps a change.
@@ -88,4 +91,28 @@ func unreadable(sequence string, err error) *Error {
 func Is(err error, reason Reason) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Reason == reason
+}
+
+// WithoutOldImages returns a source that reads the same stream, without the old images of changes.
+// It does not decode them, if it can.
+func WithoutOldImages(s Source) Source {
+	if stream, ok := s.(*DynamoDBStream); ok {
+		return &DynamoDBStream{api: stream.api, arn: stream.arn, newOnly: true}
+	}
+	return withoutOldImages{s}
+}
+
+type withoutOldImages struct{ Source }
+
+func (s withoutOldImages) Read(ctx context.Context, at Iterator) (Page, error) {
+	page, err := s.Source.Read(ctx, at)
+	page.Changes = slices.Clone(page.Changes) // the source may own them
+	dropOldImages(page.Changes)
+	return page, err
+}
+
+func dropOldImages(changes []Change) {
+	for i := range changes {
+		changes[i].Old = attribute.Item{}
+	}
 }

@@ -60,7 +60,7 @@ func newParkedShow(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [REF] [flags]",
 		Short: "Show one parked item in full, as JSON",
-		Long: `Show a parked item as JSON: its key, its reason, and the change with both images in DynamoDB JSON.
+		Long: `Show a parked item as JSON: its key, its reason, and the change with its images in DynamoDB JSON.
 
 ` + parked.RefHelp + `
 

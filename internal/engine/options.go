@@ -64,6 +64,8 @@ type Options struct {
 	Topic        relay.Topic
 	PublishLoads bool
 	Keying       relay.Keying
+	// ParkedPublished says that parked changes are published, with their old images.
+	ParkedPublished bool
 	// Kept is how long the appliers' subscription keeps unacknowledged messages. The default is
 	// checkpoint.LongestKept. A message that is not applied within that time is a gap.
 	Kept time.Duration

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -25,15 +26,21 @@ func (e *StreamError) Error() string {
 	return fmt.Sprintf("the stream of table %s has view type %s, which does not show every new row and every removal", e.Table, e.View)
 }
 
+// NeedsOldImages reports whether changes can be applied only with their old images. New images are
+// enough if every row key and column depends only on the primary key, because then an item never
+// moves to another row. Dual writes also need the old image, because it shows which columns may be
+// deleted, and which number the item had. The argument `late` is Spec.Late.
+func NeedsOldImages(m *transform.Mapping, late time.Duration) bool {
+	return !m.DependsOnKeyOnly() || late > 0 || m.VersionAttribute() != ""
+}
+
 // CheckStream reports whether the table's stream is enabled and carries the images that the mapping
-// needs (H62). New images are enough if every row key and column depends only on the primary key,
-// because then an item never moves to another row. Dual writes also need the old image, because it
-// shows which columns may be deleted.
-func CheckStream(d backfill.Description, keyOnly bool) error {
+// needs (H62).
+func CheckStream(d backfill.Description, needsOld bool) error {
 	switch {
 	case !d.StreamEnabled:
 		return &StreamError{Table: d.Name}
-	case d.ViewType == "NEW_AND_OLD_IMAGES", d.ViewType == "NEW_IMAGE" && keyOnly:
+	case d.ViewType == "NEW_AND_OLD_IMAGES", d.ViewType == "NEW_IMAGE" && !needsOld:
 		return nil
 	}
 	return &StreamError{Table: d.Name, View: d.ViewType}

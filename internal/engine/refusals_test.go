@@ -4,9 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // A table of the same name in another account, region or partition is not the followed one.
@@ -57,21 +60,21 @@ func TestTheTableOfThatName(t *testing.T) {
 // TestH62_ViewTypes: a stream is followed only if it shows every row of an item, and each removal.
 func TestH62_ViewTypes(t *testing.T) {
 	for _, c := range []struct {
-		enabled bool
-		view    string
-		keyOnly bool
-		refused bool
+		enabled  bool
+		view     string
+		needsOld bool
+		refused  bool
 	}{
-		{true, "NEW_AND_OLD_IMAGES", true, false},
 		{true, "NEW_AND_OLD_IMAGES", false, false},
-		{true, "NEW_IMAGE", true, false},
-		{true, "NEW_IMAGE", false, true}, // nothing shows which row a moved item left
-		{true, "OLD_IMAGE", true, true},
-		{true, "KEYS_ONLY", true, true},
-		{true, "", true, true},
-		{false, "NEW_AND_OLD_IMAGES", true, true},
+		{true, "NEW_AND_OLD_IMAGES", true, false},
+		{true, "NEW_IMAGE", false, false},
+		{true, "NEW_IMAGE", true, true}, // nothing shows which row a moved item left
+		{true, "OLD_IMAGE", false, true},
+		{true, "KEYS_ONLY", false, true},
+		{true, "", false, true},
+		{false, "NEW_AND_OLD_IMAGES", false, true},
 	} {
-		err := CheckStream(backfill.Description{Name: "Orders", StreamEnabled: c.enabled, ViewType: c.view}, c.keyOnly)
+		err := CheckStream(backfill.Description{Name: "Orders", StreamEnabled: c.enabled, ViewType: c.view}, c.needsOld)
 		var refusal *StreamError
 		switch {
 		case !c.refused && err != nil:
@@ -83,6 +86,44 @@ func TestH62_ViewTypes(t *testing.T) {
 		}
 		if err != nil && !Fatal(err) {
 			t.Errorf("%+v: a refusal would be repeated", c)
+		}
+	}
+}
+
+// Old images are needed where an item's place or its former columns follow from them. They are used
+// in more cases: in messages of a topic, and where older cells are kept.
+func TestOldImagesThatAreNeededAndUsed(t *testing.T) {
+	compile := func(change func(*transform.Spec)) *transform.Mapping {
+		spec := transform.Spec{Source: "Orders", Table: "orders", PrimaryKey: []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}, Families: []transform.Family{{Name: "d"}}}
+		change(&spec)
+		m, err := transform.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	moving, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}, "city", "pk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := compile(func(*transform.Spec) {})
+	for name, c := range map[string]struct {
+		spec         Spec
+		publishes    bool
+		needed, used bool
+	}{
+		"one row for each key": {spec: Spec{Mapping: plain}},
+		"published":            {spec: Spec{Mapping: plain}, publishes: true, used: true},
+		"older cells are kept": {spec: Spec{Mapping: compile(func(s *transform.Spec) { s.KeepVersions = true })}, used: true},
+		"dual writes":          {spec: Spec{Mapping: plain, Late: time.Second}, needed: true, used: true},
+		"numbered":             {spec: Spec{Mapping: compile(func(s *transform.Spec) { s.VersionAttribute = "n" })}, needed: true, used: true},
+		"items move":           {spec: Spec{Mapping: moving}, needed: true, used: true},
+	} {
+		if needed := NeedsOldImages(c.spec.Mapping, c.spec.Late); needed != c.needed {
+			t.Errorf("%s: needed %v", name, needed)
+		}
+		if used := usesOldImages(c.spec, c.publishes); used != c.used {
+			t.Errorf("%s: used %v", name, used)
 		}
 	}
 }

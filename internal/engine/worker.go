@@ -86,12 +86,23 @@ func NewTable(p *Worker, spec Spec) *Table {
 		Common: c, Worker: p, Spec: spec, Mapping: spec.Mapping, Fencing: fencing,
 		Database: stoppableDatabase{p.Database, p.Calls, p.Ledger.Heard, canaries, keyNames(spec.Mapping)},
 		Open: func(streamARN string) cdc.Source {
-			return stoppableSource{p.Open(streamARN), p.Calls, p.Ledger.Heard, canaries}
+			stream := p.Open(streamARN)
+			if !usesOldImages(spec, p.Topic != nil || p.ParkedPublished) {
+				stream = cdc.WithoutOldImages(stream)
+			}
+			return stoppableSource{stream, p.Calls, p.Ledger.Heard, canaries}
 		},
 		Witnesses: &Witnesses{Common: c, fencing: fencing, mapping: spec.Mapping, store: p.Witness, shared: spec.Shared, own: p.startedFor},
 		Publisher: Publisher{c, p.Topic, p.PublishLoads, p.Keying, new(atomic.Int64)},
 		Tracker:   newShardTracker(),
 	}
+}
+
+// usesOldImages reports whether this process uses the old images of changes. If not, they need not
+// be decoded. Published messages carry old images. Where older cells are kept, the old image says
+// which cells the row had.
+func usesOldImages(spec Spec, publishes bool) bool {
+	return publishes || spec.Mapping.KeepsVersions() || NeedsOldImages(spec.Mapping, spec.Late)
 }
 
 // startedFor reports whether this process was started for a source table. Tables that joined later

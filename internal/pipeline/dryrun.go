@@ -95,7 +95,7 @@ func (r *rehearsal) describe(ctx context.Context) (d backfill.Description, err e
 	if err != nil {
 		return d, err
 	}
-	return d, engine.CheckStream(d, r.spec.Mapping.DependsOnKeyOnly() && r.spec.Late == 0 && r.spec.Mapping.VersionAttribute() == "")
+	return d, engine.CheckStream(d, engine.NeedsOldImages(r.spec.Mapping, r.spec.Late))
 }
 
 // load reads and maps the items that a copy would write.

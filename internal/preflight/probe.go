@@ -283,7 +283,7 @@ func (p *Prober) Stream(ctx context.Context, t Table) (string, error) {
 		return "", ExplainSource("cannot read the stream of table "+t.Config.From, "", err)
 	}
 	t.Description.ViewType = string(info.View) // the stream's description takes precedence
-	if err := engine.CheckStream(t.Description, t.Mapping.DependsOnKeyOnly() && !p.Cfg.DualWritten(t.Config)); err != nil {
+	if err := engine.CheckStream(t.Description, engine.NeedsOldImages(t.Mapping, p.Cfg.Late(t.Config))); err != nil {
 		return "", Explain("the stream of table "+t.Config.From+" cannot be used", err)
 	}
 	return string(info.View), nil

@@ -89,7 +89,7 @@ func match(ctx context.Context, s *preflight.Source, patterns []string) ([]strin
 // streamProblem returns why the proposal cannot use a table's stream; nil if it can. Row keys of a
 // proposal depend only on the primary key, so the stream may have any view type.
 func streamProblem(d backfill.Description) *diag.Error {
-	err := engine.CheckStream(d, true)
+	err := engine.CheckStream(d, false)
 	if err == nil {
 		return nil
 	}

@@ -30,7 +30,7 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 	if err != nil {
 		return err
 	}
-	unusable, rekeyed := engine.CheckStream(d, r.mapping.DependsOnKeyOnly() && r.late == 0), engine.CheckKey(d, r.mapping)
+	unusable, rekeyed := engine.CheckStream(d, engine.NeedsOldImages(r.mapping, r.late)), engine.CheckKey(d, r.mapping)
 	state, err := r.begin(ctx, d, cmp.Or(unusable, rekeyed))
 	if err != nil {
 		return err

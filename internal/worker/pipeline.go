@@ -49,7 +49,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 			profile, err := w.target.Admin.Profile(ctx)
 			return profile.Cluster, err
 		},
-		Timing: w.timing(), Mode: w.mode(), AcceptMode: w.AcceptMode,
+		Timing: w.timing(), Mode: w.mode(), AcceptMode: w.AcceptMode, ParkedPublished: w.parkTopic != nil,
 	}
 	if w.topic != nil {
 		out.Topic, out.PublishLoads, out.Keying = w.topic, w.Loads, relay.Keying(cfg.Relay.Buckets)

@@ -87,7 +87,8 @@ func (t *recorder) checkParkedChange(r *model.Row) {
 		return // not a change, but an item as it was read
 	}
 	made := slices.ContainsFunc(t.changes[numbered(v.Sequence())], func(w change) bool {
-		return w.New.Equal(kept.New) && (w.Old.Equal(kept.Old) || t.m.Source.View == "NEW_IMAGE")
+		unread := t.m.Mapping.DependsOnKeyOnly() && !kept.Old.Exists() // a worker reads old images only if it uses them
+		return w.New.Equal(kept.New) && (w.Old.Equal(kept.Old) || t.m.Source.View == "NEW_IMAGE" || unread)
 	})
 	switch {
 	case !made:
