@@ -17,9 +17,8 @@ type Group struct {
 	err     error
 	idle    Event // set when running becomes zero; nil if no task waits
 
-	reuses bool
-	over   bool          // whether Wait has returned
-	spare  []chan func() // goroutines that have finished a task and wait for another task
+	crew *crew // runs the tasks; nil: each task has a goroutine of its own
+	owns bool  // whether Wait ends the crew
 }
 
 // NewGroup returns a group. The context of its tasks ends with the first error, with ctx, or when
@@ -35,11 +34,16 @@ func NewGroup(ctx context.Context, limit int) *Group {
 }
 
 // NewCrew returns a Group for very many small tasks. A goroutine that has finished a task runs
-// another task, so that its stack, which network calls need, grows only once. It makes a difference
-// only in plain Go. The order of tasks is the same as in other groups.
+// another task, so that its stack, which network calls need, grows only once. The goroutines belong
+// to the context's crew (WithCrew), or else to the group. It makes a difference only in plain Go.
+// The order of tasks is the same as in other groups.
 func NewCrew(ctx context.Context) *Group {
 	g := NewGroup(ctx, 0)
-	_, g.reuses = from(ctx).(plain)
+	if _, is := from(ctx).(plain); is {
+		if g.crew = crewOf(ctx); g.crew == nil {
+			g.crew, g.owns = &crew{}, true
+		}
+	}
 	return g
 }
 
@@ -73,63 +77,11 @@ func (g *Group) Go(name string, f func(ctx context.Context) error) {
 			g.idle.Set()
 		}
 	}
-	if !g.reuses {
+	if g.crew == nil {
 		from(g.ctx).Go(name, run)
 		return
 	}
-	g.mu.Lock()
-	if last := len(g.spare) - 1; last >= 0 {
-		next := g.spare[last]
-		g.spare = g.spare[:last]
-		g.mu.Unlock()
-		next <- run
-		return
-	}
-	g.mu.Unlock()
-	from(g.ctx).Go(name, func() { g.work(run) })
-}
-
-// work runs one task after another until Wait has returned.
-func (g *Group) work(run func()) {
-	next := make(chan func(), 1)
-	for run != nil {
-		run()
-		g.mu.Lock()
-		if g.over {
-			g.mu.Unlock()
-			return
-		}
-		g.spare = append(g.spare, next)
-		g.mu.Unlock()
-		run = <-next
-	}
-}
-
-type crewKey struct{}
-
-// WithCrew returns a context whose calls (Call) share goroutines. The function `wait` ends these
-// goroutines after their calls.
-func WithCrew(ctx context.Context) (shared context.Context, wait func()) {
-	crew := NewCrew(ctx)
-	return context.WithValue(ctx, crewKey{}, crew), func() { _ = crew.Wait() }
-}
-
-// Call runs f, and returns when f has returned. In plain Go, a goroutine of the context's crew runs
-// f. Network calls need large stacks, and thousands of tasks that each make a call from time to
-// time thereby keep small ones.
-func Call(ctx context.Context, f func()) {
-	g, _ := ctx.Value(crewKey{}).(*Group)
-	if g == nil || !g.reuses {
-		f()
-		return
-	}
-	done := make(chan struct{})
-	g.Go("call", func(context.Context) error {
-		defer close(done)
-		f()
-		return nil
-	})
-	<-done
+	g.crew.run(run)
 }
 
 // Fail ends the group as if one of its tasks had returned err.
@@ -157,11 +109,9 @@ func (g *Group) Wait() error {
 		g.mu.Lock()
 	}
 	defer g.mu.Unlock()
-	g.over = true
-	for _, next := range g.spare {
-		close(next)
+	if g.owns {
+		g.crew.end()
 	}
-	g.spare = nil
 	g.cancel(context.Canceled)
 	return g.err
 }

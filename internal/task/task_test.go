@@ -3,6 +3,7 @@ package task_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -256,6 +257,28 @@ func TestCallsOfACrew(t *testing.T) {
 			if task.Call(ctx, call); called != 4 {
 				t.Errorf("%s: %d calls in the end", name, called)
 			}
+		}
+	})
+}
+
+// The groups of a context's crew share its goroutines, and a group's end does not end them.
+func TestGroupsShareACrew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, end := task.WithCrew(context.Background())
+		defer end()
+		before := runtime.NumGoroutine()
+		for range 3 {
+			g := task.NewCrew(shared)
+			for range 10 {
+				g.Go("small", func(ctx context.Context) error { return task.Sleep(ctx, time.Second) })
+			}
+			if err := g.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // each goroutine waits for its next task
+		}
+		if more := runtime.NumGoroutine() - before; more != 10 {
+			t.Errorf("%d goroutines for ten tasks at once", more)
 		}
 	})
 }
