@@ -181,6 +181,9 @@ func (m Mark) isBelow(now Mark) bool { return now.Number > m.Number || now.Withh
 // fenceColumn is the only column of a fence's family. No row keeps a cell there.
 const fenceColumn = "f"
 
+// stampOps is the number of operations of a stamp.
+const stampOps = 2
+
 // stamp puts the fence's operations before all others, and the set of the cell first of all. There
 // are two reasons. Some implementations execute the operations before one with an unknown family.
 // Others accept deletes in unknown families.

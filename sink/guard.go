@@ -100,7 +100,7 @@ const (
 // that column. So a write of one item is neither refused because of another item nor deletes cells
 // of another item.
 func Guard(m transform.RowMutation) Request {
-	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.InheritedFamilies)+len(m.InheritedColumns)+len(m.Named)+len(m.Cells)+4)
+	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.InheritedFamilies)+len(m.InheritedColumns)+len(m.Named)+len(m.Cells)+marksOps+stampOps)
 	ops = deletions(ops, m)
 	if !m.Remove {
 		for _, c := range m.Cells {
@@ -115,6 +115,9 @@ func Guard(m transform.RowMutation) Request {
 		Refuse: Predicate{Families: guardFamilies, Qualifier: itemColumn(VersionColumn, m.Owner), AtLeast: m.Version},
 	}
 }
+
+// marksOps is the usual number of operations of marks.
+const marksOps = 4
 
 // deletions appends the deletes of all cells that an item owns or inherits from former mappings.
 func deletions(ops []Op, m transform.RowMutation) []Op {

@@ -227,7 +227,10 @@ func (r *Request) AppendProto(b []byte, table, appProfile string) []byte {
 
 // appendOp appends an operation as a Mutation.
 func appendOp(b []byte, op *Op) []byte {
-	kinds := [...]protowire.Number{DeleteFamily: 3, DeleteColumn: 2, DeleteFrom: 2, DeleteBefore: 2, SetCell: 1, AddToCell: 5}
+	if op.Kind == SetCell {
+		return appendSet(b, op)
+	}
+	kinds := [...]protowire.Number{DeleteFamily: 3, DeleteColumn: 2, DeleteFrom: 2, DeleteBefore: 2, AddToCell: 5}
 	if int(op.Kind) >= len(kinds) || kinds[op.Kind] == 0 {
 		panic(fmt.Sprintf("sink: unknown operation %d", op.Kind))
 	}
@@ -250,12 +253,6 @@ func appendOp(b []byte, op *Op) []byte {
 		var span message
 		b, span = begin(b, 3, 10)
 		b = span.end(appendInt(b, 2, end))
-	case SetCell:
-		b = appendText(b, 2, op.Qualifier)
-		b = appendInt(b, 3, millis(op.Timestamp))
-		if len(op.Value) > 0 {
-			b = protowire.AppendBytes(protowire.AppendTag(b, 4, protowire.BytesType), op.Value)
-		}
 	case AddToCell:
 		var value message
 		b, value = begin(b, 2, len(op.Qualifier)+8)
@@ -266,6 +263,33 @@ func appendOp(b []byte, op *Op) []byte {
 		b = value.end(protowire.AppendVarint(protowire.AppendTag(b, 6, protowire.VarintType), binary.BigEndian.Uint64(op.Value)))
 	}
 	return at.end(b)
+}
+
+// appendSet appends a SetCell, which is what most operations are. Its size is computed first, so
+// that nothing is moved.
+func appendSet(b []byte, op *Op) []byte {
+	at := uint64(millis(op.Timestamp))
+	size := sizeOf(len(op.Family)) + sizeOf(len(op.Qualifier)) + sizeOf(len(op.Value))
+	if at != 0 {
+		size += 1 + protowire.SizeVarint(at)
+	}
+	b = protowire.AppendVarint(append(b, 1<<3|byte(protowire.BytesType)), uint64(size))
+	b = appendText(b, 1, op.Family)
+	b = appendText(b, 2, op.Qualifier)
+	b = appendInt(b, 3, int64(at))
+	if len(op.Value) > 0 {
+		b = protowire.AppendBytes(append(b, 4<<3|byte(protowire.BytesType)), op.Value)
+	}
+	return b
+}
+
+// sizeOf returns the size of a field of bytes, whose number is below 16. A field without bytes is
+// left out.
+func sizeOf(length int) int {
+	if length == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeBytes(length)
 }
 
 // millis rounds a timestamp down to whole milliseconds, because Bigtable accepts no others. It

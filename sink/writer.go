@@ -216,10 +216,16 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 	outcomes := make([]outcome, len(b.Rows))
 	var failed atomic.Bool // after a failure of the target, no further row is sent
 	g := task.NewCrew(ctx)
+	limits := &deadlines{timeout: w.o.Timeout}
+	defer limits.end()
+	stamped, stampSize := "", int64(0)
 	for i := range b.Rows {
 		row := &b.Rows[i]
 		request := Guard(*row)
-		size := request.Size() + stamps.size(row.Table)
+		if row.Table != stamped {
+			stamped, stampSize = row.Table, stamps.size(row.Table)
+		}
+		size := request.Size() + stampSize
 		if row.Keep {
 			size = 3*size + pastSize(row) // up to two cells of each column are read
 		}
@@ -228,7 +234,7 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 		}
 		g.Go("write", func(ctx context.Context) error {
 			defer w.release(row.Table, size)
-			held, err := w.apply(ctx, stamps, b.Source, row, request)
+			held, err := w.apply(ctx, limits, stamps, b.Source, row, request)
 			outcomes[i] = outcome{sent: true, err: err, held: held}
 			if w.o.Events.Overtaken != nil && overtaken(row.Version, held) {
 				w.o.Events.Overtaken(b.Source, max(0, w.now(ctx, b).Sub(row.At)))
@@ -319,11 +325,10 @@ func (w *Writer) release(table string, size int64) {
 
 // apply makes one attempt to write a mutation, with the given guard. The result `held` is the row's
 // version if the row refused the mutation (outranked).
-func (w *Writer) apply(ctx context.Context, stamps Stamps, source string, m *transform.RowMutation, guard Request) (held transform.Version, err error) {
+func (w *Writer) apply(ctx context.Context, limits *deadlines, stamps Stamps, source string, m *transform.RowMutation, guard Request) (held transform.Version, err error) {
 	whole := ctx
-	ctx, cancel := task.WithTimeout(ctx, w.o.Timeout)
-	defer cancel()
 	start := task.Mono(ctx)
+	ctx = limits.at(ctx, start)
 	var applied bool
 	if m.Keep {
 		applied, err = Execute(ctx, stamps, w.o.Table, w.o.Rows, m)
