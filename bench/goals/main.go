@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 func main() {
@@ -55,6 +56,8 @@ func fit() {
 }
 
 func run(ctx context.Context, b bench) error {
+	ctx, end := task.WithCrew(ctx) // as in replicator run
+	defer end()
 	fmt.Fprintf(b.out, "# %s, %s, %d cores%s\n# go run ./bench/goals %s\n", time.Now().UTC().Format("2006-01-02 15:04 MST"), runtime.Version(), runtime.NumCPU(), machine(),
 		strings.Join(os.Args[1:], " "))
 	fmt.Fprint(b.out, "# The garbage collector is set as in replicator run, for the baselines too. Each ratio is the median of the rounds' ratios of replicator to the baseline, so it may differ from the ratio of the medians beside it.\n"+

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -128,7 +129,7 @@ func medianOf(costs []cost, of func(cost) float64) float64 {
 }
 
 // ratio prints a row: a figure of ours, that of a baseline, and the median of the rounds' ratios.
-func (b *bench) ratio(row, figure string, of func(cost) float64, ours, baseline []cost, goal string) {
+func (b *bench) ratio(row, figure string, of func(cost) float64, ours, baseline []cost, goal goal) {
 	var ratios []float64
 	for i := range ours {
 		ratios = append(ratios, of(ours[i])/of(baseline[i]))
@@ -136,13 +137,13 @@ func (b *bench) ratio(row, figure string, of func(cost) float64, ours, baseline 
 	b.row(row, figure, medianOf(ours, of), medianOf(baseline, of), median(ratios), goal)
 }
 
-func (b *bench) row(row, figure string, ours, baseline, ratio float64, goal string) {
-	fmt.Fprintf(b.out, "%-44s %-9s %9s %9s %9s  %s\n", row, figure, number(ours), number(baseline), number(ratio), goal)
+func (b *bench) row(row, figure string, ours, baseline, ratio float64, goal goal) {
+	fmt.Fprintf(b.out, "%-44s %-9s %9s %9s %9s  %s\n", row, figure, number(ours), number(baseline), number(ratio), goal.of(ratio))
 }
 
 // alone prints a row without a baseline.
-func (b *bench) alone(row, figure string, ours float64, goal string) {
-	fmt.Fprintf(b.out, "%-44s %-9s %9s %9s %9s  %s\n", row, figure, number(ours), "", "", goal)
+func (b *bench) alone(row, figure string, ours float64, goal goal) {
+	fmt.Fprintf(b.out, "%-44s %-9s %9s %9s %9s  %s\n", row, figure, number(ours), "", "", goal.of(ours))
 }
 
 func number(f float64) string {
@@ -153,4 +154,26 @@ func number(f float64) string {
 		return fmt.Sprintf("%.1f", f)
 	}
 	return fmt.Sprintf("%.3f", f)
+}
+
+// goal is a bound of a ratio, or of a figure that stands alone.
+type goal struct {
+	bound float64
+	least bool
+}
+
+func atMost(bound float64) goal  { return goal{bound: bound} }
+func atLeast(bound float64) goal { return goal{bound: bound, least: true} }
+
+// of is the goal as text, and whether a figure misses it.
+func (g goal) of(figure float64) string {
+	text, missed := "<= ", figure > g.bound
+	if g.least {
+		text, missed = ">= ", figure < g.bound
+	}
+	text += strconv.FormatFloat(g.bound, 'f', -1, 64)
+	if missed {
+		text += "  missed"
+	}
+	return text
 }

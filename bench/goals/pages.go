@@ -19,16 +19,17 @@ import (
 type shape struct {
 	name    string
 	records int // in a page: 1,000 or 1 MB
+	cost    int // about how many small items an item costs
 	item    func(n int) string
 }
 
 var shapes = []shape{
-	{"small", 1000, func(n int) string { return fmt.Sprintf(`{"pk":{"S":"order#%08d"},%s}`, n, scalars(n, 90)) }},
-	{"medium", 250, func(n int) string {
+	{"small", 1000, 1, func(n int) string { return fmt.Sprintf(`{"pk":{"S":"order#%08d"},%s}`, n, scalars(n, 90)) }},
+	{"medium", 250, 2, func(n int) string {
 		return fmt.Sprintf(`{"pk":{"S":"order#%08d"},%s,"lines":{"L":[%s]},"tags":{"SS":["red","green","blue"]},"sizes":{"NS":["1","2.5","40"]}}`,
 			n, scalars(n, 60), strings.Repeat(fmt.Sprintf(`{"M":{%s}},`, scalars(n, 50)), 4)+`{"NULL":true}`)
 	}},
-	{"large", 10, func(n int) string {
+	{"large", 10, 20, func(n int) string {
 		return fmt.Sprintf(`{"pk":{"S":"order#%08d"},%s,"lines":{"L":[%s]}}`,
 			n, scalars(n, 30), strings.Repeat(fmt.Sprintf(`{"M":{%s}},`, scalars(n, 130)), 78)+`{"NULL":true}`)
 	}},

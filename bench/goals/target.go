@@ -19,7 +19,6 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/mem"
 
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -59,7 +58,6 @@ func serveBigtable(latency time.Duration) error {
 
 // target is a server in a process of its own, and the ways to it.
 type target struct {
-	conn   *grpc.ClientConn
 	client *bigtable.Client
 	table  *bigtable.Table
 	ours   *sink.Bigtable
@@ -103,7 +101,6 @@ func startTarget(ctx context.Context, latency time.Duration) (t *target, err err
 	dial := func() option.ClientOption {
 		conn, fail := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		err = errors.Join(err, fail)
-		t.conn = conn
 		return option.WithGRPCConn(conn)
 	}
 	if t.client, err = bigtable.NewClientWithConfig(ctx, instance.Project, instance.Instance,
@@ -114,7 +111,6 @@ func startTarget(ctx context.Context, latency time.Duration) (t *target, err err
 	if t.ours, err = sink.Connect(ctx, instance, dial()); err != nil {
 		return nil, err
 	}
-	dial()
 	return t, err
 }
 
@@ -147,21 +143,6 @@ func mutation(r *sink.Request) *bigtable.Mutation {
 func (t *target) apply(ctx context.Context, row string, m *bigtable.Mutation) error {
 	var refused bool
 	return t.table.Apply(ctx, row, m, bigtable.GetCondMutationResult(&refused))
-}
-
-// passing is a codec that sends bytes as they are: the least that a unary call of gRPC costs.
-type passing struct{}
-
-func (passing) Name() string { return "" }
-func (passing) Marshal(v any) (mem.BufferSlice, error) {
-	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
-}
-func (passing) Unmarshal(mem.BufferSlice, any) error { return nil }
-
-var plainly = grpc.ForceCodecV2(passing{})
-
-func (t *target) invoke(ctx context.Context, request []byte) error {
-	return t.conn.Invoke(ctx, "/google.bigtable.v2.Bigtable/CheckAndMutateRow", request, nil, plainly)
 }
 
 // inFlight does n pieces of work, so many at once.
