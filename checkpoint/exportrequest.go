@@ -64,7 +64,7 @@ func (s *TableState) RequestExport(at time.Time, approved bool, r ExportRequest)
 // address may not be applied. It does not replace another requested load.
 func (s *TableState) RefuseExport(at time.Time, address, why string) error {
 	if s.Stage() == StageAsked && !s.Load.Request.Refused() {
-		return s.refuseYet("refuse an export", "another load was requested", "read the table's record again")
+		return s.refuseYet("refuse an export", "another load was requested", "the table's record has changed: retry")
 	}
 	if err := s.AskLoad(at, false); err != nil {
 		return err
@@ -89,13 +89,13 @@ func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error 
 	r := &s.Load.Request
 	switch {
 	case s.Stage() != StageAsked || !r.Wanted():
-		return s.refuseYet(step, "the export is no longer requested", "read the table's record again")
+		return s.refuseYet(step, "the export is no longer requested", "the table's record has changed: retry")
 	case s.Generation != generation:
 		return s.refuseYet(step, "another generation has begun", "request one for that generation")
 	case r.Serial == serial && r.Generation == generation && r.At.Equal(at):
 		return nil
 	case serial != s.ExportsAsked+1:
-		return s.refuseYet(step, "another was requested meanwhile", "read the table's record again")
+		return s.refuseYet(step, "another export was requested meanwhile", "the table's record has changed: retry")
 	}
 	s.ExportsAsked, s.Load.Export = serial, Export{}
 	*r = ExportRequest{To: r.To, NotBefore: r.NotBefore, Serial: serial, Attempts: r.Attempts + 1, Generation: generation, At: at.UTC()}
@@ -105,7 +105,7 @@ func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error 
 // ofAttempt refuses a step unless it refers to the current attempt.
 func (s *TableState) ofAttempt(step string, serial uint32) error {
 	if r := s.Load.Request; s.Stage() != StageAsked || !r.Wanted() || r.Serial != serial {
-		return s.refuseYet(step, "another export was requested meanwhile", "read the table's record again")
+		return s.refuseYet(step, "another export was requested meanwhile", "the table's record has changed: retry")
 	}
 	return nil
 }

@@ -197,7 +197,7 @@ func (s *TableState) SealLoad(plan Plan) error {
 	}
 	switch stage := s.Stage(); {
 	case stage == StageAsked && (!slices.Equal(plan.ExportARNs, s.Load.ExportARNs()) || s.Load.Request.Wanted() && len(plan.ExportARNs) == 0):
-		return s.refuseYet(step, "another source was requested for the load meanwhile", "read the table's record again")
+		return s.refuseYet(step, "another source was requested for the load meanwhile", "the table's record has changed: retry")
 	case plan.Parts < 1 || plan.StartedAt.IsZero():
 		return s.refuse(step, "the plan has no parts or no start time", "this is a defect: please report it")
 	case plan.Generation != s.Generation:
@@ -205,11 +205,11 @@ func (s *TableState) SealLoad(plan Plan) error {
 	case stage == StageCopying && reflect.DeepEqual(s.Load, sealed):
 		return nil
 	case stage != StageAsked:
-		return s.refuseYet(step, "no load is requested", "read the table's record again")
+		return s.refuseYet(step, "no load is requested", "the table's record has changed: retry")
 	case s.Adopted != s.Generation:
 		return s.refuseYet(step, "not every shard has adopted the generation yet", "wait until it is")
 	case plan.Number != s.Load.Number+1:
-		return s.refuseYet(step, "another load was planned meanwhile", "read the table's record again")
+		return s.refuseYet(step, "another load was planned meanwhile", "the table's record has changed: retry")
 	}
 	s.Load = sealed
 	s.Tries++
@@ -242,7 +242,7 @@ func (s *TableState) ResumeLoad(why string) error {
 // of refuses a step that was decided for another generation or load than the current one.
 func (s *TableState) of(step string, generation, number uint32) error {
 	if s.Generation != generation || s.Load.Generation != generation || s.Load.Number != number {
-		return s.refuseYet(step, "another generation or load has begun", "read the table's record again")
+		return s.refuseYet(step, "another generation or load has begun", "the table's record has changed: retry")
 	}
 	return nil
 }
@@ -259,7 +259,7 @@ func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.
 	case stage == StageSweeping || stage == StageOver:
 		return nil
 	case stage != StageCopying:
-		return s.refuseYet(step, "the load's plan is not written yet", "read the table's record again")
+		return s.refuseYet(step, "the load's plan is not written yet", "the table's record has changed: retry")
 	case sums.Total != s.Load.Parts || !sums.Complete():
 		return s.refuseYet(step, fmt.Sprintf("%d of %d parts are done", sums.Done, s.Load.Parts), "wait for the others")
 	}

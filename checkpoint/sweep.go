@@ -86,7 +86,7 @@ func (s *TableState) BeginSweep(generation, number uint32, pass int, ranges []Sw
 	case sweep.Waiting:
 		return s.refuse(step, "it waits for approval", s.approve())
 	case !due || next != pass:
-		return s.refuseYet(step, fmt.Sprintf("pass %d is not the next", pass), "read the table's record again")
+		return s.refuseYet(step, fmt.Sprintf("pass %d is not the next", pass), "the table's record has changed: retry")
 	}
 	if pass == 1 {
 		sweep.Put, sweep.Removed = 0, 0 // these were the counts of pass 0
@@ -146,7 +146,7 @@ func (s *TableState) CompletePass(generation, number uint32, pass int, sums Sums
 	case stage == StageOver, stage == StageSweeping && !sweep.BegunAt.IsZero() && (pass < sweep.Pass || pass == sweep.Pass && sweep.Parts == 0):
 		return nil
 	case stage != StageSweeping || pass != sweep.Pass || sweep.Parts == 0:
-		return s.refuseYet(step, fmt.Sprintf("pass %d is not running", pass), "read the table's record again")
+		return s.refuseYet(step, fmt.Sprintf("pass %d is not running", pass), "the table's record has changed: retry")
 	case sums.Total != sweep.Parts || !sums.Complete():
 		return s.refuseYet(step, fmt.Sprintf("%d of %d parts are done", sums.Done, sweep.Parts), "wait for the others")
 	}

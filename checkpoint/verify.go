@@ -150,7 +150,7 @@ func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 	case s.Verify.Running():
 		return s.refuse(step, "a verify is running", "see replicator verify status, and wait for its end or cancel it: replicator verify cancel --table "+s.Source)
 	case number != s.Verify.Number+1:
-		return s.refuseYet(step, "another verify began meanwhile", "read the table's record again")
+		return s.refuseYet(step, "another verify began meanwhile", "the table's record has changed: retry")
 	}
 	s.Verify = begun
 	return nil
@@ -163,7 +163,7 @@ func (s *TableState) NextVerifyPhase(number uint32, from, to, parts, differing i
 	case s.Verify.Number == number && s.Verify.Phase == to:
 		return nil
 	case s.Verify.Number != number || s.Verify.Phase != from || to <= from || parts < 1:
-		return s.refuseYet("continue the verify", "it is in another phase", "read the table's record again")
+		return s.refuseYet("continue the verify", "it is in another phase", "the table's record has changed: retry")
 	}
 	s.Verify.Phase, s.Verify.Parts, s.Verify.Differing = to, parts, differing
 	s.Verify.Sums.Add(sums)
@@ -176,9 +176,9 @@ func (s *TableState) EndVerify(number uint32, from int, result VerifyResult) err
 	case s.Verify.Number == number && !s.Verify.Running():
 		return nil
 	case s.Verify.Number != number || s.Verify.Phase != from:
-		return s.refuseYet("end the verify", "it is in another phase", "read the table's record again")
+		return s.refuseYet("end the verify", "it is in another phase", "the table's record has changed: retry")
 	case s.VerifyOutdated() != "": // the next process that checks the verify ends it
-		return s.refuseYet("end the verify", s.VerifyOutdated(), "read the table's record again")
+		return s.refuseYet("end the verify", s.VerifyOutdated(), "the table's record has changed: retry")
 	}
 	result.Number, result.Generation = number, s.Generation
 	full := s.Verify.Full
@@ -322,7 +322,7 @@ func (l *Ledger) RemoveVerify(ctx context.Context, source string) error {
 	}
 	_, err = l.UpdateTable(ctx, source, func(s *TableState) error {
 		if s.Verify.Number < v.Number { // this is another ledger, so create no record in it
-			return s.refuseYet("record the removal", "the ledger was replaced", "read the table's record again")
+			return s.refuseYet("record the removal", "the ledger was replaced", "the table's record has changed: retry")
 		}
 		s.Verify.Cleaned = max(s.Verify.Cleaned, v.Result.Number-1)
 		return nil

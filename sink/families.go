@@ -58,7 +58,7 @@ func (a *Admin) DropDelay() time.Duration {
 	return DefaultTimeout
 }
 
-// DropOwn drops any of replicator's families from a table that is cut over. It is no error if the
+// DropOwn drops any of replicator's families from a table that is cut over. It does not fail if the
 // family no longer exists.
 func (a *Admin) DropOwn(ctx context.Context, table, family string) error {
 	if !IsFence(family) && family != LiveFamily && family != GoneFamily {

@@ -77,7 +77,7 @@ func judgeProfile(p *adminpb.AppProfile, instance, name string) (Profile, error)
 }
 
 // CreateProfile creates the missing app profile, with single-cluster routing and single-row
-// transactions. It is no error if another process has created the profile meanwhile. Profile checks
+// transactions. It does not fail if another process has created the profile meanwhile. Profile checks
 // the result.
 func (a *Admin) CreateProfile(ctx context.Context, cluster string) error {
 	_, err := a.instance.CreateAppProfile(ctx, bigtable.ProfileConf{

@@ -255,7 +255,7 @@ func (p *gcParser) series(operator string, all bool, element func() (GC, error))
 	}
 	for _, r := range joined.Rules {
 		if r.never() {
-			return GC{}, fmt.Errorf("%w: never cannot be combined with another rule", ErrMapping)
+			return GC{}, fmt.Errorf(`%w: "never" cannot be combined with another rule`, ErrMapping)
 		}
 	}
 	return joined, nil

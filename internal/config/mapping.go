@@ -242,7 +242,7 @@ func (b *specBuilder) uniqueName(name, path string) {
 		return
 	}
 	b.report(diag.RuleInvalid, path+".name", 0, fmt.Sprintf("two rules have the name %s", shown(name)),
-		fmt.Sprintf("messages and metrics name rules; the other rule is at %s", b.table.place(fmt.Sprintf("%s.rules[%d].name", b.path, earlier), 0)),
+		fmt.Sprintf("the name identifies a rule in messages and metrics; the other rule is at %s", b.table.place(fmt.Sprintf("%s.rules[%d].name", b.path, earlier), 0)),
 		"give each rule a unique name, or none")
 }
 

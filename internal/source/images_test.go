@@ -166,12 +166,12 @@ func TestPlansAreRefused(t *testing.T) {
 		load   checkpoint.Load
 		oldest time.Duration
 	}{
-		"":                                     {checkpoint.Load{Export: full, Windows: []checkpoint.Export{window}}, 3 * time.Hour},
-		"it is not the requested export":       {checkpoint.Load{Export: checkpoint.Export{Address: "/e/full", ARN: full.ARN, At: noon.Add(1)}}, 0},
-		"not named in chronological order":               {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later, window}}, 0},
-		"are in no export":                     {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later}}, 0},
+		"":                                 {checkpoint.Load{Export: full, Windows: []checkpoint.Export{window}}, 3 * time.Hour},
+		"it is not the requested export":   {checkpoint.Load{Export: checkpoint.Export{Address: "/e/full", ARN: full.ARN, At: noon.Add(1)}}, 0},
+		"not named in chronological order": {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later, window}}, 0},
+		"are in no export":                 {checkpoint.Load{Export: full, Windows: []checkpoint.Export{later}}, 0},
 		"have 2 files, which do not fit the 3 parts": {checkpoint.Load{Export: full, Parts: 3}, 0},
-		"the export is 2h0m0s old":             {checkpoint.Load{Export: full}, time.Hour},
+		"the export is 2h0m0s old":                   {checkpoint.Load{Export: full}, time.Hour},
 	} {
 		o := Opener{From: archive(t)}
 		plan, err := o.Plan(t.Context(), c.load, wanted(t), time.Time{}, c.oldest)
