@@ -135,11 +135,11 @@ func creating(ctx context.Context, b *bench) error {
 			return err
 		}
 		if at.latency == 0 {
-			b.ratio(row+" / plainly", "CPU", cpu, costs[0], costs[1], "<= 1")
-			b.ratio(row+" / plainly", "allocs", allocs, costs[0], costs[1], "")
+			b.ratio(row+" / plainly", "CPU", cpu, costs[0], costs[1], atMost(1))
+			b.ratio(row+" / plainly", "allocs", allocs, costs[0], costs[1], goal{})
 			continue
 		}
-		b.ratio(fmt.Sprintf("%s, %s / plainly", row, at.latency), "ms", milliseconds, costs[0], costs[1], "<= 1.05")
+		b.ratio(fmt.Sprintf("%s, %s / plainly", row, at.latency), "ms", milliseconds, costs[0], costs[1], atMost(1.05))
 	}
 	return nil
 }

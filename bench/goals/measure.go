@@ -156,7 +156,7 @@ func number(f float64) string {
 	return fmt.Sprintf("%.3f", f)
 }
 
-// goal is a bound of a ratio, or of a figure that stands alone.
+// goal is a bound of a ratio, or of a figure that stands alone; the zero value is none.
 type goal struct {
 	bound float64
 	least bool
@@ -167,6 +167,9 @@ func atLeast(bound float64) goal { return goal{bound: bound, least: true} }
 
 // of is the goal as text, and whether a figure misses it.
 func (g goal) of(figure float64) string {
+	if g == (goal{}) {
+		return ""
+	}
 	text, missed := "<= ", figure > g.bound
 	if g.least {
 		text, missed = ">= ", figure < g.bound
