@@ -116,7 +116,9 @@ func TestPagesAreDecodedAsTheClientDecodesThem(t *testing.T) {
 // decode the images, or leave the page to the client, or be another one.
 func TestChangesWithoutOldImages(t *testing.T) {
 	modified := strings.Replace(record(1, `{"a":{"S":"new"}}`), "INSERT", "MODIFY", 1)
-	with := func(old string) string { return strings.Replace(modified, `"SequenceNumber"`, `"OldImage":`+old+`,"SequenceNumber"`, 1) }
+	with := func(old string) string {
+		return strings.Replace(modified, `"SequenceNumber"`, `"OldImage":`+old+`,"SequenceNumber"`, 1)
+	}
 	bodies := append(oddBodies(), page(modified), page(with(`{"a":{"S":"old"},"b":{"M":{"c":{"L":[{"N":"1"}]}}}}`)), page(with(`{"a":{"S":"old"},"a":{"S":"twice"}}`)), page(with(`{"a":[}`)))
 	read := 0
 	for _, body := range bodies {
