@@ -44,6 +44,38 @@ func TestASealedLoadIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
+// A step that was decided before another generation or load began is refused for that reason, whatever
+// the stage of the load was. The caller reads the record again, and no operator is asked for anything.
+func TestAStepOfAnotherGeneration(t *testing.T) {
+	for stage := range stages {
+		for name, step := range map[string]func(s *state, generation, number uint32) error{
+			"copied": func(s *state, g, n uint32) error { return s.CompleteCopy(g, n, done(4, 0, 0), begin) },
+			"begun": func(s *state, g, n uint32) error {
+				return s.BeginSweep(g, n, 1, make([]checkpoint.SweepRange, 2), begin)
+			},
+			"swept": func(s *state, g, n uint32) error { return s.CompletePass(g, n, 1, done(2, 0, 0), begin) },
+		} {
+			for what, change := range map[string]func(s *state, generation, number *uint32){
+				"the table is in the next": func(s *state, _, _ *uint32) { s.Generation = 8 },
+				"the step is of another":   func(_ *state, g, _ *uint32) { *g = 6 },
+				"the load is of another":   func(s *state, _, _ *uint32) { s.Load.Generation = 6 },
+				"another load":             func(_ *state, _, n *uint32) { *n = 2 },
+			} {
+				s, generation, number := stateAt(t, stage), uint32(7), uint32(1)
+				if change(&s, &generation, &number); stage == "raised" {
+					s.Generation = 8
+				}
+				before := s
+				var refused *checkpoint.LoadError
+				err := step(&s, generation, number)
+				if !errors.As(err, &refused) || !refused.Yet || refused.Reason != "another generation or load has begun" || !same(before, s) {
+					t.Errorf("%s when %s, %s: %v", name, stage, what, err)
+				}
+			}
+		}
+	}
+}
+
 // A request for another load changes its source, and neither the time of the request nor the
 // approval. No request withdraws an approval.
 func TestWhoeverAsksAgainChangesTheSource(t *testing.T) {

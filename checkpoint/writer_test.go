@@ -2,7 +2,9 @@ package checkpoint_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,5 +158,54 @@ func TestWritersOfEndedProcessesAreJoined(t *testing.T) {
 		wants("after one woke up", "alivemap[t:{7 false 0 false}]asleepmap[t:{9 false 0 false}]ended-uncleanlymap[t:{9 false 7 false}]")
 		check(t, alive.ForgetWriters(ctx, map[string]uint64{"t": 10}))
 		wants("after the drop", "")
+	})
+}
+
+// A join that stops between its two writes loses no right. The joined record has the rights before the
+// record of the ended process is removed, and the next join completes the work.
+func TestAJoinThatStopsKeepsTheRights(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, killed := p.worker("killed")
+		_, alive := p.worker("alive")
+		_, err := killed.EnterWriter(ctx, map[string]checkpoint.Writing{"t": {Number: 8, Doubt: 7}, "u": {Unfenced: true}})
+		check(t, err)
+		check(t, task.Sleep(ctx, 25*time.Hour))
+		lost := errors.New("lost")
+		records := func() (text string) {
+			all, err := alive.Writers(ctx)
+			check(t, err)
+			for _, w := range all {
+				text += fmt.Sprint(w.Worker, w.Targets)
+			}
+			return text
+		}
+		const rights = "map[t:{8 false 7 false} u:{0 true 0 false}]"
+		for failing, want := range []string{"killed" + rights, "ended-uncleanly" + rights + "killed" + rights} {
+			swaps := 0
+			p.store.OnSwap = func(_ context.Context, _ string, execute func() bool) (bool, error) {
+				if swaps++; swaps > failing {
+					return false, lost
+				}
+				return execute(), nil
+			}
+			if err := alive.JoinWriters(ctx); !errors.Is(err, lost) || records() != want {
+				t.Errorf("write %d fails: %s, %v", failing, records(), err)
+			}
+		}
+		// Its process writes the record between the two writes, so the record stays.
+		p.store.OnSwap = func(ctx context.Context, key string, execute func() bool) (bool, error) {
+			p.store.OnSwap = nil
+			check(t, killed.RefreshWriter(ctx, nil))
+			return execute(), nil
+		}
+		check(t, alive.JoinWriters(ctx))
+		if got := records(); !strings.Contains(got, "killed"+rights) {
+			t.Errorf("a record that was written meanwhile: %s", got)
+		}
+		check(t, task.Sleep(ctx, 25*time.Hour))
+		check(t, alive.JoinWriters(ctx))
+		if got := records(); got != "ended-uncleanly"+rights {
+			t.Errorf("at last: %s", got)
+		}
 	})
 }

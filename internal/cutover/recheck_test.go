@@ -59,6 +59,29 @@ func TestRecheckOf(t *testing.T) {
 		"of another stream": {func(_ *checkpoint.TableState, shards []checkpoint.Shard) {
 			shards[0].Label, shards[0].Rechecked = "K", checkpoint.Rechecked{}
 		}, rechecked{}},
+		"of another stream, before the verify": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
+			s.Verify.Number, s.Verify.Full.Number = 3, 3
+			shards[0].Label, shards[0].Rechecked = "K", checkpoint.Rechecked{}
+			shards[1].Label, shards[1].State, shards[1].Rechecked.Since = "K", checkpoint.Reading, noon
+		}, rechecked{verify: true, waits: "a full verify begins while the application writes"}},
+		"rows of another stream differ": {func(_ *checkpoint.TableState, shards []checkpoint.Shard) {
+			shards[0].Label, shards[0].Rechecked.Differing = "K", 2
+		}, rechecked{}},
+		"done, before the verify": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
+			s.Verify.Number, s.Verify.Full.Number, shards[1].Rechecked = 3, 3, checkpoint.Rechecked{}
+		}, rechecked{verify: true, waits: "a full verify begins while the application writes"}},
+		"a waiting child was read, before the verify": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
+			s.Verify.Number, s.Verify.Full.Number = 3, 3
+			shards[0].State, shards[0].FirstRead, shards[0].Rechecked = checkpoint.Waiting, noon.Add(-time.Hour), checkpoint.Rechecked{}
+		}, rechecked{waits: "the changes of 1 shards are not compared again yet"}},
+		"the first of two has begun just now": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
+			s.Verify.Number, s.Verify.Full.Number = 3, 3
+			shards[0].Rechecked.Since, shards[1].State = noon.Add(-9*time.Second), checkpoint.Reading
+		}, rechecked{waits: "the full verify is about to begin"}},
+		"the second of two has begun just now": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
+			s.Verify.Number, s.Verify.Full.Number = 3, 3
+			shards[1].Rechecked.Since, shards[1].State = noon.Add(-9*time.Second), checkpoint.Reading
+		}, rechecked{waits: "the full verify is about to begin"}},
 		"a worker does not": {func(_ *checkpoint.TableState, shards []checkpoint.Shard) {
 			shards[0].Rechecked = checkpoint.Rechecked{}
 		}, rechecked{begin: true, waits: again + "open were not compared again"}},
@@ -104,5 +127,16 @@ func TestRecheckedTo(t *testing.T) {
 	shards[0].Rechecked.Differing = 1
 	if waits := recheckedTo(s, shards, proofs); waits != "rows of changed items differ: 1" {
 		t.Errorf("a row differs: %q", waits)
+	}
+	for name, change := range map[string]func(*checkpoint.Shard){
+		"another stream":  func(sh *checkpoint.Shard) { sh.Label = "K" },
+		"another recheck": func(sh *checkpoint.Shard) { sh.Rechecked.Verify = 3 },
+	} {
+		_, others := rechecking()
+		others[0].Rechecked.Differing, others[0].Rechecked.Through = 1, cdc.SequenceOf(8)
+		change(&others[0])
+		if waits := recheckedTo(s, others, proofs); waits != "" {
+			t.Errorf("a row of %s differs: %q", name, waits)
+		}
 	}
 }
