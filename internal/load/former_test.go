@@ -3,9 +3,11 @@ package load
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -13,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -165,6 +168,92 @@ func TestTheWitnessBeforeASweep(t *testing.T) {
 			s.check(s.conductor().quiet(engine.Until(ctx), nil))
 			if (beats > 0) != (number != "") {
 				t.Errorf("%q: written %d times", number, beats)
+			}
+		})
+	}
+}
+
+// A part of a sweep of a table that only a former mapping wrote proves the right to write that table,
+// when it is taken and whenever the fence rises meanwhile. It removes rows by the former mapping.
+func TestAPartOfASweepOfAFormerTable(t *testing.T) {
+	for _, raised := range []bool{false, true} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.mappedBefore(ctx)
+			raise := func() uint64 {
+				target, err := s.Table().Fencing.Fence.Raise(ctx, "former")
+				s.check(err)
+				s.target.Memory.Raise("former", sink.FenceFamily(s.Ledger.ID(), target.Fence))
+				return target.Fence
+			}
+			number := raise()
+			former, err := s.Restore("")
+			s.check(err)
+			gone := transform.Load(former, []attribute.Item{enginetest.Keyed("gone")}, 1, task.Now(ctx))
+			s.check(sink.NewWriter(sink.Options{Table: s.target, Parking: sink.NewParking(nil, "p")}).Write(ctx, sink.Unfenced(), &gone))
+			s.sealed(ctx, 1)
+			s.change(ctx, func(state *checkpoint.TableState) {
+				state.Load.DoneAt = task.Now(ctx)
+				state.Load.Sweep = checkpoint.Sweep{Pass: 1, Parts: 2, Approved: true, Ranges: []checkpoint.SweepRange{{Table: "orders"}, {Table: "former"}}}
+			})
+			writes := func() string {
+				all, err := s.Ledger.Writers(ctx)
+				s.check(err)
+				if len(all) != 1 {
+					s.Fatalf("%+v", all)
+				}
+				return fmt.Sprint(all[0].Targets["former"].Number, len(all[0].Targets))
+			}
+			state := s.state(ctx)
+			part := state.LoadPart()
+			part.Index = 1
+			lease, work, err := phase{s.loader(), part.Phase}.Take(ctx, state, part)
+			s.check(err)
+			if got := writes(); got != fmt.Sprint(number, 2) {
+				t.Errorf("taken with the right to write %s, want %d of 2 tables", got, number)
+			}
+			if raised {
+				s.target.Memory.Drop("former", sink.FenceFamily(s.Ledger.ID(), number))
+				number = raise()
+			}
+			drain, cancel := task.WithTimeout(ctx, 10*time.Minute)
+			defer cancel()
+			s.check(work(engine.Lifecycle{Drain: drain, Work: drain}))
+			rows := 0
+			s.check(s.target.ReadRows(ctx, "former", sink.Range{}, func(r sink.Row) error { rows += len(r.Cells); return nil }))
+			if part := lease.Part(); rows != 0 || part.Removed != 1 || part.State != checkpoint.PartDone || writes() != fmt.Sprint(number, 2) {
+				t.Errorf("raised %v: %d cells are left, %+v, the right to write %s", raised, rows, part, writes())
+			}
+		})
+	}
+}
+
+// The wait before a sweep is the longest that any of its tables needs, whatever their order.
+func TestASweepWaitsForTheSlowestTable(t *testing.T) {
+	for name, c := range map[string]struct {
+		withheld string
+		delay    time.Duration
+		late     time.Duration
+	}{
+		"both are dropped":       {"", time.Second, time.Second},
+		"the first is withheld":  {"orders", time.Second, sink.DefaultTimeout},
+		"the second is withheld": {"former", time.Second, sink.DefaultTimeout},
+	} {
+		loads(t, func(ctx context.Context, s *loadScene) {
+			s.Families = slowSchema{s.target, c.delay}
+			s.Reset()
+			for _, table := range []string{"orders", "former"} {
+				_, err := s.Ledger.UpdateTarget(ctx, table, func(target *checkpoint.Target) error {
+					if table == c.withheld {
+						target.Withheld = "protected"
+					}
+					return nil
+				})
+				s.check(err)
+			}
+			began := task.Mono(ctx)
+			s.check(s.conductor().quiet(engine.Until(ctx), []string{"former"}))
+			if waited := task.Mono(ctx) - began; waited != s.Ledger.Lease()+c.late {
+				t.Errorf("%s: %s, want %s", name, waited, s.Ledger.Lease()+c.late)
 			}
 		})
 	}

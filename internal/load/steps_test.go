@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/expression"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
@@ -104,7 +105,7 @@ func TestAnAdoptionMakesImagesYoung(t *testing.T) {
 	}
 }
 
-// The writes of a page also delete cells of other rules while the target may hold rows of an
+// The writes of a page of any source also delete cells of other rules while the target may hold rows of an
 // earlier generation. In a target that was empty they do not.
 func TestWhatAPageDeletes(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
@@ -127,9 +128,15 @@ func TestWhatAPageDeletes(t *testing.T) {
 			"a target that had rows":         {checkpoint.TableState{Generation: 1}, true},
 			"after a gap":                    {checkpoint.TableState{Generation: 2, Base: 1, GapCount: 1, MadeByUs: true}, true},
 		} {
-			b := s.loader().pageOf(c.state, []attribute.Item{enginetest.Keyed("a")}, nil, task.Now(ctx))
-			if both := slices.Contains(b.Rows[0].Families, "e"); len(b.Rows) != 1 || both != c.both {
-				t.Errorf("%s: %q", name, b.Rows[0].Families)
+			item := enginetest.Keyed("a")
+			for source, changes := range map[string][]cdc.Change{
+				"a scan":   nil,
+				"a window": {{Event: cdc.Modify, Keys: item, New: item, Sequence: cdc.SequenceOf(1), Time: task.Now(ctx)}},
+			} {
+				b := s.loader().pageOf(c.state, []attribute.Item{item}, changes, task.Now(ctx))
+				if both := slices.Contains(b.Rows[0].Families, "e"); len(b.Rows) != 1 || both != c.both {
+					t.Errorf("%s of %s: %q", name, source, b.Rows[0].Families)
+				}
 			}
 		}
 	})
