@@ -73,3 +73,22 @@ func TestVerbatim(t *testing.T) {
 		}
 	}
 }
+
+// An object that nobody needs ends where it ends, whatever its strings contain.
+func TestSkipObject(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := members(t, []string{`a`, `}`, `{`, `\"`, `a\"}`, `\\`, `\\\"{`, `é`, ``}, 3)
+		s := attribute.NewScanner(" " + text + "}")
+		if !s.SkipObject() || s.Offset() != len(text)+1 {
+			t.Fatalf("%s: %d bytes", text, s.Offset())
+		}
+		if cut := attribute.NewScanner(text[:len(text)-1]); cut.SkipObject() {
+			t.Fatalf("%s without its end is an object", text)
+		}
+	})
+	for _, text := range []string{"", "[]", `"{}"`, `{"a`, `{"a\"}`, "1"} {
+		if attribute.NewScanner(text).SkipObject() {
+			t.Errorf("%s is skipped as an object", text)
+		}
+	}
+}

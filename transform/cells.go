@@ -86,9 +86,9 @@ func (e *encoder) write(m *Mapping, a *address, item attribute.Item, at time.Tim
 // more bytes than a row can hold.
 func (e *encoder) reserve(attributes []attribute.Attribute) int {
 	size := 0
-	for _, a := range attributes {
-		if a.Value.Kind() <= attribute.KindNULL {
-			size += max(len(a.Value.Text()), len("false"))
+	for i := range attributes {
+		if v := &attributes[i].Value; v.Kind() <= attribute.KindNULL {
+			size += max(len(v.Text()), len("false"))
 		} else {
 			size += 256 // a guess; append corrects it
 		}
