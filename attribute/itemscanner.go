@@ -9,10 +9,12 @@ import (
 // shape is the order of the names in an earlier item or map, and the place of each name in sorted
 // order. Items of a page mostly have the same names in the same order. So the scanner expects each
 // name before it reads it, and writes the value directly to its sorted place.
-type shape struct {
-	names []string // in the order of the text
-	order []int    // the indexes of names, sorted by name
-	place []int    // the inverse of order
+type shape []expected
+
+// expected is a name in the order of the text.
+type expected struct {
+	name  string
+	place int // in sorted order
 }
 
 // Item reads {"name":{"TYPE":value},…}.
@@ -42,9 +44,9 @@ func (s *Scanner) readMembers(depth int, known *shape) ([]Attribute, bool) {
 	if !ok {
 		return nil, false
 	}
-	if len(known.names) > 0 && known.names[0] == name {
+	if len(*known) > 0 && (*known)[0].name == name {
 		var members []Attribute
-		if members, more, ok = s.readExpected(depth, known); !ok || members != nil {
+		if members, more, ok = s.readExpected(depth, *known); !ok || members != nil {
 			return members, ok
 		}
 		if more {
@@ -70,30 +72,30 @@ func (s *Scanner) readMembers(depth int, known *shape) ([]Attribute, bool) {
 // readExpected reads attributes that have the names of a shape, in its order. The first name has
 // been read already. At the first difference it returns no members: what was read is in s.members
 // then, and `more` reports whether another name follows.
-func (s *Scanner) readExpected(depth int, known *shape) (members []Attribute, more, ok bool) {
-	members = s.reserve(len(known.names))
-	for i, name := range known.names {
-		if i > 0 && !s.expect(name) {
-			s.unsort(members, known, i)
+func (s *Scanner) readExpected(depth int, known shape) (members []Attribute, more, ok bool) {
+	members = s.reserve(len(known))
+	for i, next := range known {
+		if i > 0 && !s.expect(next.name) {
+			s.unsort(members, known[:i])
 			return nil, true, true
 		}
-		a := &members[known.place[i]]
-		a.Name = name
+		a := &members[next.place]
+		a.Name = next.name
 		if !s.colon() || !s.readValue(&a.Value, depth) {
 			return nil, false, false
 		}
 		if more, ok = s.more(); !ok {
 			return nil, false, false
 		}
-		if !more && i == len(known.names)-1 {
+		if !more && i == len(known)-1 {
 			return members, false, true
 		}
 		if !more {
-			s.unsort(members, known, i+1)
+			s.unsort(members, known[:i+1])
 			return nil, false, true
 		}
 	}
-	s.unsort(members, known, len(known.names))
+	s.unsort(members, known)
 	return nil, true, true
 }
 
@@ -129,10 +131,10 @@ func (s *Scanner) more() (more, ok bool) {
 	return more, more
 }
 
-// unsort appends the first n members of a shape to s.members, in the order of the text.
-func (s *Scanner) unsort(members []Attribute, known *shape, n int) {
-	for _, place := range known.place[:n] {
-		s.members = append(s.members, members[place])
+// unsort appends the members that have been read to s.members, in the order of the text.
+func (s *Scanner) unsort(members []Attribute, read shape) {
+	for _, next := range read {
+		s.members = append(s.members, members[next.place])
 	}
 }
 
@@ -148,40 +150,34 @@ func (s *Scanner) reserve(n int) []Attribute {
 
 // sorted moves the members that were read since begin to permanent memory, sorted by name, and
 // learns their shape.
-func (s *Scanner) sorted(begin int, shape *shape) ([]Attribute, bool) {
+func (s *Scanner) sorted(begin int, known *shape) ([]Attribute, bool) {
 	read := s.members[begin:]
-	if !shape.learn(read) {
-		return nil, false // a name occurs twice: the slow reader decides which one counts
-	}
 	members := s.reserve(len(read))
-	for i, at := range shape.order {
-		members[i] = read[at]
+	copy(members, read)
+	slices.SortFunc(members, func(a, b Attribute) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(members); i++ {
+		if members[i-1].Name == members[i].Name {
+			return nil, false // a name occurs twice: the slow reader decides which one counts
+		}
 	}
 	s.members = s.members[:begin]
-	if slices.ContainsFunc(shape.names, isEscaped) {
-		shape.names = shape.names[:0]
-	}
+	known.learn(read, members)
 	return members, true
 }
 
-// isEscaped reports whether the text has a name in another form, so that expect must not be used.
-func isEscaped(name string) bool { return strings.ContainsAny(name, "\"\\") }
-
-// learn sorts the indexes of members by name. It returns false if a name occurs twice.
-func (s *shape) learn(read []Attribute) bool {
-	s.names, s.order, s.place = s.names[:0], s.order[:0], s.place[:0]
+// learn remembers the names that were read, and their places. It forgets a shape with a name that
+// the text may have in another form, because expect compares names with the text.
+func (s *shape) learn(read, sorted []Attribute) {
+	*s = slices.Grow((*s)[:0], len(read))
 	for i := range read {
-		s.names, s.order, s.place = append(s.names, read[i].Name), append(s.order, i), append(s.place, 0)
-	}
-	slices.SortFunc(s.order, func(a, b int) int { return strings.Compare(read[a].Name, read[b].Name) })
-	for i, at := range s.order {
-		s.place[at] = i
-		if i > 0 && read[s.order[i-1]].Name == read[at].Name {
-			s.names = s.names[:0]
-			return false
+		name := read[i].Name
+		if strings.ContainsAny(name, "\"\\") {
+			*s = (*s)[:0]
+			return
 		}
+		place, _ := slices.BinarySearchFunc(sorted, name, func(a Attribute, name string) int { return strings.Compare(a.Name, name) })
+		*s = append(*s, expected{name, place})
 	}
-	return true
 }
 
 // slab returns the number of attributes or values in one allocation. The number is small for a
