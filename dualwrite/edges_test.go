@@ -38,6 +38,42 @@ func (s *second) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return s.recorder.Apply(ctx, r)
 }
 
+// A row to which no request is sent was not written. So a failure of the other row leaves the outcome
+// of that row alone.
+func TestARowWithoutARequestIsNotWritten(t *testing.T) {
+	const rows = `{ write: [{ row_key: "c#{pk}#{sk}", columns: { customer: "d:customer" } }, { row_key: "{pk}#{sk}", columns: { pk: "d:pk" } }] }`
+	for reason, want := range map[sink.Reason]dualwrite.Outcome{sink.Unknown: dualwrite.Unknown, sink.Rejected: dualwrite.NotWritten} {
+		for image, requests := range map[string]int{strings.Replace(order1, `"customer"`, `"other"`, 1): 1, order1: 2} {
+			m := mappingBy(t, rows, byTime)
+			source, target := &table{}, &fails{recorder: newRecorder(m), row: "1#a", err: &sink.Error{Op: "CheckAndMutateRow", Reason: reason, Code: "Code"}}
+			_, err := dualwrite.New(m, source, target).Put(t.Context(), item(t, image))
+			want := want
+			if requests == 2 {
+				want = dualwrite.PartlyWritten
+			}
+			var failed *dualwrite.Error
+			if !errors.As(err, &failed) || failed.Bigtable != want || target.requests != requests {
+				t.Errorf("%s, %s: %v after %d requests, want %s", image, reason, err, target.requests, want)
+			}
+		}
+	}
+}
+
+// fails is a target that fails one row's requests.
+type fails struct {
+	*recorder
+	row      string
+	err      error
+	requests int
+}
+
+func (f *fails) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	if f.requests++; r.Row == f.row {
+		return false, f.err
+	}
+	return f.recorder.Apply(ctx, r)
+}
+
 // If the first of two rows was written, the change counts as partly written. No request to Bigtable
 // waits forever.
 func TestOneOfTwoRowsIsNotNone(t *testing.T) {

@@ -66,6 +66,103 @@ func TestH145_EachGroupOpensItsOwnGates(t *testing.T) {
 	})
 }
 
+// A cancelled cutover opens the gates that it closed once. Afterwards it opens neither the gates that
+// another group's cutover closes, nor those of a process that has left.
+func TestACancelledCutoverOpensItsGatesOnce(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		play(t, func(ctx context.Context, f fence.Fence, _ *families) {
+			if err := f.Open(ctx, "t"); err != nil {
+				t.Fatal(err)
+			}
+			r := fence.NewRegister(f.Ledger)
+			stamps, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			heeding, stop := context.WithCancel(ctx)
+			g := task.NewGroup(ctx, 0)
+			g.Go("heed", func(context.Context) error { r.Heed(heeding, time.Second, time.Second); return nil })
+			released := task.NewEvent(ctx)
+			released.Set()
+			sends := func() bool {
+				t.Helper()
+				if err := task.Sleep(ctx, 3*time.Second); err != nil {
+					t.Fatal(err)
+				}
+				_, err := sink.Execute(ctx, stamps, slow{released}, nil, &transform.RowMutation{Table: "t", Row: "k", Version: "1"})
+				return !errors.Is(err, sink.ErrFenced)
+			}
+			step := func(row string, step checkpoint.CutoverStep) {
+				t.Helper()
+				if _, err := f.Ledger.UpdateCutover(ctx, row, func(c *checkpoint.Cutover) error {
+					c.Attempt, c.Step, c.Targets = 1, step, []string{"t"}
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			step("second", checkpoint.CutoverFence)
+			if sends() {
+				t.Error("a closed gate lets a write through")
+			}
+			step("second", checkpoint.CutoverCancelling)
+			if !sends() {
+				t.Error("a cancelled cutover keeps the gate closed")
+			}
+			if leaves {
+				err = r.Leave(ctx)
+			} else {
+				step("first", checkpoint.CutoverFence) // it is obeyed before the cancelled one
+			}
+			if err != nil || sends() {
+				t.Errorf("left %v: a write goes through, %v", leaves, err)
+			}
+			stop()
+			if err := g.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A request without a number whose outcome is unknown is recorded like one with a number: at once
+// while a cutover asks, and with the goodbye.
+func TestADoubtWithoutANumberIsRecorded(t *testing.T) {
+	for _, told := range []checkpoint.CutoverStep{checkpoint.CutoverChecks, checkpoint.CutoverFence} {
+		play(t, func(ctx context.Context, f fence.Fence, _ *families) {
+			f.Families = nil
+			if err := f.Open(ctx, "t"); err != nil {
+				t.Fatal(err)
+			}
+			r := fence.NewRegister(f.Ledger)
+			stamps, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = sink.Execute(ctx, stamps, unanswered{}, nil, &transform.RowMutation{Table: "t", Row: "k", Version: "1"})
+			if _, err := f.Ledger.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error {
+				c.Attempt, c.Step, c.Targets = 1, told, []string{"t"}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			heeding, stop := context.WithCancel(ctx)
+			g := task.NewGroup(ctx, 0)
+			g.Go("heed", func(context.Context) error { r.Heed(heeding, time.Second, time.Second); return nil })
+			if err := task.Sleep(ctx, 3*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if got := writers(t, ctx, f.Ledger); got != "wmap[t:{0 true 0 true}]" {
+				t.Errorf("in step %s: %s", told, got)
+			}
+			stop()
+			if err := g.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // A refresh that fails is repeated at the next pass, not an hour later. A process that writes to no
 // target has no record.
 func TestAFailedRefreshIsRepeatedSoon(t *testing.T) {

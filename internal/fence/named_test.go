@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -119,6 +121,45 @@ func TestDropsHaveTheirOwnOutcome(t *testing.T) {
 		}
 		if left := writers(t, ctx, f.Ledger); left != "wmap[b:{9 false 0 false} c:{9 false 0 false}]" {
 			t.Errorf("writers %s", left)
+		}
+	})
+}
+
+// A table whose writers cannot be forgotten has no result, because their record still names its numbers.
+// A withheld table has no number, so its result stays. A later drop completes the work.
+func TestADropThatForgetsNoWriter(t *testing.T) {
+	store := &checkpointtest.Memory{}
+	playOn(t, store, func(ctx context.Context, f fence.Fence, _ *families) {
+		for table, withheld := range map[string]string{"a": "", "b": "no right", "c": ""} {
+			_, err := f.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error { t.Fence, t.Last, t.Withheld = 10, 10, withheld; return nil })
+			if err == nil {
+				_, err = f.Ledger.EnterWriter(ctx, map[string]checkpoint.Writing{table: {Number: 9}})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		away, below := errors.New("away"), map[string]uint64{"a": 10, "b": 10, "c": 10}
+		for _, failing := range []string{"read", "write"} {
+			if failing == "read" {
+				store.OnRead = func(_ context.Context, prefix string) error {
+					if strings.Contains(prefix, "writer") {
+						return away
+					}
+					return nil
+				}
+			} else {
+				store.OnSwap = func(context.Context, string, func() bool) (bool, error) { return false, away }
+			}
+			got, err := f.DropAll(ctx, below)
+			store.OnRead, store.OnSwap = nil, nil
+			if fmt.Sprint(got) != "map[b:no right]" || !errors.Is(err, away) {
+				t.Errorf("a %s of the record fails: %v, %v", failing, got, err)
+			}
+		}
+		got, err := f.DropAll(ctx, below)
+		if left := writers(t, ctx, f.Ledger); fmt.Sprint(got) != "map[a: b:no right c:]" || err != nil || left != "wmap[b:{9 false 0 false}]" {
+			t.Errorf("at last: %v, writers %s, %v", got, left, err)
 		}
 	})
 }
