@@ -12,11 +12,11 @@ import (
 func TestRequestsShareADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 20 * time.Second
-		began, d := time.Now(), &deadlines{timeout: timeout}
+		began, d := time.Now(), &deadlines{ctx: t.Context(), timeout: timeout}
 		var all []context.Context
 		for _, step := range []time.Duration{0, 500 * time.Millisecond, 500 * time.Millisecond, time.Millisecond, time.Second, time.Hour} {
 			time.Sleep(step)
-			ctx := d.at(t.Context(), time.Since(began))
+			ctx := d.at(time.Since(began))
 			at, ok := ctx.Deadline()
 			if left := time.Until(at); !ok || left > timeout || left < timeout*19/20 {
 				t.Errorf("a request has %s", left)
@@ -25,6 +25,9 @@ func TestRequestsShareADeadline(t *testing.T) {
 		}
 		if all[0] != all[1] || all[1] != all[2] || all[2] == all[3] || all[3] != all[4] || all[4] == all[5] {
 			t.Error("the requests of one second have several contexts, or later ones the same")
+		}
+		if len(d.ends) != 1 || all[2].Err() == nil {
+			t.Errorf("%d contexts are kept, although all but the last have ended", len(d.ends))
 		}
 		d.end()
 		for i, ctx := range all {

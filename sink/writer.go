@@ -83,6 +83,8 @@ type Writer struct {
 	rows  *task.Shares // by target table, like bytes: a slow table must not block others
 	bytes *task.Shares
 	pace  *windows // nil if Options.InFlight is set
+	// limits are the deadlines of all Writes of a Within; nil if each Write has its own.
+	limits *deadlines
 }
 
 // NewWriter returns a writer with defaults filled in.
@@ -101,6 +103,15 @@ func NewWriter(o Options) *Writer {
 		o.Floor = func(string) uint32 { return 0 }
 	}
 	return &Writer{o: o, rows: task.NewShares(int64(o.InFlight)), bytes: task.NewShares(o.Bytes), pace: pace}
+}
+
+// Within returns the writer for many small Writes that all have the context ctx. They share
+// deadlines, and a Write of one row makes its request itself, without a task. The caller must call
+// `end` after all of them have returned.
+func (w *Writer) Within(ctx context.Context) (within *Writer, end func()) {
+	shared := *w
+	shared.limits = &deadlines{ctx: ctx, timeout: w.o.Timeout}
+	return &shared, shared.limits.end
 }
 
 // Write returns nil when every row of the batch is durable, every parked record is stored (S3), and
@@ -215,9 +226,16 @@ func (w *Writer) putAside(b *transform.Batch, i int, reason string) error {
 func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, refused *refusals) error {
 	outcomes := make([]outcome, len(b.Rows))
 	var failed atomic.Bool // after a failure of the target, no further row is sent
-	g := task.NewCrew(ctx)
-	limits := &deadlines{timeout: w.o.Timeout}
-	defer limits.end()
+	limits := w.limits
+	start, wait := func(_ string, f func(context.Context) error) { _ = f(ctx) }, func() error { return nil }
+	if limits == nil || len(b.Rows) > 1 {
+		g := task.NewCrew(ctx)
+		start, wait = g.Go, g.Wait
+	}
+	if limits == nil {
+		limits = &deadlines{ctx: ctx, timeout: w.o.Timeout}
+		defer limits.end()
+	}
 	stamped, stampSize := "", int64(0)
 	for i := range b.Rows {
 		row := &b.Rows[i]
@@ -232,7 +250,7 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 		if failed.Load() || w.acquire(ctx, row.Table, size) != nil {
 			break
 		}
-		g.Go("write", func(ctx context.Context) error {
+		start("write", func(ctx context.Context) error {
 			defer w.release(row.Table, size)
 			held, err := w.apply(ctx, limits, stamps, b.Source, row, request)
 			outcomes[i] = outcome{sent: true, err: err, held: held}
@@ -245,7 +263,7 @@ func (w *Writer) send(ctx context.Context, stamps Stamps, b *transform.Batch, re
 			return nil // the others continue, because finishing a sent request is cheaper than repeating it
 		})
 	}
-	if err := g.Wait(); err != nil {
+	if err := wait(); err != nil {
 		return err
 	}
 	err := settle(ctx, b, outcomes, refused)
@@ -328,7 +346,7 @@ func (w *Writer) release(table string, size int64) {
 func (w *Writer) apply(ctx context.Context, limits *deadlines, stamps Stamps, source string, m *transform.RowMutation, guard Request) (held transform.Version, err error) {
 	whole := ctx
 	start := task.Mono(ctx)
-	ctx = limits.at(ctx, start)
+	ctx = limits.at(start)
 	var applied bool
 	if m.Keep {
 		applied, err = Execute(ctx, stamps, w.o.Table, w.o.Rows, m)
