@@ -31,6 +31,7 @@ type message struct {
 	change relay.Change
 	bytes  int64         // reserved from appliers.data
 	since  time.Duration // time of the pull, on the monotonic clock
+	noted  bool          // must be noted in the ledger as applied, once it is durable
 
 	batch *transform.Batch // the batch to write; nil if not built yet
 	next  *transform.Batch // the batch of the second application; nil if there is none
@@ -77,16 +78,24 @@ func (a *appliers) newLane(spec engine.Spec) *lane {
 // put appends messages to the queue of the lane.
 func (l *lane) put(all ...*message) {
 	l.mu.Lock()
+	wake := l.probe != nil // if all slots are taken, the running tasks take the messages (next)
 	for _, m := range all {
+		queue, running := &l.waiting, l.running
 		if m.exact != nil {
-			l.due = append(l.due, m)
-		} else {
-			l.waiting = append(l.waiting, m)
+			queue, running = &l.due, l.again
 		}
+		*queue = append(*queue, m)
+		wake = wake || running < l.slots()
 	}
 	l.mu.Unlock()
-	l.wake.Signal()
+	if wake {
+		l.wake.Signal()
+	}
 }
+
+// slots returns the maximum number of tasks for each queue. With shared slots, the two queues might
+// block each other.
+func (l *lane) slots() int { return l.a.Pulls * l.a.Pull }
 
 // keepsIDsOnly reports whether only this table fails, and for so long that the process keeps only
 // the ids of its messages.
@@ -103,6 +112,9 @@ func (l *lane) shedding(now time.Duration) bool {
 // run applies messages. It returns after a drain has begun and no message is left to apply.
 func (l *lane) run(life engine.Lifecycle) error {
 	crew := task.NewCrew(life.Work)
+	writer, end := l.o.Writer.Within(crew.Context())
+	defer end()
+	l.writer = writer
 	over := time.Duration(-1) // when run saw the drain
 	for !l.a.pulled.Load() || !l.idle(life.Work, over) {
 		now := task.Mono(life.Work)
@@ -112,8 +124,7 @@ func (l *lane) run(life engine.Lifecycle) error {
 		}
 		for _, m := range ready {
 			crew.Go("apply", func(work context.Context) error {
-				defer l.ended(m.exact != nil)
-				return l.a.end(l.apply(life.Within(work), m))
+				return l.a.end(l.applyAll(life.Within(work), m))
 			})
 		}
 		if look {
@@ -159,9 +170,7 @@ func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*mes
 		shed = slices.Concat(l.waiting, l.due, l.doubts)
 		l.waiting, l.due, l.doubts = nil, nil, nil
 	case l.probe == nil:
-		// The slots of each queue; with shared slots, the two queues might block each other.
-		slots := l.a.Pulls * l.a.Pull
-		first, second := front(&l.waiting, slots-l.running), front(&l.due, slots-l.again)
+		first, second := front(&l.waiting, l.slots()-l.running), front(&l.due, l.slots()-l.again)
 		l.running, l.again = l.running+len(first), l.again+len(second)
 		ready = append(first, second...)
 	}
@@ -180,6 +189,40 @@ func front(queue *[]*message, most int) []*message {
 	return out
 }
 
+// applyAll applies a message, and then other messages of the same queue while there are any. So a
+// busy lane starts no task for each message.
+func (l *lane) applyAll(life engine.Lifecycle, m *message) error {
+	again := m.exact != nil
+	for m != nil {
+		if err := l.apply(life, m); err != nil {
+			l.ended(again)
+			return err
+		}
+		m = l.next(again)
+	}
+	return nil
+}
+
+// next removes a message from the front of a queue, for a task that has applied one of that queue.
+// If there is none to apply now, the task has ended, and next returns nil.
+func (l *lane) next(again bool) *message {
+	l.mu.Lock()
+	queue := &l.waiting
+	if again {
+		queue = &l.due
+	}
+	if l.probe == nil && len(*queue) > 0 {
+		defer l.mu.Unlock()
+		m := (*queue)[0]
+		(*queue)[0], *queue = nil, (*queue)[1:]
+		return m
+	}
+	l.mu.Unlock()
+	l.ended(again)
+	return nil
+}
+
+// ended records that a task for messages of a queue has ended.
 func (l *lane) ended(again bool) {
 	l.mu.Lock()
 	if again {
@@ -248,6 +291,7 @@ func (l *lane) clearFailure(m *message) {
 	defer l.mu.Unlock()
 	if l.probe == m {
 		l.probe = nil
+		l.wake.Signal() // messages that waited for it can be applied
 	}
 }
 

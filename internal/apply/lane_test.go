@@ -18,6 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // fleet is a process that applies many tables of one topic, and its subscription. The subscription
@@ -361,6 +362,48 @@ func TestMessagesOfTablesThatNobodyKnows(t *testing.T) {
 		}
 		if open, attempts := f.of("Nowhere"); open > 0 || attempts > 2 || len(f.dead) != 5 || f.dead[0].Attributes[relay.ReasonAttribute] != "the ledger has no such table" {
 			t.Errorf("of an unknown table %d messages are open, after %d attempts; %d are refused", open, attempts, len(f.dead))
+		}
+	})
+}
+
+// A task that has applied a message applies others of the same queue, and ends when there is none or
+// when a message of the table fails. A full lane is not woken for a message, and a lane is woken when
+// its failing message no longer fails.
+func TestTasksTakeTheNextMessages(t *testing.T) {
+	playScene(t, func(s *scene) {
+		_, l := s.process() // one slot for each queue
+		woken := func() bool { return l.wake.Wait(s.ctx, time.Millisecond) == nil && task.Mono(s.ctx) == s.began }
+		check := func(step string, wakes bool) {
+			s.Helper()
+			s.began = task.Mono(s.ctx)
+			if woken() != wakes {
+				t.Errorf("%s: woken is %t", step, !wakes)
+			}
+		}
+		first, second, again := &message{id: "1"}, &message{id: "2"}, &message{id: "3", exact: &transform.Batch{}}
+		l.put(first)
+		check("a slot is free", true)
+		if ready, _, _ := l.take(task.Mono(s.ctx)); named(ready) != "1" {
+			t.Fatalf("takes %q", named(ready))
+		}
+		l.put(second)
+		check("all slots are taken", false)
+		l.put(again)
+		check("the other queue has a slot", true)
+		l.probe = first
+		if m := l.next(false); m != nil || l.running != 0 {
+			t.Errorf("while a message fails, a task goes on with %v", m)
+		}
+		check("a task has ended", true)
+		l.clearFailure(first)
+		check("no message fails", true)
+		ready, _, _ := l.take(task.Mono(s.ctx))
+		if named(ready) != "2 3" || l.next(false) != nil || l.next(true) != nil || l.running+l.again != 0 {
+			t.Errorf("takes %q, %d and %d tasks run", named(ready), l.running, l.again)
+		}
+		l.running, l.waiting = 1, []*message{first, second}
+		if m := l.next(false); m != first || l.running != 1 || named(l.waiting) != "2" {
+			t.Errorf("the next is %v, %q wait", m, named(l.waiting))
 		}
 	})
 }

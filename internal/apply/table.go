@@ -20,6 +20,7 @@ import (
 type topicTable struct {
 	*engine.Retrier
 	o       *Options
+	writer  *sink.Writer
 	mapping *transform.Mapping
 	hash    string
 	// late is the maximum delay between a change and the application's own write to the target. It
@@ -39,7 +40,7 @@ type place struct{ label, shard string }
 
 func newTable(o *Options, spec engine.Spec) *topicTable {
 	source := spec.Mapping.Source
-	return &topicTable{Retrier: &engine.Retrier{Source: source, Events: o.Events}, o: o, mapping: spec.Mapping, hash: spec.MappingHash, late: spec.Late,
+	return &topicTable{Retrier: &engine.Retrier{Source: source, Events: o.Events}, o: o, writer: o.Writer, mapping: spec.Mapping, hash: spec.MappingHash, late: spec.Late,
 		formers: &engine.Formers{Source: source, Ledger: o.Ledger, Mapping: spec.Mapping, Families: o.Families, Restore: o.Restore}}
 }
 
@@ -176,7 +177,7 @@ func (t *topicTable) attempt(ctx context.Context, m *message) (outcome, error) {
 	if err := t.formers.Inherit(ctx, claim.former, claim.state.Generation, batch); err != nil {
 		return undone, err
 	}
-	if err := t.o.Writer.Write(ctx, claim.stamps, batch); err != nil {
+	if err := t.writer.Write(ctx, claim.stamps, batch); err != nil {
 		if engine.IsAny(err, sink.ErrRefenced, sink.ErrFenced) {
 			t.forget(claim)
 		}

@@ -79,6 +79,8 @@ func Run(ctx context.Context, o Options) error {
 	if o.Register == nil {
 		o.Register = fence.NewRegister(o.Ledger)
 	}
+	ctx, calls := task.WithCrew(ctx)
+	defer calls()
 	work, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(context.Canceled)
 	drain, halt := context.WithCancelCause(ctx)
@@ -139,15 +141,8 @@ type appliers struct {
 	mu        sync.Mutex
 	lanes     map[string]*lane // by source table
 	strangers map[string]*stranger
-	absent    int    // number of messages that are set aside
-	ready     []done // durable messages
-}
-
-// done is a durable message that waits for its note and its acknowledgement.
-type done struct {
-	id     string
-	change relay.Change
-	noted  bool // must be noted in the ledger as applied
+	absent    int        // number of messages that are set aside
+	ready     []*message // durable messages, which wait for their notes and acknowledgements
 }
 
 // run pulls until a drain begins, and returns when all pulled messages are acknowledged.
@@ -299,7 +294,10 @@ func (a *appliers) sort(life engine.Lifecycle, d relay.Delivery) error {
 // change's position.
 func (a *appliers) over(m *message, noted bool) {
 	a.free(m)
-	a.durable(done{m.id, m.change, noted})
+	m.noted = noted
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ready = append(a.ready, m)
 }
 
 // free releases the room that a message's data occupied.
@@ -315,13 +313,6 @@ func (a *appliers) free(m *message) {
 	m.bytes, m.held = 0, 0
 }
 
-// durable passes durable messages to settle.
-func (a *appliers) durable(d ...done) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.ready = append(a.ready, d...)
-}
-
 // settle notes durable messages in the ledger, and acknowledges them only afterwards. In the other
 // order, a crash could leave an acknowledged message that the ledger never counts as applied.
 func (a *appliers) settle(life engine.Lifecycle) error {
@@ -332,19 +323,27 @@ func (a *appliers) settle(life engine.Lifecycle) error {
 	if len(ready) == 0 {
 		return nil
 	}
-	noted := map[string][]checkpoint.Applied{}
+	noted := map[string]map[checkpoint.Track]checkpoint.Runs{}
 	ids := make([]string, len(ready))
-	for i, d := range ready {
-		ids[i] = d.id
-		if d.noted {
-			run := checkpoint.Run{From: d.change.Number, To: d.change.Number, At: d.change.Time}
-			noted[d.change.Table] = append(noted[d.change.Table], checkpoint.Applied{
-				Track: checkpoint.Track{Generation: d.change.Generation, Label: d.change.Label, Shard: d.change.Shard}, Runs: checkpoint.Runs{run}})
+	for i, m := range ready {
+		ids[i] = m.id
+		if !m.noted {
+			continue
 		}
+		c := &m.change
+		if noted[c.Table] == nil {
+			noted[c.Table] = map[checkpoint.Track]checkpoint.Runs{}
+		}
+		track := checkpoint.Track{Generation: c.Generation, Label: c.Label, Shard: c.Shard}
+		noted[c.Table][track] = append(noted[c.Table][track], checkpoint.Run{From: c.Number, To: c.Number, At: c.Time})
 	}
 	for _, source := range slices.Sorted(maps.Keys(noted)) {
+		var applied []checkpoint.Applied
+		for track, runs := range noted[source] { // NoteApplied sorts them
+			applied = append(applied, checkpoint.Applied{Track: track, Runs: runs})
+		}
 		err := a.lane(source).Retry(life.Finishing(), "record what is applied", func(ctx context.Context) error {
-			return a.Ledger.NoteApplied(ctx, source, noted[source])
+			return a.Ledger.NoteApplied(ctx, source, applied)
 		})
 		if err != nil {
 			return err
@@ -360,7 +359,7 @@ func (a *appliers) settle(life engine.Lifecycle) error {
 }
 
 // report reports which tables have made progress.
-func (a *appliers) report(ready []done) {
+func (a *appliers) report(ready []*message) {
 	tables := map[string]bool{}
 	for _, d := range ready {
 		tables[d.change.Table] = true
