@@ -3,7 +3,9 @@ package task_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -257,6 +259,42 @@ func TestCallsOfACrew(t *testing.T) {
 			if task.Call(ctx, call); called != 4 {
 				t.Errorf("%s: %d calls in the end", name, called)
 			}
+		}
+	})
+}
+
+// Of very many calls, 128 run at the same time. A call that takes more than a second no longer
+// counts, so that a service without answers does not block the others. A call whose context has
+// ended does not wait.
+func TestCallsOfACrewAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared, end := task.WithCrew(context.Background())
+		defer end()
+		start, began := time.Now(), map[time.Duration]int{}
+		var mu sync.Mutex
+		call := func(ctx context.Context, takes time.Duration) {
+			task.Call(ctx, func() {
+				mu.Lock()
+				began[time.Since(start)]++
+				mu.Unlock()
+				time.Sleep(takes)
+			})
+		}
+		for n := range 300 {
+			takes := 100 * time.Millisecond
+			if n < 128 {
+				takes = time.Minute
+			}
+			go call(shared, takes)
+			synctest.Wait() // the calls begin in this order
+		}
+		ended, cancel := context.WithCancel(shared)
+		cancel()
+		call(ended, 0)
+		time.Sleep(2 * time.Minute)
+		want := map[time.Duration]int{0: 128 + 1, time.Second: 128, 1100 * time.Millisecond: 44}
+		if !maps.Equal(began, want) {
+			t.Errorf("calls began after %v, not %v", began, want)
 		}
 	})
 }
