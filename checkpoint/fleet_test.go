@@ -112,7 +112,7 @@ func (f *fleet) take(h *hand, l *checkpoint.Ledger, free checkpoint.Available) {
 		return
 	}
 	since := f.world.Now()
-	lease, err := l.Take(h.Context(), free.Shard, free.Parent)
+	lease, err := l.Take(h.Context(), *free.Shard, free.Parent)
 	if err != nil {
 		return
 	}

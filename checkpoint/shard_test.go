@@ -31,7 +31,7 @@ func ids(shards []checkpoint.Shard) string {
 func freeIDs(free []checkpoint.Available) string {
 	var shards []checkpoint.Shard
 	for _, f := range free {
-		shards = append(shards, f.Shard)
+		shards = append(shards, *f.Shard)
 	}
 	return ids(shards)
 }

@@ -9,9 +9,11 @@ type Watch struct {
 	lease        time.Duration
 	lasting      func(key string) time.Duration // how long a coordinator's lease lasts
 	coordinators map[string]sighting            // by row key
-	shards       map[string]sighting            // from the last call of Look, by label and id
+	shards       map[shardID]sighting           // from the last call of Look
 	parts        map[partID]sighting            // from the last call of LookParts
 }
+
+type shardID struct{ label, id string }
 
 type partID struct {
 	number uint32
@@ -58,7 +60,7 @@ func (w *Watch) CoordinatorLeaseFree(s CoordinatorLease, now time.Duration) bool
 
 // Available is a shard that may be leased, with its parent's row if there is one.
 type Available struct {
-	Shard  Shard
+	Shard  *Shard
 	Parent *Shard
 }
 
@@ -68,7 +70,7 @@ type Available struct {
 // before its parent is finished (H12) and the parent's gap is declared. A trimmed parent is
 // reopened and read first. A held shard would be free if its lease had ended. It may be taken over
 // only for balance. The argument `shards` must hold all rows of the table, because Look forgets all
-// others.
+// others. The results point into it.
 func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free, held []Available) {
 	rows := make(map[string]*Shard, len(shards))
 	for i := range shards {
@@ -77,12 +79,13 @@ func (w *Watch) Look(shards []Shard, table TableState, now time.Duration) (free,
 		}
 	}
 	before := w.shards
-	w.shards = make(map[string]sighting, len(rows)) // drops removed rows, so that a watch does not grow with the stream
-	for _, s := range shards {
+	w.shards = make(map[shardID]sighting, len(rows)) // drops removed rows, so that a watch does not grow with the stream
+	for i := range shards {
+		s := &shards[i]
 		if s.Label != table.Label || s.Finished() {
 			continue
 		}
-		key := s.Label + "/" + s.ID
+		key := shardID{s.Label, s.ID}
 		earlier, found := before[key]
 		w.shards[key] = sees(earlier, found, s.Counter, now)
 		parent := rows[s.Parent]

@@ -121,12 +121,13 @@ func (a *Assigner) take(held *engine.Holdings, watch *checkpoint.Watch, v engine
 	}
 	free, others := watch.Look(v.Shards, v.State, task.Mono(held.Life.Work))
 	waits(a.Source, engine.OfShards, len(others), a.Ledger.Lease())
+	state := v.State // the tasks of the leases must not keep the rows of all shards
 	for _, shard := range free {
-		if err := a.lease(held, shard, v); err != nil {
+		if err := a.lease(held, shard, &state); err != nil {
 			return err
 		}
 	}
-	return a.even(held, others, v)
+	return a.even(held, others, &state)
 }
 
 // waiter is a function that is called with the number of leases that other workers hold.
@@ -146,15 +147,15 @@ func FirstLook(tell waiter) waiter {
 
 // lease acquires one shard and starts to replicate it, unless an earlier task of this worker still
 // handles the shard. It returns only errors that must end the process.
-func (a *Assigner) lease(held *engine.Holdings, shard checkpoint.Available, v engine.View) error {
+func (a *Assigner) lease(held *engine.Holdings, shard checkpoint.Available, state *checkpoint.TableState) error {
 	err := held.Begin(shard.Shard.ID, func(ctx context.Context) (func(life engine.Lifecycle) error, error) {
 		var lease *checkpoint.Lease
 		stamps, err := a.Register.Prove(ctx, a.fencing.Mapping.Tables(), func(ctx context.Context) (err error) {
-			lease, err = a.Ledger.Take(ctx, shard.Shard, shard.Parent)
+			lease, err = a.Ledger.Take(ctx, *shard.Shard, shard.Parent)
 			return err
 		})
 		a.Events.Tick() // one pass may take long, if the target is slow and many shards are free
-		return func(life engine.Lifecycle) error { return a.follower.hold(life, lease, stamps, &v.State) }, err
+		return func(life engine.Lifecycle) error { return a.follower.hold(life, lease, stamps, state) }, err
 	})
 	switch {
 	case engine.Fatal(err):

@@ -17,7 +17,7 @@ import (
 // so that busy shards are distributed. If this worker makes fewer passes than usual, it takes over
 // one shard for each pass that it skipped. With Once, no shard is taken over, because the new owner
 // would have to observe the shard's idle time again.
-func (a *Assigner) even(mine *engine.Holdings, held []checkpoint.Available, v engine.View) error {
+func (a *Assigner) even(mine *engine.Holdings, held []checkpoint.Available, state *checkpoint.TableState) error {
 	counts := map[string]int{}
 	for _, h := range held {
 		counts[h.Shard.Owner]++
@@ -28,7 +28,7 @@ func (a *Assigner) even(mine *engine.Holdings, held []checkpoint.Available, v en
 	}
 	pass := a.Timing.Pass
 	for range a.passes() {
-		more, err := a.takeOver(mine, held, v, counts, pass)
+		more, err := a.takeOver(mine, held, state, counts, pass)
 		if !more || err != nil {
 			return err
 		}
@@ -40,14 +40,17 @@ func (a *Assigner) even(mine *engine.Holdings, held []checkpoint.Available, v en
 
 // takeOver takes one shard over and updates `counts`. It reports whether another shard may be taken
 // over.
-func (a *Assigner) takeOver(mine *engine.Holdings, held []checkpoint.Available, v engine.View, counts map[string]int, pass time.Duration) (more bool, err error) {
+func (a *Assigner) takeOver(mine *engine.Holdings, held []checkpoint.Available, state *checkpoint.TableState, counts map[string]int, pass time.Duration) (more bool, err error) {
 	ctx := mine.Life.Work
 	now := task.Mono(ctx)
 	busiest := a.shares.Busiest(a.Source, a.Ledger.Worker(), now, a.Ledger.Lease(), pass)
+	if busiest == "" {
+		return false, nil
+	}
 	theirs := slices.DeleteFunc(slices.Clone(held), func(h checkpoint.Available) bool {
 		return h.Shard.Owner != busiest || mine.Names.Has(h.Shard.ID)
 	})
-	if busiest == "" || len(theirs) == 0 {
+	if len(theirs) == 0 {
 		return false, nil
 	}
 	a.shares.Tried(now)
@@ -60,5 +63,5 @@ func (a *Assigner) takeOver(mine *engine.Holdings, held []checkpoint.Available, 
 	}
 	counts[busiest]--
 	counts[a.Ledger.Worker()]++
-	return true, a.lease(mine, chosen, v)
+	return true, a.lease(mine, chosen, state)
 }

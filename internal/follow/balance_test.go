@@ -19,7 +19,7 @@ import (
 func heldBy(counts map[string]int) (held []checkpoint.Available) {
 	for worker, n := range counts {
 		for range n {
-			held = append(held, checkpoint.Available{Shard: checkpoint.Shard{Owner: worker}})
+			held = append(held, checkpoint.Available{Shard: &checkpoint.Shard{Owner: worker}})
 		}
 	}
 	return held
@@ -69,7 +69,7 @@ func TestOneTryInAPass(t *testing.T) {
 				t.Error(err)
 			}
 			for _, a := range []*Assigner{first, &other} {
-				if err := a.even(mine, heldBy(map[string]int{"a": 8}), engine.View{State: state}); err != nil {
+				if err := a.even(mine, heldBy(map[string]int{"a": 8}), &state); err != nil {
 					t.Error(err)
 				}
 			}

@@ -235,7 +235,7 @@ func TestAReleasedShardIsReadByNone(t *testing.T) {
 			s.Must(err)
 			free, _ := watch.Look(shards, s.Table("Orders"), task.Mono(s.Ctx))
 			if len(free) > 0 {
-				lease, err = other.Take(s.Ctx, free[0].Shard, free[0].Parent)
+				lease, err = other.Take(s.Ctx, *free[0].Shard, free[0].Parent)
 				s.Must(err)
 				break
 			}
