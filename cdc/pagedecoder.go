@@ -59,7 +59,7 @@ func (p *decodedPage) culprit() (sequence string, found bool) {
 				return false
 			}
 			record := p.text[begin:s.Offset()]
-			if decodeRecord(attribute.NewScanner(record), new(Change), p.newOnly) {
+			if (&pageDecoder{Scanner: attribute.NewScanner(record), newOnly: p.newOnly}).record(new(Change)) {
 				return true
 			}
 			sequence = numberIn(record)
@@ -134,10 +134,20 @@ func once(seen *uint, bit uint) bool {
 	return is
 }
 
+// pageDecoder decodes the text of one answer.
+type pageDecoder struct {
+	*attribute.Scanner
+	newOnly bool // old images are not decoded
+
+	// The time of the previous record. Most records of a page have the time of their predecessor.
+	timeText string
+	time     time.Time
+}
+
 // decodePage decodes the text of an answer. It returns false if the text contains anything that the
 // service is not known to write.
 func decodePage(text string, newOnly bool) (page Page, ok bool) {
-	s := attribute.NewScanner(text)
+	s := &pageDecoder{Scanner: attribute.NewScanner(text), newOnly: newOnly}
 	var seen uint
 	var next string
 	ok = s.Object(func(name string) (ok bool) {
@@ -146,7 +156,7 @@ func decodePage(text string, newOnly bool) (page Page, ok bool) {
 			next, ok = s.String()
 			return ok && once(&seen, 0)
 		case "Records":
-			page.Changes, ok = decodeRecords(s, len(text), newOnly)
+			page.Changes, ok = s.records(len(text))
 			return ok && once(&seen, 1)
 		}
 		return s.Skip()
@@ -165,11 +175,11 @@ func decodePage(text string, newOnly bool) (page Page, ok bool) {
 	return page, true
 }
 
-func decodeRecords(s *attribute.Scanner, length int, newOnly bool) (changes []Change, ok bool) {
+func (s *pageDecoder) records(length int) (changes []Change, ok bool) {
 	begin := s.Offset()
 	ok = s.List(func() bool {
 		var c Change
-		if !decodeRecord(s, &c, newOnly) {
+		if !s.record(&c) {
 			return false
 		}
 		if len(changes) == 1 { // the other changes are about as long as the first
@@ -182,14 +192,14 @@ func decodeRecords(s *attribute.Scanner, length int, newOnly bool) (changes []Ch
 	return changes, ok
 }
 
-func decodeRecord(s *attribute.Scanner, c *Change, newOnly bool) bool {
+func (s *pageDecoder) record(c *Change) bool {
 	var seen uint
 	var view, userType, principal string
 	var old bool
 	ok := s.Object(func(name string) (ok bool) {
 		switch name {
 		case "dynamodb":
-			view, old, ok = decodeChange(s, c, newOnly)
+			view, old, ok = s.change(c)
 			return ok && once(&seen, 0)
 		case "eventName":
 			event, ok := s.String()
@@ -198,7 +208,7 @@ func decodeRecord(s *attribute.Scanner, c *Change, newOnly bool) bool {
 			}
 			return ok && once(&seen, 1)
 		case "userIdentity":
-			userType, principal, ok = decodeUser(s)
+			userType, principal, ok = s.user()
 			return ok && once(&seen, 2)
 		case "awsRegion", "eventID", "eventSource", "eventVersion":
 			_, ok = s.String()
@@ -210,9 +220,9 @@ func decodeRecord(s *attribute.Scanner, c *Change, newOnly bool) bool {
 	return ok && seen&3 == 3 && c.check(View(view), old) == nil
 }
 
-// decodeChange reads the part of a record that describes the item. The result `old` reports whether
+// change reads the part of a record that describes the item. The result `old` reports whether
 // the record has an old image.
-func decodeChange(s *attribute.Scanner, c *Change, newOnly bool) (view string, old, ok bool) {
+func (s *pageDecoder) change(c *Change) (view string, old, ok bool) {
 	var seen uint
 	ok = s.Object(func(name string) (ok bool) {
 		switch name {
@@ -221,7 +231,7 @@ func decodeChange(s *attribute.Scanner, c *Change, newOnly bool) (view string, o
 			return ok && once(&seen, 0)
 		case "OldImage":
 			old = true
-			if newOnly {
+			if s.newOnly {
 				ok = s.SkipObject()
 			} else {
 				c.Old, ok = s.Item()
@@ -236,7 +246,7 @@ func decodeChange(s *attribute.Scanner, c *Change, newOnly bool) (view string, o
 			c.Sequence, err = ParseSequenceNumber(text)
 			return ok && err == nil && once(&seen, 3)
 		case "ApproximateCreationDateTime":
-			c.Time, ok = decodeTime(s)
+			c.Time, ok = s.readTime()
 			return ok && once(&seen, 4)
 		case "StreamViewType":
 			view, ok = s.String()
@@ -251,12 +261,18 @@ func decodeChange(s *attribute.Scanner, c *Change, newOnly bool) (view string, o
 	return view, old, ok
 }
 
-// decodeTime reads a time as the client does, and floors it to the second.
-func decodeTime(s *attribute.Scanner) (time.Time, bool) {
+// readTime reads a time as the client does, and floors it to the second.
+func (s *pageDecoder) readTime() (at time.Time, ok bool) {
 	text, ok := s.Number()
-	if !ok {
-		return time.Time{}, false
+	if ok && text != s.timeText {
+		if s.time, ok = parseTime(text); ok {
+			s.timeText = text
+		}
 	}
+	return s.time, ok
+}
+
+func parseTime(text string) (time.Time, bool) {
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return time.Time{}, false
@@ -267,7 +283,7 @@ func decodeTime(s *attribute.Scanner) (time.Time, bool) {
 	return smithytime.ParseEpochSeconds(seconds).UTC().Truncate(time.Second), true
 }
 
-func decodeUser(s *attribute.Scanner) (kind, principal string, ok bool) {
+func (s *pageDecoder) user() (kind, principal string, ok bool) {
 	var seen uint
 	ok = s.Object(func(name string) (ok bool) {
 		switch name {

@@ -103,7 +103,8 @@ func Guard(m transform.RowMutation) Request {
 	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.InheritedFamilies)+len(m.InheritedColumns)+len(m.Named)+len(m.Cells)+marksOps+stampOps)
 	ops = deletions(ops, m)
 	if !m.Remove {
-		for _, c := range m.Cells {
+		for i := range m.Cells {
+			c := &m.Cells[i]
 			if c.Add {
 				ops = append(ops, Op{Kind: DeleteColumn, Family: c.Family, Qualifier: c.Qualifier})
 			}
@@ -154,7 +155,7 @@ func timestamped(ops []Op, m transform.RowMutation) []Op {
 }
 
 // setting returns the operation that sets a cell, or adds to an empty aggregate.
-func setting(c transform.Cell) Op {
+func setting(c *transform.Cell) Op {
 	op := Op{Kind: SetCell, Family: c.Family, Qualifier: c.Qualifier, Timestamp: c.Timestamp, Value: c.Value}
 	if c.Add {
 		op.Kind = AddToCell

@@ -73,7 +73,7 @@ func pastSize(m *transform.RowMutation) (n int64) {
 	for _, cells := range m.Past {
 		past := Request{Ops: make([]Op, 0, len(cells))}
 		for _, c := range cells {
-			past.Ops = append(past.Ops, setting(c))
+			past.Ops = append(past.Ops, setting(&c))
 		}
 		n += past.Size()
 	}
@@ -240,7 +240,7 @@ func (k *keeping) ops(m transform.RowMutation) []Op {
 		at := transform.Column{Family: c.Family, Qualifier: c.Qualifier}
 		named[at] = true
 		if c.Add {
-			ops = append(ops, Op{Kind: DeleteColumn, Family: c.Family, Qualifier: c.Qualifier}, setting(c))
+			ops = append(ops, Op{Kind: DeleteColumn, Family: c.Family, Qualifier: c.Qualifier}, setting(&c))
 			continue
 		}
 		ops = k.column(ops, at, k.runs[at])
@@ -276,7 +276,7 @@ func (k *keeping) column(ops []Op, at transform.Column, r *run) []Op {
 		}
 	}
 	for _, c := range cells {
-		ops = append(ops, setting(c))
+		ops = append(ops, setting(&c))
 	}
 	return ops
 }
