@@ -273,12 +273,12 @@ func appendSet(b []byte, op *Op) []byte {
 	if at != 0 {
 		size += 1 + protowire.SizeVarint(at)
 	}
-	b = protowire.AppendVarint(append(b, 1<<3|byte(protowire.BytesType)), uint64(size))
+	b = appendLength(b, 1, size)
 	b = appendText(b, 1, op.Family)
 	b = appendText(b, 2, op.Qualifier)
 	b = appendInt(b, 3, int64(at))
 	if len(op.Value) > 0 {
-		b = protowire.AppendBytes(append(b, 4<<3|byte(protowire.BytesType)), op.Value)
+		b = append(appendLength(b, 4, len(op.Value)), op.Value...)
 	}
 	return b
 }
@@ -344,14 +344,24 @@ func appendText(b []byte, field protowire.Number, text string) []byte {
 	if text == "" {
 		return b
 	}
-	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), text)
+	return append(appendLength(b, field, len(text)), text...)
+}
+
+// appendLength appends the tag of a field of bytes and its length. All fields of these messages
+// have numbers below 16, so a tag is one byte.
+func appendLength(b []byte, field protowire.Number, length int) []byte {
+	b = append(b, byte(field)<<3|byte(protowire.BytesType))
+	if length < 1<<7 {
+		return append(b, byte(length))
+	}
+	return protowire.AppendVarint(b, uint64(length))
 }
 
 func appendInt(b []byte, field protowire.Number, n int64) []byte {
 	if n == 0 {
 		return b
 	}
-	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(n))
+	return protowire.AppendVarint(append(b, byte(field)<<3|byte(protowire.VarintType)), uint64(n))
 }
 
 // message is a nested message: the position of its length in the buffer, and the room left for the
@@ -361,7 +371,7 @@ type message struct{ at, room int }
 // begin appends the tag of a nested message, and room for its length. The guess is the expected
 // size of the message. Everything appended until end belongs to the message.
 func begin(b []byte, field protowire.Number, guess int) ([]byte, message) {
-	b = protowire.AppendTag(b, field, protowire.BytesType)
+	b = append(b, byte(field)<<3|byte(protowire.BytesType))
 	m := message{len(b), protowire.SizeVarint(uint64(guess))}
 	return append(b, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"[:m.room]...), m
 }
@@ -370,6 +380,10 @@ func begin(b []byte, field protowire.Number, guess int) ([]byte, message) {
 // moved.
 func (m message) end(b []byte) []byte {
 	length := len(b) - m.at - m.room
+	if length < 1<<7 && m.room == 1 {
+		b[m.at] = byte(length)
+		return b
+	}
 	need := protowire.SizeVarint(uint64(length))
 	if need != m.room {
 		b = append(b, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"[:max(0, need-m.room)]...)
