@@ -30,6 +30,7 @@ type recheckScene struct {
 	looked   []string
 	keys     []string // items that were read with the rows, in order
 	fails    int      // number of checks that fail first
+	during   func()   // runs during the next check
 	notified int
 }
 
@@ -71,6 +72,10 @@ func (s *recheckScene) look(_ context.Context, _ engine.Lifecycle, places []veri
 	if s.fails > 0 {
 		s.fails--
 		return nil, errors.New("denied for a moment")
+	}
+	if during := s.during; during != nil {
+		s.during = nil
+		during()
 	}
 	for _, p := range places {
 		s.looked = append(s.looked, p.Row)
@@ -333,4 +338,103 @@ func TestTheEndOfAShard(t *testing.T) {
 			s.Errorf("it gave up nothing: %+v", got)
 		}
 	})
+}
+
+// A row whose item has expired never counts as differing, however often it is compared. The recheck is
+// reported as whole once, not with every comparison.
+func TestAnExpiredItemIsNotListed(t *testing.T) {
+	playRecheck(t, func(s *recheckScene) {
+		s.differs["r"] = "expired"
+		s.change(11, "r")
+		s.pass(20 * time.Second)
+		s.expect("expired", 10, 11, 0)
+		if len(s.looked) < 8 || s.notified != 1 {
+			s.Errorf("compared %d times, reported %d times", len(s.looked), s.notified)
+		}
+	})
+}
+
+// A change that is applied during a comparison replaces the row that is compared. The outcome says
+// nothing about the later change, and the row does not stay listed as differing.
+func TestAChangeDuringAComparison(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		playRecheck(t, func(s *recheckScene) {
+			s.differs["r"] = "v"
+			replace := func() { s.change(12, "r") }
+			if s.change(11, "r"); again {
+				s.pass(2100 * time.Millisecond)
+			}
+			s.during = replace
+			s.pass(2100 * time.Millisecond)
+			s.differs["r"] = ""
+			s.expect("after the comparison", 11, 11, 0)
+			s.pass(2 * time.Second)
+			s.expect("after the next comparison", 12, 12, 0)
+		})
+	}
+}
+
+// A drain ends the wait at the end of a shard, and the recheck is not lost: the next worker resumes it.
+func TestADrainedShardLosesNoRecheck(t *testing.T) {
+	playRecheck(t, func(s *recheckScene) {
+		s.differs["b"] = "v"
+		s.change(11, "b")
+		drain, cancel := task.WithTimeout(s.ctx, time.Second)
+		defer cancel()
+		began := task.Mono(s.ctx)
+		s.Finish(engine.Lifecycle{Drain: drain, Work: s.ctx})
+		if took := task.Mono(s.ctx) - began; took > 2*time.Second {
+			s.Errorf("it waited %s", took)
+		}
+		s.expect("drained", 10, 10, 0)
+	})
+}
+
+// What another recheck has replaced changes nothing: neither changes that are read again for it, nor
+// its end. A recheck that has ended is not lost.
+func TestAReplacedRecheckChangesNothing(t *testing.T) {
+	playRecheck(t, func(s *recheckScene) {
+		b := &transform.Batch{Rows: make([]transform.RowMutation, 1)}
+		b.Rows[0].Table, b.Rows[0].Row = "orders", "again"
+		complete := s.Resume(checkpoint.Rechecked{Verify: 3, Since: since, To: cdc.SequenceOf(20), Through: cdc.SequenceOf(20)}, cdc.SequenceOf(25))
+		s.Turn(3, cdc.SequenceOf(25), since)
+		s.Again(s.ctx, b)
+		s.pass(3 * time.Second)
+		s.expect("replaced", 25, 25, 0)
+		s.differs["new"] = "v"
+		s.change(26, "new")
+		complete()
+		s.pass(3 * time.Second)
+		s.expect("completed", 25, 25, 0)
+		s.Turn(0, cdc.SequenceOf(26), since)
+		s.Again(s.ctx, b)
+		s.Lose("why")
+		s.pass(3 * time.Second)
+		if got := s.State(); got != (checkpoint.Rechecked{}) || strings.Contains(strings.Join(s.looked, " "), "again") {
+			s.Errorf("ended: %+v, compared %q", got, s.looked)
+		}
+	})
+}
+
+// A fatal error ends the comparisons. A failure after a drain has begun is none.
+func TestHowARecheckRunEnds(t *testing.T) {
+	for _, drains := range []bool{false, true} {
+		playRecheck(t, func(s *recheckScene) {
+			drain, stop := context.WithCancel(s.ctx)
+			defer stop()
+			of := *s.of
+			of.look = func(context.Context, engine.Lifecycle, []verify.Place) ([]verify.Look, error) {
+				if drains {
+					stop()
+				}
+				return nil, checkpoint.ErrLedgerExchanged
+			}
+			r := of.Begin()
+			r.Turn(3, cdc.SequenceOf(10), since)
+			r.asserted(s.ctx, []verify.Place{{Table: "orders", Row: "a"}}, cdc.SequenceOf(11))
+			if err := r.Run(engine.Lifecycle{Drain: drain, Work: s.ctx}); errors.Is(err, checkpoint.ErrLedgerExchanged) == drains {
+				s.Errorf("drains %v: %v", drains, err)
+			}
+		})
+	}
 }

@@ -160,6 +160,69 @@ func TestHowRoundsEnd(t *testing.T) {
 	}
 }
 
+// A round compares nothing before it has read which rows are known to differ. It is complete only when
+// its outcome is recorded. A fatal error of any of these steps ends the rounds.
+func TestARoundHandsOnFailuresOfTheLedger(t *testing.T) {
+	away := errors.New("away")
+	for name, c := range map[string]struct {
+		reads, writes string // part of the keys of the requests that fail
+		compared      int64  // rows that were compared when a fatal error ends the rounds
+	}{
+		"the table's record is read":    {reads: "/table/Orders"},
+		"the known rows are read":       {reads: "/sampled/"},
+		"the known rows are written":    {writes: "/sampled/", compared: 2},
+		"the table's record is written": {writes: "/table/Orders", compared: 2},
+	} {
+		for _, fatal := range []bool{false, true} {
+			playScene(t, "abc", func(s *scene) {
+				var halted error
+				of := s.sampler(&halted)
+				s.Damage("orders", "b", "d", "pk", "x")
+				s.applied(of, "a", "b")
+				s.StopWorker()
+				s.Sleep(10 * time.Second)
+				of.comparison.Applied = func(context.Context, time.Time) (bool, error) { return true, nil }
+				failures := 0
+				fail := func() error {
+					if failures++; fatal && failures == 1 {
+						return checkpoint.ErrLedgerExchanged
+					} else if failures <= 2 {
+						return away
+					}
+					return nil
+				}
+				s.Store.OnRead = func(_ context.Context, prefix string) error {
+					if c.reads != "" && strings.Contains(prefix, c.reads) {
+						return fail()
+					}
+					return nil
+				}
+				s.Store.OnSwap = func(_ context.Context, key string, execute func() bool) (bool, error) {
+					if c.writes != "" && strings.Contains(key, c.writes) {
+						if err := fail(); err != nil {
+							return false, err
+						}
+					}
+					return execute(), nil
+				}
+				life, cancel := task.WithTimeout(s.Ctx, 10*time.Minute)
+				defer cancel()
+				err := of.compare(engine.Lifecycle{Drain: life, Work: s.Ctx})
+				s.Store.OnRead, s.Store.OnSwap = nil, nil
+				if fatal {
+					if !errors.Is(err, checkpoint.ErrLedgerExchanged) || s.compared != c.compared {
+						t.Errorf("%s and is replaced: %v, %d rows are compared", name, err, s.compared)
+					}
+					return
+				}
+				if state := s.Table("Orders").Sampled; err != nil || failures < 3 || s.compared != 2 || state.Compared != 2 || state.Differing != 1 || s.known() != "different" {
+					t.Errorf("%s at the third try: %v, %d rows are compared, %+v, known are %s", name, err, s.compared, state, s.known())
+				}
+			})
+		}
+	}
+}
+
 // A row without a version is extra if replicator owns all rows, according to the configuration or
 // to the record at that round.
 func TestWhoseRowsASampleFindsExtra(t *testing.T) {

@@ -147,7 +147,7 @@ func TestATailThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A verify is not worked on while its record cannot be read.
+// A verify is not worked on while its record cannot be read, and no change counts as applied.
 func TestALookFailsWithTheLedger(t *testing.T) {
 	playScene(t, "a", func(s *scene) {
 		s.begin(verify.Quiet, verify.Scope{})
@@ -155,7 +155,11 @@ func TestALookFailsWithTheLedger(t *testing.T) {
 		away := errors.New("away")
 		s.Store.OnRead = func(context.Context, string) error { return away }
 		state, of, err := (kind{v}).Look(s.Ctx)
+		applied, unread := v.applied(s.Ctx, s.Now().Add(-time.Hour))
 		s.Store.OnRead = nil
+		if !errors.Is(unread, away) || applied {
+			t.Errorf("applied %v, %v", applied, unread)
+		}
 		if !errors.Is(err, away) || of.Total != 0 {
 			t.Errorf("%+v, %+v, %v", state.Verify, of, err)
 		}

@@ -249,3 +249,32 @@ func TestAReleasedShardIsReadByNone(t *testing.T) {
 		}
 	})
 }
+
+// A process that only works on verifies reads the stream itself if no worker does. Its rows with a
+// change in the tail are in flight, and the other rows are judged without any worker.
+func TestAProcessReadsTheTail(t *testing.T) {
+	for _, opens := range []bool{true, false} {
+		playScene(t, "abc", func(s *scene) {
+			s.Sleep(time.Minute)
+			s.StopWorker()
+			s.Sleep(10 * time.Minute)
+			s.Must(s.Source.Put(s.Ctx, "Orders", kit.Item("b", "total=1"))) // no worker applies it
+			s.Damage("orders", "a", "d", "pk", "x")
+			s.begin(verify.Live, verify.Scope{})
+			s.patience = 5 * time.Minute
+			o, opened := s.options(), 0
+			if opens {
+				o.Open = func(arn string) cdc.Source { opened++; return s.Source.Open(arn) }
+			}
+			began := s.Now()
+			err := Run(s.Ctx, o)
+			var late *verify.NotApplied
+			if took := s.Now().Sub(began); !opens && !errors.As(err, &late) || opens && (err != nil || opened == 0 || took > time.Minute) {
+				t.Fatalf("it opens the stream %d times, and ends after %s: %v", opened, took, err)
+			}
+			if r := s.Table("Orders").Verify.Result; opens && (r.Number != 2 || r.Differing() != 1 || r.InFlight != 1 || s.found() != "different a, in_flight b") {
+				t.Errorf("%+v, found %s", r, s.found())
+			}
+		})
+	}
+}
