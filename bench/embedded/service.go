@@ -257,6 +257,12 @@ func Start(r Role) (*Service, error) {
 // Pid is the process.
 func (s *Service) Pid() int { return s.cmd.Process.Pid }
 
+// CPU is the processor time that the process used; it must have ended.
+func (s *Service) CPU() time.Duration { return CPU(s.cmd.ProcessState) }
+
+// CPU is the processor time that an ended process used.
+func CPU(p *os.ProcessState) time.Duration { return p.UserTime() + p.SystemTime() }
+
 // Stop ends the process.
 func (s *Service) Stop() {
 	_ = s.hold.Close()

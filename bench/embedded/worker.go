@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,6 +121,19 @@ func Peak(pid int) int64 {
 		}
 	}
 	return 0
+}
+
+// Used is the processor time that a running process has used; 0 where the system does not say.
+func Used(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	const ticks = 100                                                         // a second, on every Linux
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // from the third field on
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * time.Second / ticks
 }
 
 // Copy is how far the copy of the table is, as the ledger has it.

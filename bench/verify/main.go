@@ -107,8 +107,9 @@ func measure(ctx context.Context, o options, dir, program string, log io.Writer)
 
 // compareRounds reads and verifies in turn.
 func compareRounds(ctx context.Context, o options, w *embedded.Worker, name string, log io.Writer) error {
-	var ratios []float64
+	var rates, costs []float64
 	for round := range o.rounds {
+		began, before := time.Now(), embedded.Used(w.Process.Pid)
 		reader, err := embedded.Start(embedded.Role{Own: "read", SourceAddress: w.Source, TargetAddress: w.Target, Items: o.items})
 		if err != nil {
 			return err
@@ -118,30 +119,33 @@ func compareRounds(ctx context.Context, o options, w *embedded.Worker, name stri
 		if err != nil {
 			return err
 		}
-		took, peak, err := verify(ctx, w)
+		idle := (embedded.Used(w.Process.Pid) - before).Seconds() / time.Since(began).Seconds() // of the worker, each second
+		took, used, peak, err := verify(ctx, w)
 		if err != nil {
 			return err
 		}
-		ratios = append(ratios, read.Seconds()/took.Seconds())
-		_, _ = fmt.Fprintf(log, "%s, round %d: plain read of both sides %.1f s; verify --full %.1f s, %.2f of its rate, %d MiB; the worker %d MiB\n", name, round+1,
-			read.Seconds(), took.Seconds(), read.Seconds()/took.Seconds(), peak>>20, embedded.Peak(w.Process.Pid)>>20)
+		cpu := used.Seconds() - idle*took.Seconds()
+		rates, costs = append(rates, read.Seconds()/took.Seconds()), append(costs, cpu/reader.CPU().Seconds())
+		_, _ = fmt.Fprintf(log, "%s, round %d: plain read of both sides %.1f s, CPU %.2f s; verify --full %.1f s, %.2f of its rate, CPU %.2f s, %.2f times, %d MiB; the worker %d MiB\n", name, round+1,
+			read.Seconds(), reader.CPU().Seconds(), took.Seconds(), rates[round], cpu, costs[round], peak>>20, embedded.Peak(w.Process.Pid)>>20)
 		if peak > memoryLimit {
 			return errors.New("verify used too much memory")
 		}
 	}
-	slices.Sort(ratios)
-	_, _ = fmt.Fprintf(log, "%s: verify's rate against a plain read's: median %.2f\n", name, ratios[len(ratios)/2])
+	slices.Sort(rates)
+	slices.Sort(costs)
+	_, _ = fmt.Fprintf(log, "%s: verify against a plain read: median %.2f of its rate, %.2f times its CPU\n", name, rates[len(rates)/2], costs[len(costs)/2])
 	return nil
 }
 
-// verify runs the command to its end.
-func verify(ctx context.Context, w *embedded.Worker) (took time.Duration, peak int64, err error) {
+// verify runs the command to its end. The time that it used includes that of the worker, which takes parts of the work.
+func verify(ctx context.Context, w *embedded.Worker) (took, used time.Duration, peak int64, err error) {
 	cmd := w.Command(ctx, "verify", "--full", "--wait")
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	began := time.Now()
+	began, before := time.Now(), embedded.Used(w.Process.Pid)
 	if err := cmd.Start(); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
@@ -151,7 +155,7 @@ func verify(ctx context.Context, w *embedded.Worker) (took time.Duration, peak i
 			if err != nil {
 				err = fmt.Errorf("verify: %w\n%s", err, out.String())
 			}
-			return time.Since(began), peak, err
+			return time.Since(began), embedded.CPU(cmd.ProcessState) + embedded.Used(w.Process.Pid) - before, peak, err
 		case <-time.After(50 * time.Millisecond):
 			peak = max(peak, embedded.Peak(cmd.Process.Pid))
 		}
