@@ -312,12 +312,13 @@ func rowRange(r Range) bigtable.RowRange {
 // rowOf converts a row. Within a family, cells are sorted by qualifier and from newest to oldest. A
 // cell that passes two filters may occur twice.
 func rowOf(row bigtable.Row) Row {
-	families := make([]string, 0, len(row))
-	for family := range row {
+	families, n := make([]string, 0, len(row)), 0
+	for family, items := range row {
 		families = append(families, family)
+		n += len(items)
 	}
 	slices.Sort(families)
-	var cells []transform.Cell
+	cells := make([]transform.Cell, 0, n)
 	for _, family := range families {
 		for _, item := range row[family] {
 			cells = append(cells, transform.Cell{

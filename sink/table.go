@@ -137,6 +137,9 @@ func NewRow(key string, cells []transform.Cell) Row {
 			r.Own = append(r.Own, c)
 		case IsOwn(c.Family): // skip the fence: the write that sets its cell deletes it again
 		default:
+			if r.Cells == nil {
+				r.Cells = make([]transform.Cell, 0, len(cells))
+			}
 			r.Cells = append(r.Cells, c)
 		}
 	}

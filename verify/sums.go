@@ -16,8 +16,13 @@ const (
 	Buckets = 1 << bucketBits
 
 	bucketBits = 20
-	pageBits   = 8
-	pageSize   = 1 << pageBits
+	// The rows of a part are scattered over all buckets. So a page is small, because larger pages
+	// would be allocated for few rows each.
+	pageBits = 3
+	pageSize = 1 << pageBits
+	// blockPages is how many pages are allocated together. The garbage collector looks at blocks
+	// only.
+	blockPages = 128
 )
 
 // total is a sum modulo 2^128, low word first (V4).
@@ -39,23 +44,33 @@ func (t *total) subtract(o total) {
 // the live items only.
 type bucket struct{ cells, addresses total }
 
-// Sums are the sums of rows by bucket. They take at most 32 MB, and less for few rows. The zero
+// Sums are the sums of rows by bucket. They take at most 33 MB, and less for few rows. The zero
 // value is not usable; use NewSums. Only one task may use them at a time.
 type Sums struct {
-	key   [sha256.Size]byte
-	pages [Buckets / pageSize]*[pageSize]bucket
-	buf   []byte
+	key    [sha256.Size]byte
+	index  [Buckets / pageSize]uint32 // the number of each page, from 1; 0 if all its buckets are empty
+	pages  uint32
+	blocks []*[blockPages][pageSize]bucket
+	buf    []byte
 }
 
 // NewSums returns empty sums under the key of a run. All parts of a run use the same key.
 func NewSums(key []byte) *Sums { return &Sums{key: sha256.Sum256(key)} }
 
 func (s *Sums) at(n uint32) *bucket {
-	page := &s.pages[n>>pageBits]
-	if *page == nil {
-		*page = new([pageSize]bucket)
+	page := &s.index[n>>pageBits]
+	if *page == 0 {
+		if s.pages%blockPages == 0 {
+			s.blocks = append(s.blocks, new([blockPages][pageSize]bucket))
+		}
+		s.pages++
+		*page = s.pages
 	}
-	return &(*page)[n&(pageSize-1)]
+	return &s.page(*page)[n%pageSize]
+}
+
+func (s *Sums) page(number uint32) *[pageSize]bucket {
+	return &s.blocks[(number-1)/blockPages][(number-1)%blockPages]
 }
 
 // Add adds the sums of o to s. If the target's sums are subtracted from the source's, all sums are
@@ -75,10 +90,11 @@ func (s *Sums) Subtract(o *Sums) {
 
 // each calls f for every bucket that is not empty, in their order.
 func (s *Sums) each(f func(n uint32, b *bucket)) {
-	for p, page := range s.pages {
-		if page == nil {
+	for p, number := range s.index {
+		if number == 0 {
 			continue
 		}
+		page := s.page(number)
 		for i := range page {
 			if page[i] != (bucket{}) {
 				f(uint32(p<<pageBits|i), &page[i])
@@ -106,12 +122,15 @@ const entryBytes = 3 + 16 + 16
 // Pieces returns the stored form of the sums, in pieces of at most the given number of bytes. It
 // returns no piece if all sums are zero.
 func (s *Sums) Pieces(most int) [][]byte {
+	left := 0
+	s.each(func(uint32, *bucket) { left++ })
 	var pieces [][]byte
 	s.each(func(n uint32, b *bucket) {
 		last := len(pieces) - 1
 		if last < 0 || len(pieces[last])+entryBytes > most {
-			pieces, last = append(pieces, nil), last+1
+			pieces, last = append(pieces, make([]byte, 0, min(left*entryBytes, most))), last+1
 		}
+		left--
 		entry := append(pieces[last], byte(n>>16), byte(n>>8), byte(n))
 		for _, word := range []uint64{b.cells[0], b.cells[1], b.addresses[0], b.addresses[1]} {
 			entry = binary.BigEndian.AppendUint64(entry, word)
