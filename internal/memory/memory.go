@@ -88,16 +88,27 @@ func Fit() int64 {
 	return limit
 }
 
-// Bound sets Go's memory limit to the given bytes, unless GOMEMLIMIT is set or the container's
-// limit is lower. It is for a command that shares a machine with other work. It is a soft limit:
-// live memory may exceed it.
+// Bound sets Go's memory limit so that the process takes the given bytes, unless GOMEMLIMIT is set
+// or the container's limit is lower. It is for a command that handles many rows, and shares a machine
+// with other work. So it allocates the floor in addition, unless GOGC is set. It is a soft limit: live
+// memory may exceed it.
 func Bound(bytes int64) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	limit := bytes
+	if os.Getenv("GOGC") == "" {
+		limit += floor
+	}
 	if contained := containerLimit(os.ReadFile); contained > 0 {
-		bytes = min(bytes, int64(float64(contained)*(1-headroom)))
+		limit = min(limit, int64(float64(contained)*(1-headroom)))
 	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(bytes)
+	if limit == bytes+floor {
+		rows.mu.Lock()
+		rows.floor = make([]byte, floor)
+		rows.mu.Unlock()
 	}
+	debug.SetMemoryLimit(limit)
 }
 
 // containerLimit returns the memory limit of this process's control group: the least limit of the

@@ -49,9 +49,15 @@ func TestBound(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	t.Setenv("GOMEMLIMIT", "")
-	if Bound(100 << 20); debug.SetMemoryLimit(-1) > 100<<20 {
+	t.Setenv("GOGC", "100")
+	if Bound(100 << 20); debug.SetMemoryLimit(-1) > 100<<20 || rows.floor != nil {
 		t.Error("not bounded")
 	}
+	t.Setenv("GOGC", "")
+	if Bound(100 << 20); debug.SetMemoryLimit(-1) > 100<<20+int64(len(rows.floor)) {
+		t.Error("not bounded with the floor")
+	}
+	rows.floor = nil
 	debug.SetMemoryLimit(300 << 20)
 	t.Setenv("GOMEMLIMIT", "300MiB")
 	if Bound(100 << 20); debug.SetMemoryLimit(-1) != 300<<20 {
