@@ -89,9 +89,9 @@ func Fit() int64 {
 }
 
 // Bound sets Go's memory limit so that the process takes the given bytes, unless GOMEMLIMIT is set
-// or the container's limit is lower. It is for a command that handles many rows, and shares a machine
-// with other work. So it allocates the floor in addition, unless GOGC is set. It is a soft limit: live
-// memory may exceed it.
+// or the container's limit is lower. It is for a command that handles many rows, and shares a
+// machine with other work. So it allocates the floor in addition, unless GOGC is set. It is a soft
+// limit: live memory may exceed it.
 func Bound(bytes int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
