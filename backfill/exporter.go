@@ -135,13 +135,13 @@ func reportOf(op string, d *types.ExportDescription) (ExportReport, error) {
 	switch d.ExportStatus {
 	case types.ExportStatusCompleted:
 		if r.Done = true; r.Manifest == "" || r.Bucket == "" {
-			return ExportReport{}, malformed(op, errors.New("a completed export without a manifest"))
+			return ExportReport{}, malformed(op, errors.New("the completed export has no manifest"))
 		}
 	case types.ExportStatusFailed:
 		r.Failed = aws.ToString(d.FailureCode) + ": " + aws.ToString(d.FailureMessage)
 	case types.ExportStatusInProgress:
 	default:
-		return ExportReport{}, malformed(op, fmt.Errorf("an export of the unknown status %q", d.ExportStatus))
+		return ExportReport{}, malformed(op, fmt.Errorf("the export has the unknown status %q", d.ExportStatus))
 	}
 	return r, nil
 }

@@ -207,7 +207,7 @@ func (s *TableState) SealLoad(plan Plan) error {
 	case stage != StageAsked:
 		return s.refuseYet(step, "no load is requested", "the table's record has changed: retry")
 	case s.Adopted != s.Generation:
-		return s.refuseYet(step, "not every shard has adopted the generation yet", "wait until it is")
+		return s.refuseYet(step, "not every shard has adopted the generation yet", "wait until every shard has")
 	case plan.Number != s.Load.Number+1:
 		return s.refuseYet(step, "another load was planned meanwhile", "the table's record has changed: retry")
 	}

@@ -331,7 +331,7 @@ func (c *compiler) notInjective(w placed, missing []string) Finding {
 			case call.f.injective:
 			case call.f.prefixed && i == 0:
 				f.Cause = fmt.Sprintf("{%s | %s(%q)} drops the text before it", p.name, call.Name, call.Text)
-				f.Fix = fmt.Sprintf("add to when: begins_with(%s, %q); or %s", p.name, call.Text, f.Fix)
+				f.Fix = fmt.Sprintf("add begins_with(%s, %q) to `when`, or %s", p.name, call.Text, f.Fix)
 				return f
 			default:
 				f.Cause = fmt.Sprintf("%s makes different values of %s equal", call.Name, p.name)

@@ -58,7 +58,7 @@ func TestCheckFinds(t *testing.T) {
 		"lower":                   {families("d"), []Rule{rule(nil, "{PK | lower}#{SK}", star...)}, TTL{}, []string{"injective"}, "lower makes different values of PK equal|add #{PK}"},
 		"lower, carried later":    {families("d"), []Rule{rule(nil, "{PK | lower}#{SK}#{PK}", star...)}, TTL{}, nil, ""},
 		"hash as salt":            {families("d"), []Rule{rule(nil, "{PK | hash(4)}#{PK}#{SK}", star...)}, TTL{}, nil, ""},
-		"after without condition": {families("d"), []Rule{rule(nil, "{PK | after('V#')}#{SK}", star...)}, TTL{}, []string{"injective"}, `add to when: begins_with(PK, "V#")`},
+		"after without condition": {families("d"), []Rule{rule(nil, "{PK | after('V#')}#{SK}", star...)}, TTL{}, []string{"injective"}, "add begins_with(PK, \"V#\") to `when`"},
 		"after with condition":    {families("d"), []Rule{rule(when{"PK^V#"}, "{PK | after('V#')}#{SK}", star...)}, TTL{}, nil, ""},
 		"after of a longer one":   {families("d"), []Rule{rule(when{"PK^V#1"}, "{PK | after('V#')}#{SK}", star...)}, TTL{}, nil, ""},
 		"after of what it became": {families("d"), []Rule{rule(when{"PK^V#"}, "{PK | reverse | after('V#')}#{SK}", star...)}, TTL{}, []string{"injective"}, "after makes different values"},

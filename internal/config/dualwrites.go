@@ -21,7 +21,7 @@ func (d *decoder) checkDualWrites(c *Config) {
 		}
 		report := func(path, what string) {
 			d.report(diag.Error{Code: diag.DualWritesImpossible, Pos: t.place(t.Path()+path, 0), What: what + " does not work with dual_writes",
-				Cause: "with dual writes, two writers set the cells of the target by their own clocks",
+				Cause: "with dual writes, two writers write the target's cells, each with timestamps of its own clock",
 				Fix:   "write dual_writes: off for this table if nothing else writes its target"})
 		}
 		if t.KeepVersions {
@@ -75,7 +75,7 @@ func warnOfDualWrites(c *Config) (found diag.List) {
 			found = append(found, &diag.Error{
 				Code: diag.DualWritesShareRows, Warning: true, Pos: t.place(t.Path(), 0),
 				What:  "the application must not delete whole rows of the target of " + t.From,
-				Cause: "several items share a row, and DeleteRow removes the versions of all; unchanged items are not written again",
+				Cause: "several items share a row, so DeleteRow removes the cells of all of them, and replicator does not write unchanged items again",
 				Fix:   "have it delete the item's own cell (DeleteFromColumn)",
 			})
 		}

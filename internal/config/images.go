@@ -54,11 +54,11 @@ func (d *decoder) checkExports(c *Config) {
 			continue
 		}
 		e := diag.Error{Code: diag.InvalidValue, Pos: d.where[key], Cause: "an export holds one table",
-			Fix: "give each table its own backfill_from, or write " + ofTable + " where the addresses contain the table's name"}
+			Fix: "give each table its own backfill_from, or write " + ofTable + " in the address in place of the table's name"}
 		switch other := exports[address]; {
 		case pattern.Is(t.From) && !strings.Contains(c.written(t), ofTable):
 			e.What = fmt.Sprintf("%s: all tables of the pattern %s would be copied from one export", key, t.From)
-			e.Fix = "write " + ofTable + " where the addresses contain the table's name"
+			e.Fix = "write " + ofTable + " in the address in place of the table's name"
 			d.report(e)
 		case other != nil && !shared[key]:
 			e.What = fmt.Sprintf("%s: tables %s and %s would be copied from one export", key, other.From, t.From)

@@ -69,8 +69,10 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if failed != nil {
 		v.looked -= every - min(every, lookAgain)
 	}
+	// The watch goes on until its time is over, and while a raised fence is not in force. If a stream
+	// could not be read, it lasts longer, because that stream may hold a change from before its end.
 	if left > 0 || failed != nil && left > -unreadable || c.FencedAt.IsZero() && raised(c) {
-		return failed // the streams that were not read may have a change from before the end
+		return failed
 	}
 	if err := v.mark(ctx, c, func(h *checkpoint.Halt) { h.Done = true }); err != nil {
 		return err

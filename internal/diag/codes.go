@@ -309,7 +309,7 @@ var registry = []Entry{
 		"turn the time to live on for this attribute (aws dynamodb update-time-to-live), name the attribute that it uses, or remove ttl", ExitDone},
 	{RecoveryOff, "point-in-time recovery is off (warning)",
 		"DynamoDB exports a table only while its point-in-time recovery is on. If the stream ever loses changes, the whole table must be read again. An export does this without read capacity.",
-		"turn it on: aws dynamodb update-continuous-backups; it costs per GB and month", ExitDone},
+		"turn it on with `aws dynamodb update-continuous-backups`. AWS bills it per GB-month", ExitDone},
 	{TargetUnreachable, "target unreachable",
 		"Bigtable did not answer in time. Google's client reports an unreachable endpoint only as `context deadline exceeded`.",
 		"check the network, and BIGTABLE_EMULATOR_HOST if you use an emulator", ExitFailed},
