@@ -11,6 +11,21 @@ import (
 // name before it reads it, and writes the value directly to its sorted place.
 type shape []expected
 
+// own copies the names, so that the shape keeps no text alive.
+func (s shape) own() {
+	clear(s[len(s):cap(s)])
+	length := 0
+	for _, next := range s {
+		length += len(next.name)
+	}
+	var all strings.Builder
+	all.Grow(length)
+	for i, next := range s {
+		all.WriteString(next.name)
+		s[i].name = all.String()[all.Len()-len(next.name):]
+	}
+}
+
 // expected is a name in the order of the text.
 type expected struct {
 	name  string
@@ -141,8 +156,13 @@ func (s *Scanner) unsort(members []Attribute, read shape) {
 // reserve returns permanent memory for attributes.
 func (s *Scanner) reserve(n int) []Attribute {
 	if n > len(s.attributes) {
-		s.attributes = make([]Attribute, max(n, s.slab()))
+		size := s.slab()
+		if likely := s.likely - s.handed; likely > 0 {
+			size = min(likely, (len(s.text)-s.pos)/leastAttribute, mostSlab)
+		}
+		s.attributes = make([]Attribute, max(n, size))
 	}
+	s.handed += n
 	members := s.attributes[:n:n]
 	s.attributes = s.attributes[n:]
 	return members
@@ -160,7 +180,7 @@ func (s *Scanner) sorted(begin int, known *shape) ([]Attribute, bool) {
 			return nil, false // a name occurs twice: the slow reader decides which one counts
 		}
 	}
-	s.members = s.members[:begin]
+	s.members, s.learned = s.members[:begin], true
 	known.learn(read, members)
 	return members, true
 }
@@ -182,7 +202,12 @@ func (s *shape) learn(read, sorted []Attribute) {
 
 // slab returns the number of attributes or values in one allocation. The number is small for a
 // short text. It is limited, because one attribute that is kept long keeps its whole slab.
-func (s *Scanner) slab() int { return min(max((len(s.text)-s.pos)/32, 4), 512) }
+func (s *Scanner) slab() int { return min(max((len(s.text)-s.pos)/32, 4), mostSlab) }
+
+const (
+	mostSlab       = 512
+	leastAttribute = len(`"":{"S":""}`)
+)
 
 // letters are the types whose name has one letter.
 var letters = [256]Kind{'S': KindS, 'N': KindN, 'B': KindB, 'M': KindM, 'L': KindL}

@@ -29,6 +29,9 @@ type Scanner struct {
 	values     []Value         // free memory for lists and sets
 	nests      []nested        // free memory for the parts of maps, lists and sets
 	decoded    strings.Builder // free memory for strings that differ from their form in the text
+
+	handed, likely int  // attributes of the results: of this text so far, and of the text before
+	learned        bool // a shape has names of this text
 }
 
 // scannerDepth bounds the nesting of values; DynamoDB accepts 32 levels.
@@ -36,6 +39,29 @@ const scannerDepth = 64
 
 // NewScanner returns a Scanner of the text. The text must not change.
 func NewScanner(text string) *Scanner { return &Scanner{text: text} }
+
+// Reset makes the Scanner read another text, whose items probably have the same names. Results of
+// different texts share no memory except names, and the Scanner keeps no text alive.
+func (s *Scanner) Reset(text string) {
+	if s.learned {
+		s.keys.own()
+		for i := range s.shapes {
+			s.shapes[i].own()
+		}
+	}
+	s.text, s.pos, s.members, s.elements, s.learned = text, 0, emptied(s.members), emptied(s.elements), false
+	s.attributes, s.values, s.nests, s.decoded = nil, nil, nil, strings.Builder{}
+	s.likely, s.handed = s.handed, 0
+}
+
+// emptied returns an empty list with the memory of a small one, which then refers to no text.
+func emptied[T any](list []T) []T {
+	if cap(list) > 512 {
+		return nil
+	}
+	clear(list[:cap(list)])
+	return list[:0]
+}
 
 // peek skips white space and returns the next byte; 0 at the end.
 func (s *Scanner) peek() byte {

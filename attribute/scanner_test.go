@@ -20,7 +20,12 @@ func TestScannedItemsDoNotDependOnEarlierOnes(t *testing.T) {
 			texts = append(texts, members(t, names, 2))
 		}
 		s := attribute.NewScanner(strings.Join(texts, ""))
+		again := rapid.Bool().Draw(t, "each text by itself")
+		var items, wanted []attribute.Item
 		for i, text := range texts {
+			if again {
+				s.Reset(text)
+			}
 			want, err := attribute.UnmarshalItem([]byte(text))
 			read := s.Item
 			if rapid.Bool().Draw(t, "keys") {
@@ -28,6 +33,13 @@ func TestScannedItemsDoNotDependOnEarlierOnes(t *testing.T) {
 			}
 			if item, ok := read(); !ok || err != nil || !item.Equal(want) {
 				t.Fatalf("item %d of %q differs: %v, %v", i, texts, ok, err)
+			} else {
+				items, wanted = append(items, item), append(wanted, want)
+			}
+		}
+		for i, item := range items { // later texts do not change earlier items
+			if !item.Equal(wanted[i]) {
+				t.Fatalf("item %d of %q was changed", i, texts)
 			}
 		}
 	})
@@ -90,5 +102,30 @@ func TestSkipObject(t *testing.T) {
 		if attribute.NewScanner(text).SkipObject() {
 			t.Errorf("%s is skipped as an object", text)
 		}
+	}
+}
+
+// A Scanner that reads many texts can be used again after an unusual text, learns names once, and
+// then makes no more than an item's own memory.
+func TestScannersReadManyTexts(t *testing.T) {
+	text := `{"id":{"S":"x"},"zip":{"N":"1"},"at":{"S":"y"},"more":{"M":{"b":{"S":"1"},"a":{"S":"2"}}}}`
+	s := attribute.NewScanner(text)
+	for range 3 {
+		if _, ok := s.Item(); !ok {
+			t.Fatal("a well-formed item is refused")
+		}
+		s.Reset(`{"id":{"S":"x"},"zip":{"L":[{"S":"y"},{"S":`)
+		if _, ok := s.Item(); ok {
+			t.Fatal("an item without an end is read")
+		}
+		s.Reset(text)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		s.Reset(text)
+		if _, ok := s.Item(); !ok {
+			t.Error("a well-formed item is refused")
+		}
+	}); n > 2 { // the attributes, and the parts of the map
+		t.Errorf("%v allocations", n)
 	}
 }
