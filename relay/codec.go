@@ -110,14 +110,15 @@ func (c *Change) appendBody(b []byte, version string, keys []byte) ([]byte, erro
 // spaces. It returns false for any other text, for which decodeAny decides. The items share memory
 // with each other and with the texts of the message. The texts of the change do not, because they
 // outlive the items.
-func decodeOwn(data []byte) (p parsed, ok bool) {
-	s, b, unused := reader{attribute.NewScanner(string(data))}, &p.Body, ""
+func (d *Decoder) decodeOwn(data []byte) (p parsed, ok bool) {
+	d.scanner.Reset(string(data))
+	s, b, unused := reader{&d.scanner}, &p.Body, ""
 	b.Schema = SchemaV1
 	ok = s.text(`{"specversion":"1.0","id":`, &unused) && s.shared(`,"source":`, &p.source) &&
 		s.text(`,"type":"`+Type+`","subject":`, &unused) && s.text(`,"datacontenttype":"application/json","time":`, &unused) &&
 		s.Literal(`,"data":{"schema":"`+SchemaV1+`"`) && s.shared(`,"table":`, &b.Table) && s.shared(`,"event":`, &b.Event) &&
 		s.text(`,"version":`, &b.Version) && s.text(`,"time":`, &b.Time) &&
-		s.item(`,"keys":`, &p.keys) && s.optional(`,"old":`, &p.old) && s.optional(`,"new":`, &p.new)
+		s.keys(`,"keys":`, &p.keys) && s.optional(`,"old":`, &p.old, d.skipsOld(b.Table)) && s.optional(`,"new":`, &p.new, false)
 	p.hasNew = p.new.Exists()
 	if !ok {
 		return parsed{}, false
@@ -165,10 +166,20 @@ func (s reader) item(name string, to *attribute.Item) (ok bool) {
 	return ok && to.Exists()
 }
 
-// optional reads an item, if it has the name.
-func (s reader) optional(name string, to *attribute.Item) bool {
+func (s reader) keys(name string, to *attribute.Item) (ok bool) {
+	if ok = s.Literal(name); ok {
+		*to, ok = s.Keys()
+	}
+	return ok && to.Exists()
+}
+
+// optional reads an item, if it has the name. If `skip` is true, it reads past the item.
+func (s reader) optional(name string, to *attribute.Item, skip bool) bool {
 	if !s.Literal(name) {
 		return true
+	}
+	if skip {
+		return s.SkipObject()
 	}
 	return s.item("", to)
 }

@@ -88,6 +88,7 @@ func plain(texts ...string) bool {
 // Encode writes what the library writes, byte by byte unless a text needs escapes, and refuses what
 // the library refuses. The library and Decode read it as the same change.
 func FuzzEncode(f *testing.F) {
+	var many Decoder
 	item := `{"PK":{"S":"ORDER#42"},"n":{"N":"12.5"},"l":{"L":[{"M":{"sku":{"S":"ü\"\\"}}},{"NULL":true}]},"ss":{"SS":["a","b"]},"b":{"B":"AAEC"}}`
 	f.Add("Orders", "arn:aws:dynamodb:eu-west-1:1:table/Orders/stream/2026", "2026", "shardId-1", "ledger", "hash", uint64(7), uint32(3), uint32(500_001), uint64(1_790_000_000), int64(5), uint8(0), item, item, item)
 	f.Add("ü\u2028\x01", "a b%zz", "<&>", "\"", "\\", "\x7f", uint64(0), uint32(1), uint32(0), uint64(1), int64(999_999_999), uint8(7), `{"k":{"N":"1"}}`, "", "")
@@ -132,12 +133,12 @@ func FuzzEncode(f *testing.F) {
 		got, err := Decode(m.Data)
 		for name, data := range map[string][]byte{"ours": m.Data, "the library's": want} {
 			oracle, refused := libraryDecode(data)
-			again, failed := Decode(data)
+			again, failed := many.Decode(data) // which has decoded other messages
 			if (refused != nil) != (err != nil) || (failed != nil) != (err != nil) || !reflect.DeepEqual(got, oracle) && err == nil || !reflect.DeepEqual(got, again) {
 				t.Fatalf("%s: decoded as %+v, %v; by the library as %+v, %v; %s", name, got, err, oracle, refused, data)
 			}
 		}
-		if _, own := decodeOwn(m.Data); !own && err == nil {
+		if _, own := new(Decoder).decodeOwn(m.Data); !own && err == nil {
 			t.Errorf("not read by hand: %s", m.Data)
 		}
 	})
@@ -160,7 +161,7 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		own, ok := decodeOwn(data)
+		own, ok := new(Decoder).decodeOwn(data)
 		if !ok {
 			_, _ = Decode(data) // does not panic
 			return
@@ -214,7 +215,35 @@ func TestAMessageIsReadWithFewAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _, _ = Decode(text) }); n > 25 {
+	var d Decoder
+	if n := testing.AllocsPerRun(100, func() { _, _ = d.Decode(text) }); n > 12 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A Decoder leaves out the old images of the tables that it is told, in every form of a message.
+func TestADecoderSkipsOldImages(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "modify.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Decode(text)
+	if err != nil || !want.Old.Exists() {
+		t.Fatal(want, err)
+	}
+	for _, data := range []string{string(text), strings.ReplaceAll(string(text), `,"new":`, ` ,"new": `)} {
+		d := Decoder{SkipOld: func(table string) bool { return table != want.Table }}
+		if got, err := d.Decode([]byte(data)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		d.SkipOld = func(table string) bool { return table == want.Table }
+		got, err := d.Decode([]byte(data))
+		if got.Old.Exists() {
+			t.Errorf("%s: the old image is decoded", data)
+		}
+		got.Old = want.Old
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v, %v", got, err)
+		}
 	}
 }

@@ -197,11 +197,28 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 var ErrMessage = errors.New("not a message of a relay")
 
 // Decode is the inverse of Encode, for the data of a message.
-func Decode(data []byte) (Change, error) {
-	p, own := decodeOwn(data)
+func Decode(data []byte) (Change, error) { return new(Decoder).Decode(data) }
+
+// Decoder decodes many messages. It is faster than Decode, because it expects that each item has
+// the same attributes as the item before. Changes of different messages share no memory except
+// texts that many messages have. A Decoder must not be used concurrently.
+type Decoder struct {
+	// SkipOld, if not nil, reports whether old images are left out of the changes of a source table.
+	SkipOld func(table string) bool
+
+	scanner attribute.Scanner
+}
+
+func (d *Decoder) skipsOld(table string) bool { return d.SkipOld != nil && d.SkipOld(table) }
+
+// Decode is the inverse of Encode, for the data of a message.
+func (d *Decoder) Decode(data []byte) (Change, error) {
+	p, own := d.decodeOwn(data)
 	var err error
 	if !own {
-		p, err = decodeAny(data)
+		if p, err = decodeAny(data); d.skipsOld(p.Table) {
+			p.old = attribute.Item{}
+		}
 	}
 	var c Change
 	if err == nil {

@@ -199,8 +199,9 @@ func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error
 	limited, cancel := task.WithTimeout(ctx, s.wait)
 	defer cancel()
 	var sentTo peer.Peer
-	answer, err := s.client.SubscriptionAdminClient.Pull(limited, &pubsubpb.PullRequest{Subscription: s.name, MaxMessages: int32(most)},
-		gax.WithGRPCOptions(grpc.Peer(&sentTo)))
+	var answer pullCodec
+	_, err := s.client.SubscriptionAdminClient.Pull(limited, &pubsubpb.PullRequest{Subscription: s.name, MaxMessages: int32(most)},
+		gax.WithGRPCOptions(grpc.Peer(&sentTo), grpc.ForceCodecV2(&answer)))
 	if err != nil {
 		// A pull that was never sent does not show whether the subscription has messages. The
 		// server may end the pull at the deadline a moment before this process does.
@@ -210,11 +211,7 @@ func (s *PubSubscription) Pull(ctx context.Context, most int) ([]Delivery, error
 		}
 		return nil, explain("Pull", s.name, err)
 	}
-	out := make([]Delivery, len(answer.ReceivedMessages))
-	for i, m := range answer.ReceivedMessages {
-		out[i] = Delivery{ID: m.AckId, Data: m.Message.Data, Attributes: m.Message.Attributes, Attempt: int(m.DeliveryAttempt)}
-	}
-	return out, nil
+	return answer.got, nil
 }
 
 // Ack implements Subscription.
