@@ -42,7 +42,7 @@ func FateOf(c relay.Change, ledger string, of Records, now time.Time) Fate {
 		if s.Label != c.Label || s.ID != c.Shard {
 			continue
 		}
-		switch ok, d := bounded(s, true, c, now); {
+		switch ok, d := bounded(&s, true, &c, now); {
 		case ok:
 			return of.appliedOr(Missing, c)
 		case d.sure:

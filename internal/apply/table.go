@@ -26,6 +26,7 @@ type topicTable struct {
 	// late is the maximum delay between a change and the application's own write to the target. It
 	// is 0 if the application does not write the target.
 	late    time.Duration
+	newOnly bool // old images are not decoded
 	formers *engine.Formers
 
 	mu sync.Mutex
@@ -40,7 +41,7 @@ type place struct{ label, shard string }
 
 func newTable(o *Options, spec engine.Spec) *topicTable {
 	source := spec.Mapping.Source
-	return &topicTable{Retrier: &engine.Retrier{Source: source, Events: o.Events}, o: o, writer: o.Writer, mapping: spec.Mapping, hash: spec.MappingHash, late: spec.Late,
+	return &topicTable{Retrier: &engine.Retrier{Source: source, Events: o.Events}, o: o, writer: o.Writer, mapping: spec.Mapping, hash: spec.MappingHash, late: spec.Late, newOnly: !engine.UsesOldImages(spec, o.ParkedPublished),
 		formers: &engine.Formers{Source: source, Ledger: o.Ledger, Mapping: spec.Mapping, Families: o.Families, Restore: o.Restore}}
 }
 
@@ -141,14 +142,14 @@ func (t *topicTable) look(ctx context.Context) (*claim, error) {
 
 // judge judges a message by the last read record of the table and of its shards.
 func (t *topicTable) judge(ctx context.Context, c *claim, m *message) (verdict, doubt) {
-	v, d := admit(c.state, m.change, t.o.Ledger.ID(), t.hash)
+	v, d := admit(&c.state, &m.change, t.o.Ledger.ID(), t.hash)
 	if v != write && v != settled || m.change.Generation < c.state.Generation || m.exact != nil {
 		return v, d
 	}
 	t.mu.Lock()
 	s, known := t.shards[place{m.change.Label, m.change.Shard}]
 	t.mu.Unlock()
-	if ok, d := bounded(s, known, m.change, t.o.Ledger.Now(ctx)); !ok {
+	if ok, d := bounded(&s, known, &m.change, t.o.Ledger.Now(ctx)); !ok {
 		return later, d
 	}
 	return v, doubt{}

@@ -56,7 +56,7 @@ func TestFailuresAreToldWhole(t *testing.T) {
 	}{
 		"a message that is no message": {func(s *scene, a *appliers) {
 			s.must(a.room.Acquire(s.ctx, 1))
-			s.must(a.sort(engine.Until(s.ctx), relay.Delivery{ID: "d", Data: []byte("none")}))
+			s.must(a.sort(engine.Until(s.ctx), &relay.Decoder{}, relay.Delivery{ID: "d", Data: []byte("none")}))
 		}, []string{"|read a message|0s|" + errPoison.Error() + "\n" + relay.ErrMessage.Error() + ": not a CloudEvent in structured JSON"}},
 		"a refusal without a dead-letter topic": {func(s *scene, a *appliers) {
 			s.must(a.room.Acquire(s.ctx, 1))

@@ -38,8 +38,10 @@ type Options struct {
 	Families sink.Families
 	Restore  func(text string) (*transform.Mapping, error)
 	Tables   []engine.Spec // with Mapping and MappingHash
-	Events   engine.Events
-	Timing   engine.Timing
+	// ParkedPublished says that parked changes are published, with their old images.
+	ParkedPublished bool
+	Events          engine.Events
+	Timing          engine.Timing
 	// Pulls is the number of concurrent pulls. Pull is the number of messages that each of them
 	// requests. Held is the maximum number of unacknowledged messages. The defaults are 4, 100 and
 	// 10,000. A durable message stays unacknowledged until its note is in the ledger, which happens
@@ -234,6 +236,10 @@ func (a *appliers) end(err error) error {
 // pull. If a pull were interrupted, its messages would wait for their deadline, which uses up a
 // delivery attempt.
 func (a *appliers) pull(life engine.Lifecycle) error {
+	decoder := &relay.Decoder{SkipOld: func(table string) bool {
+		l := a.lane(table)
+		return l != nil && l.newOnly
+	}}
 	for !life.Draining() {
 		a.Retrier.Events.Tick()
 		if a.room.Acquire(life.Drain, int64(a.Pull)) != nil {
@@ -252,7 +258,7 @@ func (a *appliers) pull(life engine.Lifecycle) error {
 		}
 		a.held.hold(got, task.Mono(life.Work))
 		for _, d := range got {
-			if err := a.sort(life, d); err != nil {
+			if err := a.sort(life, decoder, d); err != nil {
 				return err
 			}
 		}
@@ -264,8 +270,8 @@ func (a *appliers) pull(life engine.Lifecycle) error {
 }
 
 // sort waits for room for a message's data, and then puts the message into the lane of its table.
-func (a *appliers) sort(life engine.Lifecycle, d relay.Delivery) error {
-	c, err := relay.Decode(d.Data)
+func (a *appliers) sort(life engine.Lifecycle, decoder *relay.Decoder, d relay.Delivery) error {
+	c, err := decoder.Decode(d.Data)
 	if err != nil {
 		a.refuse(life.Work, d.ID, c.Table, err)
 		return nil

@@ -2,8 +2,10 @@ package apply
 
 import (
 	"testing"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/relay"
 )
 
@@ -32,11 +34,30 @@ func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
 	} {
 		state := checkpoint.TableState{Generation: 7, Load: c.load}
 		m := relay.Change{Origin: relay.Origin{Ledger: c.ledger, Generation: c.generation, MappingHash: c.hash}, Omitted: relay.Omission(c.omit)}
-		if got, _ := admit(state, relay.Change{Loaded: true, Origin: m.Origin}, "l", "h"); got != drop {
+		if got, _ := admit(&state, &relay.Change{Loaded: true, Origin: m.Origin}, "l", "h"); got != drop {
 			t.Errorf("%s: an item of a load: %d", name, got)
 		}
-		if got, d := admit(state, m, "l", "h"); got != c.want || d.sure != (got == later) {
+		if got, d := admit(&state, &m, "l", "h"); got != c.want || d.sure != (got == later) {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
+}
+
+// Old images of a table are decoded if something uses them: dual writes, and published parked items.
+func TestOldImagesThatAreDecoded(t *testing.T) {
+	playScene(t, func(s *scene) {
+		orders := s.Tables[0]
+		late := orders
+		late.Late = time.Minute
+		for name, c := range map[string]struct {
+			spec      engine.Spec
+			published bool
+			newOnly   bool
+		}{"nothing uses them": {orders, false, true}, "parked items are published": {orders, true, false}, "dual writes": {late, false, false}} {
+			s.Tables, s.ParkedPublished = []engine.Spec{c.spec}, c.published
+			if _, l := s.process(); l.newOnly != c.newOnly {
+				t.Errorf("%s: left out is %t", name, l.newOnly)
+			}
+		}
+	})
 }

@@ -42,7 +42,7 @@ const doubtFor = time.Minute
 // generation is written until the load of a newer generation begins, to keep the target fresh.
 // After that, such a message might restore a row that the load's sweep removes, or that a recreated
 // target never held. Later generations do not change this rule.
-func admit(s checkpoint.TableState, c relay.Change, ledger, hash string) (verdict, doubt) {
+func admit(s *checkpoint.TableState, c *relay.Change, ledger, hash string) (verdict, doubt) {
 	switch {
 	case c.Loaded:
 		return drop, doubt{} // the relay has written this change itself
@@ -72,7 +72,7 @@ const (
 // shard, hop, number and sequence number (H131). With dual writes, a message's number may exceed
 // the shard's position by the number of unsettled changes. For a shard that was never read, only
 // the hop is compared.
-func bounded(s checkpoint.Shard, known bool, c relay.Change, now time.Time) (bool, doubt) {
+func bounded(s *checkpoint.Shard, known bool, c *relay.Change, now time.Time) (bool, doubt) {
 	published := c.Number <= s.Applied+s.Settling.Changes
 	reached := s.Settling.Changes > 0 || c.Sequence.Compare(s.Position) <= 0
 	unread := s.Position.IsZero() && s.FirstRead.IsZero() && s.Announced == (checkpoint.Announced{})

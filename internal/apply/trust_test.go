@@ -185,12 +185,13 @@ func TestH131_WhatBoundsAMessage(t *testing.T) {
 		"the first, announced":               {checkpoint.Shard{Hop: 5, Generation: 7, Announced: checkpoint.Announced{First: cdc.SequenceOf(9), Through: 9}}, change(func(*relay.Change) {}), false, false},
 		"the first, read":                    {checkpoint.Shard{Hop: 5, Generation: 7, FirstRead: at}, change(func(*relay.Change) {}), false, false},
 	} {
-		ok, d := bounded(c.row, true, c.change, at.Add(1))
+		ok, d := bounded(&c.row, true, &c.change, at.Add(1))
 		if ok != c.ok || d.sure != c.sure || ok != (d.why == "") {
 			t.Errorf("%s: %t, %+v", name, ok, d)
 		}
 	}
-	if ok, d := bounded(checkpoint.Shard{}, false, change(next), at); ok || !d.sure {
+	last := change(next)
+	if ok, d := bounded(&checkpoint.Shard{}, false, &last, at); ok || !d.sure {
 		t.Errorf("of no shard: %t, %+v", ok, d)
 	}
 }

@@ -122,7 +122,7 @@ func TestOldImagesThatAreNeededAndUsed(t *testing.T) {
 		if needed := NeedsOldImages(c.spec.Mapping, c.spec.Late); needed != c.needed {
 			t.Errorf("%s: needed %v", name, needed)
 		}
-		if used := usesOldImages(c.spec, c.publishes); used != c.used {
+		if used := UsesOldImages(c.spec, c.publishes); used != c.used {
 			t.Errorf("%s: used %v", name, used)
 		}
 	}

@@ -87,7 +87,7 @@ func NewTable(p *Worker, spec Spec) *Table {
 		Database: stoppableDatabase{p.Database, p.Calls, p.Ledger.Heard, canaries, keyNames(spec.Mapping)},
 		Open: func(streamARN string) cdc.Source {
 			stream := p.Open(streamARN)
-			if !usesOldImages(spec, p.Topic != nil || p.ParkedPublished) {
+			if !UsesOldImages(spec, p.Topic != nil || p.ParkedPublished) {
 				stream = cdc.WithoutOldImages(stream)
 			}
 			return stoppableSource{stream, p.Calls, p.Ledger.Heard, canaries}
@@ -98,10 +98,10 @@ func NewTable(p *Worker, spec Spec) *Table {
 	}
 }
 
-// usesOldImages reports whether this process uses the old images of changes. If not, they need not
+// UsesOldImages reports whether a process uses the old images of changes. If not, they need not
 // be decoded. Published messages carry old images. Where older cells are kept, the old image says
 // which cells the row had.
-func usesOldImages(spec Spec, publishes bool) bool {
+func UsesOldImages(spec Spec, publishes bool) bool {
 	return publishes || spec.Mapping.KeepsVersions() || NeedsOldImages(spec.Mapping, spec.Late)
 }
 

@@ -351,7 +351,7 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 		}
 	}
 	options := apply.Options{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
-		Cluster: all.Cluster, Families: all.Families, Restore: all.Restore}
+		Cluster: all.Cluster, Families: all.Families, Restore: all.Restore, ParkedPublished: all.ParkedPublished}
 	if w.deadLetter != nil { // an interface that holds a nil pointer would not be nil
 		options.DeadLetter = w.deadLetter
 	}
