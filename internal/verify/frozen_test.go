@@ -51,3 +51,16 @@ func TestWhatAFrozenResultSays(t *testing.T) {
 		}
 	})
 }
+
+// With frozen writes nothing is awaited, retried, paced or explained by the stream, even if the process
+// could read it.
+func TestWhatAFrozenComparisonLeavesOut(t *testing.T) {
+	playScene(t, "a", func(s *scene) {
+		o := s.options()
+		o.Open, o.Table.Settle = s.Source.Open, time.Hour
+		c := o.frozen(s.Ctx, s.Table("Orders"))
+		if c.Applied != nil || c.Unapplied != nil || c.Settle != 0 || c.Retry != nil || c.Pace != nil {
+			t.Errorf("%+v", c)
+		}
+	})
+}
