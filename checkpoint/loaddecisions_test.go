@@ -44,8 +44,9 @@ func TestASealedLoadIsWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// A step that was decided before another generation or load began is refused for that reason, whatever
-// the stage of the load was. The caller reads the record again, and no operator is asked for anything.
+// A step that was decided before another generation or load began is refused for that reason,
+// whatever the stage of the load was. The caller reads the record again, and no operator is asked
+// for anything.
 func TestAStepOfAnotherGeneration(t *testing.T) {
 	for stage := range stages {
 		for name, step := range map[string]func(s *state, generation, number uint32) error{

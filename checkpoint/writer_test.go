@@ -161,8 +161,8 @@ func TestWritersOfEndedProcessesAreJoined(t *testing.T) {
 	})
 }
 
-// A join that stops between its two writes loses no right. The joined record has the rights before the
-// record of the ended process is removed, and the next join completes the work.
+// A join that stops between its two writes loses no right. The joined record has the rights before
+// the record of the ended process is removed, and the next join completes the work.
 func TestAJoinThatStopsKeepsTheRights(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, killed := p.worker("killed")

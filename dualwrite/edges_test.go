@@ -38,8 +38,8 @@ func (s *second) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return s.recorder.Apply(ctx, r)
 }
 
-// A row to which no request is sent was not written. So a failure of the other row leaves the outcome
-// of that row alone.
+// A row to which no request is sent was not written. So a failure of the other row leaves the
+// outcome of that row alone.
 func TestARowWithoutARequestIsNotWritten(t *testing.T) {
 	const rows = `{ write: [{ row_key: "c#{pk}#{sk}", columns: { customer: "d:customer" } }, { row_key: "{pk}#{sk}", columns: { pk: "d:pk" } }] }`
 	for reason, want := range map[sink.Reason]dualwrite.Outcome{sink.Unknown: dualwrite.Unknown, sink.Rejected: dualwrite.NotWritten} {

@@ -66,8 +66,8 @@ func TestH145_EachGroupOpensItsOwnGates(t *testing.T) {
 	})
 }
 
-// A cancelled cutover opens the gates that it closed once. Afterwards it opens neither the gates that
-// another group's cutover closes, nor those of a process that has left.
+// A cancelled cutover opens the gates that it closed once. Afterwards it opens neither the gates
+// that another group's cutover closes, nor those of a process that has left.
 func TestACancelledCutoverOpensItsGatesOnce(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		play(t, func(ctx context.Context, f fence.Fence, _ *families) {

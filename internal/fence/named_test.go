@@ -125,8 +125,8 @@ func TestDropsHaveTheirOwnOutcome(t *testing.T) {
 	})
 }
 
-// A table whose writers cannot be forgotten has no result, because their record still names its numbers.
-// A withheld table has no number, so its result stays. A later drop completes the work.
+// A table whose writers cannot be forgotten has no result, because their record still names its
+// numbers. A withheld table has no number, so its result stays. A later drop completes the work.
 func TestADropThatForgetsNoWriter(t *testing.T) {
 	store := &checkpointtest.Memory{}
 	playOn(t, store, func(ctx context.Context, f fence.Fence, _ *families) {

@@ -173,8 +173,9 @@ func TestTheWitnessBeforeASweep(t *testing.T) {
 	}
 }
 
-// A part of a sweep of a table that only a former mapping wrote proves the right to write that table,
-// when it is taken and whenever the fence rises meanwhile. It removes rows by the former mapping.
+// A part of a sweep of a table that only a former mapping wrote proves the right to write that
+// table, when it is taken and whenever the fence rises meanwhile. It removes rows by the former
+// mapping.
 func TestAPartOfASweepOfAFormerTable(t *testing.T) {
 	for _, raised := range []bool{false, true} {
 		loads(t, func(ctx context.Context, s *loadScene) {

@@ -105,8 +105,8 @@ func TestAnAdoptionMakesImagesYoung(t *testing.T) {
 	}
 }
 
-// The writes of a page of any source also delete cells of other rules while the target may hold rows of an
-// earlier generation. In a target that was empty they do not.
+// The writes of a page of any source also delete cells of other rules while the target may hold
+// rows of an earlier generation. In a target that was empty they do not.
 func TestWhatAPageDeletes(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
 		key := []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}}

@@ -52,8 +52,8 @@ func TestWhatAFrozenResultSays(t *testing.T) {
 	})
 }
 
-// With frozen writes nothing is awaited, retried, paced or explained by the stream, even if the process
-// could read it.
+// With frozen writes nothing is awaited, retried, paced or explained by the stream, even if the
+// process could read it.
 func TestWhatAFrozenComparisonLeavesOut(t *testing.T) {
 	playScene(t, "a", func(s *scene) {
 		o := s.options()

@@ -340,8 +340,8 @@ func TestTheEndOfAShard(t *testing.T) {
 	})
 }
 
-// A row whose item has expired never counts as differing, however often it is compared. The recheck is
-// reported as whole once, not with every comparison.
+// A row whose item has expired never counts as differing, however often it is compared. The
+// recheck is reported as whole once, not with every comparison.
 func TestAnExpiredItemIsNotListed(t *testing.T) {
 	playRecheck(t, func(s *recheckScene) {
 		s.differs["r"] = "expired"
@@ -374,7 +374,8 @@ func TestAChangeDuringAComparison(t *testing.T) {
 	}
 }
 
-// A drain ends the wait at the end of a shard, and the recheck is not lost: the next worker resumes it.
+// A drain ends the wait at the end of a shard, and the recheck is not lost: the next worker
+// resumes it.
 func TestADrainedShardLosesNoRecheck(t *testing.T) {
 	playRecheck(t, func(s *recheckScene) {
 		s.differs["b"] = "v"
@@ -390,8 +391,8 @@ func TestADrainedShardLosesNoRecheck(t *testing.T) {
 	})
 }
 
-// What another recheck has replaced changes nothing: neither changes that are read again for it, nor
-// its end. A recheck that has ended is not lost.
+// What another recheck has replaced changes nothing: neither changes that are read again for it,
+// nor its end. A recheck that has ended is not lost.
 func TestAReplacedRecheckChangesNothing(t *testing.T) {
 	playRecheck(t, func(s *recheckScene) {
 		b := &transform.Batch{Rows: make([]transform.RowMutation, 1)}

@@ -160,8 +160,8 @@ func TestHowRoundsEnd(t *testing.T) {
 	}
 }
 
-// A round compares nothing before it has read which rows are known to differ. It is complete only when
-// its outcome is recorded. A fatal error of any of these steps ends the rounds.
+// A round compares nothing before it has read which rows are known to differ. It is complete only
+// when its outcome is recorded. A fatal error of any of these steps ends the rounds.
 func TestARoundHandsOnFailuresOfTheLedger(t *testing.T) {
 	away := errors.New("away")
 	for name, c := range map[string]struct {

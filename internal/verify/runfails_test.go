@@ -10,8 +10,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// A process that only works on verifies ends with every read of its ledger that fails for good. If a
-// write fails, it ends too, or its result has all findings. Heartbeats and removals may fail.
+// A process that only works on verifies ends with every read of its ledger that fails for good. If
+// a write fails, it ends too, or its result has all findings. Heartbeats and removals may fail.
 func TestARunHandsOnFailuresOfTheLedger(t *testing.T) {
 	for _, way := range []verify.Way{verify.Quiet, verify.Live} {
 		for _, writes := range []bool{false, true} {
