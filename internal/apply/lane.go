@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
@@ -56,6 +57,7 @@ type lane struct {
 	*topicTable
 	a    *appliers
 	wake task.Wakeup
+	fed  atomic.Bool // sort has added messages, and must wake the lane
 
 	mu      sync.Mutex
 	waiting []*message
@@ -75,10 +77,19 @@ func (a *appliers) newLane(spec engine.Spec) *lane {
 	return &lane{topicTable: newTable(a.Options, spec), a: a, looked: -time.Hour}
 }
 
-// put appends messages to the queue of the lane.
+// put appends messages to the queues of the lane, and wakes it.
 func (l *lane) put(all ...*message) {
+	if l.add(all...) {
+		l.wake.Signal()
+	}
+}
+
+// add appends messages to the queues of the lane, and reports whether it must be woken. If all slots
+// are taken, the running tasks take the messages (next).
+func (l *lane) add(all ...*message) (wake bool) {
 	l.mu.Lock()
-	wake := l.probe != nil // if all slots are taken, the running tasks take the messages (next)
+	defer l.mu.Unlock()
+	wake = l.probe != nil
 	for _, m := range all {
 		queue, running := &l.waiting, l.running
 		if m.exact != nil {
@@ -87,10 +98,7 @@ func (l *lane) put(all ...*message) {
 		*queue = append(*queue, m)
 		wake = wake || running < l.slots()
 	}
-	l.mu.Unlock()
-	if wake {
-		l.wake.Signal()
-	}
+	return wake
 }
 
 // slots returns the maximum number of tasks for each queue. With shared slots, the two queues might

@@ -219,6 +219,17 @@ func (a *appliers) wakeAll() {
 	}
 }
 
+// wakeFed wakes the lanes to which sort has added messages.
+func (a *appliers) wakeFed() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, source := range slices.Sorted(maps.Keys(a.lanes)) { // in order, so that simulations repeat
+		if l := a.lanes[source]; l.fed.Swap(false) {
+			l.wake.Signal()
+		}
+	}
+}
+
 // end ends the process after an error, cleanly if that is safe. No task takes over the messages of
 // a task that failed, so every error must end all tasks.
 func (a *appliers) end(err error) error {
@@ -262,6 +273,7 @@ func (a *appliers) pull(life engine.Lifecycle) error {
 				return err
 			}
 		}
+		a.wakeFed() // not for each message, because a lane sets a timer each time
 		if len(got) == 0 && !life.Draining() {
 			_ = task.Sleep(life.Drain, a.Timing.Poll)
 		}
@@ -269,7 +281,8 @@ func (a *appliers) pull(life engine.Lifecycle) error {
 	return nil
 }
 
-// sort waits for room for a message's data, and then puts the message into the lane of its table.
+// sort waits for room for a message's data, and then adds the message to the lane of its table,
+// which the caller must wake (wakeFed).
 func (a *appliers) sort(life engine.Lifecycle, decoder *relay.Decoder, d relay.Delivery) error {
 	c, err := decoder.Decode(d.Data)
 	if err != nil {
@@ -288,11 +301,16 @@ func (a *appliers) sort(life engine.Lifecycle, decoder *relay.Decoder, d relay.D
 	}
 	// This counts the data as received, and the images that are parsed from it.
 	bytes := int64(2*len(d.Data) + 1024)
-	if err := a.data.Acquire(life.Work, bytes); err != nil {
-		return err
+	if !a.data.TryAcquire(bytes) {
+		a.wakeFed() // so that the messages that were sorted are applied, and their room becomes free
+		if err := a.data.Acquire(life.Work, bytes); err != nil {
+			return err
+		}
 	}
 	m.bytes = bytes
-	l.put(m)
+	if l.add(m) {
+		l.fed.Store(true)
+	}
 	return nil
 }
 
