@@ -52,3 +52,10 @@ func (t Timing) LookAfter(rows, workers int, lease time.Duration) time.Duration 
 	all := time.Duration(rows) * time.Duration(workers) * time.Second / ledgerRows
 	return max(t.Pass, min(all, lease))
 }
+
+// LookBetween returns the mean time between two passes of one assigner in a large fleet. At that
+// mean, all workers read at most ledgerRows per second, or each row once per Pass if there are
+// more than ledgerRows for each second of Pass. The number of workers does not change these rates.
+func (t Timing) LookBetween(rows, workers int) time.Duration {
+	return time.Duration(workers) * min(time.Duration(rows)*time.Second/ledgerRows, t.Pass)
+}

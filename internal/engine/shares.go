@@ -104,6 +104,13 @@ func (s *Shares) Busiest(table, me string, now, lease, pass time.Duration) strin
 	return ""
 }
 
+// Uneven reports whether this process held too few shards when it last called Busiest.
+func (s *Shares) Uneven() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.uneven > 0
+}
+
 // Tried records that this process is taking over a shard of the table. The next pass shows whether
 // that succeeded.
 func (s *Shares) Tried(now time.Duration) {

@@ -68,6 +68,14 @@ func TestALargeFleetLooksLessOften(t *testing.T) {
 			t.Errorf("%d rows and %d workers: %s", c.rows, c.workers, got)
 		}
 	}
+	for _, c := range []struct {
+		rows, workers int
+		want          time.Duration
+	}{{100, 3, 150 * time.Millisecond}, {1000, 60, 30 * time.Second}, {4000, 60, 2 * time.Minute}, {400_000, 60, 2 * time.Minute}} {
+		if got := timing.LookBetween(c.rows, c.workers); got != c.want {
+			t.Errorf("%d rows and %d workers: %s between two passes", c.rows, c.workers, got)
+		}
+	}
 	s := &Shares{}
 	s.See("a", map[string]int{"w": 1, "x": 2})
 	s.See("b", map[string]int{"x": 1, "y": 9})

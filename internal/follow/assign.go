@@ -29,6 +29,7 @@ type Assigner struct {
 	wakeReconciler *task.Wakeup
 
 	rested time.Duration // time between the last two passes
+	looks  looks
 }
 
 func NewAssigner(s *engine.Table, follower *follower) *Assigner {
@@ -70,7 +71,7 @@ func (a *Assigner) Assign(life engine.Lifecycle, finish func()) error {
 			finish()
 			break
 		}
-		_ = a.wake.Wait(life.Drain, a.rest(life.Work, v))
+		a.pause(life, v)
 	}
 	return held.Tasks.Wait()
 }
@@ -174,6 +175,7 @@ func (a *Assigner) report(ctx context.Context, v engine.View) {
 		states[s.State]++
 	}
 	a.Events.Ledger(v.State, states)
+	a.looks.states = states
 	a.tracker.Settle(v.Shards)
 	a.ReportLag(ctx, a.tracker)
 }
@@ -246,6 +248,11 @@ func (a *Assigner) leaving(ctx context.Context) time.Time {
 func (a *Assigner) rest(ctx context.Context, v engine.View) time.Duration {
 	rows, workers := a.shares.Looks(a.Source, a.Ledger.Worker(), len(v.Shards))
 	rest := a.Timing.LookAfter(rows, workers, a.Ledger.Lease())
+	between := a.Timing.LookBetween(rows, workers)
+	if a.once != nil || a.shares.Uneven() {
+		between = 0 // a worker with too few shards makes the passes of a small fleet
+	}
+	a.looks.made(ctx, between, a.Ledger.Lease())
 	if rest == a.Timing.Pass || a.once != nil {
 		a.rested = a.Timing.Pass // with Once, only regular passes can show that everything is drained
 	} else {

@@ -27,11 +27,18 @@ func (b *Wakeup) Signal() {
 // Wait returns nil after a signal or after d. If the context ends first, it returns the context's
 // cause.
 func (b *Wakeup) Wait(ctx context.Context, d time.Duration) error {
+	b.Await(ctx, d)
+	return context.Cause(ctx)
+}
+
+// Await is like Wait, but reports whether there was a signal.
+func (b *Wakeup) Await(ctx context.Context, d time.Duration) (signalled bool) {
 	b.mu.Lock()
 	if b.signalled {
 		b.signalled = false
 		b.mu.Unlock()
-		return Sleep(ctx, 0)
+		_ = Sleep(ctx, 0)
+		return true
 	}
 	event := NewEvent(ctx)
 	b.event = event
@@ -41,7 +48,8 @@ func (b *Wakeup) Wait(ctx context.Context, d time.Duration) error {
 	defer cancel()
 	_ = event.Wait(timed) // a signal and the end of the time are normal ends of the wait
 	b.mu.Lock()
+	defer b.mu.Unlock()
+	signalled = b.signalled
 	b.signalled, b.event = false, nil
-	b.mu.Unlock()
-	return context.Cause(ctx)
+	return signalled
 }
