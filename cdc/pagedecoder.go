@@ -178,16 +178,12 @@ func decodePage(text string, newOnly bool) (page Page, ok bool) {
 func (s *pageDecoder) records(length int) (changes []Change, ok bool) {
 	begin := s.Offset()
 	ok = s.List(func() bool {
-		var c Change
-		if !s.record(&c) {
-			return false
-		}
 		if len(changes) == 1 { // the other changes are about as long as the first
-			rest := (length - begin) / ((s.Offset() - begin) / 2)
+			rest := (length - begin) / (s.Offset() - begin)
 			changes = append(make([]Change, 0, min(rest+rest/8+2, pageLimit)), changes...)
 		}
-		changes = append(changes, c)
-		return true
+		changes = append(changes, Change{})
+		return s.record(&changes[len(changes)-1])
 	})
 	return changes, ok
 }

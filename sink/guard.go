@@ -101,7 +101,7 @@ const (
 // of another item.
 func Guard(m transform.RowMutation) Request {
 	ops := make([]Op, 0, len(m.Families)+len(m.Columns)+len(m.InheritedFamilies)+len(m.InheritedColumns)+len(m.Named)+len(m.Cells)+marksOps+stampOps)
-	ops = deletions(ops, m)
+	ops = deletions(ops, &m)
 	if !m.Remove {
 		for i := range m.Cells {
 			c := &m.Cells[i]
@@ -112,7 +112,7 @@ func Guard(m transform.RowMutation) Request {
 		}
 	}
 	return Request{
-		Table: m.Table, Row: m.Row, Ops: marks(ops, m),
+		Table: m.Table, Row: m.Row, Ops: marks(ops, &m),
 		Refuse: Predicate{Families: guardFamilies, Qualifier: itemColumn(VersionColumn, m.Owner), AtLeast: m.Version},
 	}
 }
@@ -121,7 +121,7 @@ func Guard(m transform.RowMutation) Request {
 const marksOps = 4
 
 // deletions appends the deletes of all cells that an item owns or inherits from former mappings.
-func deletions(ops []Op, m transform.RowMutation) []Op {
+func deletions(ops []Op, m *transform.RowMutation) []Op {
 	ops = deleting(ops, m.InheritedFamilies, m.InheritedColumns)
 	if m.Timestamped {
 		return timestamped(ops, m)
@@ -142,7 +142,7 @@ func deleting(ops []Op, families []string, columns []transform.Column) []Op {
 // timestamped appends the deletes of the first write under dual writes. They cover cells up to and
 // including the record's second, because the old image's cells may have the same second. Aggregates
 // have no history, so they are exact immediately.
-func timestamped(ops []Op, m transform.RowMutation) []Op {
+func timestamped(ops []Op, m *transform.RowMutation) []Op {
 	const millisecond = 1000
 	for _, c := range m.Named {
 		op := Op{Kind: DeleteBefore, Family: c.Family, Qualifier: c.Qualifier, Timestamp: m.Second + millisecond}
@@ -164,7 +164,7 @@ func setting(c *transform.Cell) Op {
 }
 
 // marks appends the changes of replicator's two families.
-func marks(ops []Op, m transform.RowMutation) []Op {
+func marks(ops []Op, m *transform.RowMutation) []Op {
 	column, origin := itemColumn(VersionColumn, m.Owner), itemColumn(OriginColumn, m.Owner)
 	if m.Alone {
 		ops = append(ops, Op{Kind: DeleteFamily, Family: LiveFamily}, Op{Kind: DeleteFamily, Family: GoneFamily})

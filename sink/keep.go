@@ -126,7 +126,7 @@ func KeepOlder(seen Row, m transform.RowMutation) (Request, bool) {
 	}
 	k.follow(m)
 	if ops := k.ops(m); len(ops) <= transform.MaxRowCells {
-		request.Ops = marks(ops, m)
+		request.Ops = marks(ops, &m)
 	}
 	return request, true // if a request cannot hold all changes, it holds only the image
 }
@@ -233,7 +233,7 @@ func (r *run) add(c transform.Cell) {
 func (k *keeping) ops(m transform.RowMutation) []Op {
 	var ops []Op
 	if !k.kept {
-		ops = deletions(ops, m)
+		ops = deletions(ops, &m)
 	}
 	named := map[transform.Column]bool{}
 	for _, c := range m.Cells {

@@ -16,7 +16,7 @@ type crew struct {
 }
 
 // mostSpare bounds the goroutines that wait. Each of them keeps the stack of a network call.
-const mostSpare = 256
+const mostSpare = 128
 
 const (
 	// mostCalls is the maximum number of calls that count at the same time. A process that got no
