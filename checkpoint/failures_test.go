@@ -266,7 +266,7 @@ func TestACommitIsAllOfTheProgress(t *testing.T) {
 	for n, caughtUp := range []bool{false, true, false} {
 		p := checkpoint.Progress{
 			Position: cdc.Position{After: cdc.SequenceOf(uint64(n + 1))}, EventTime: begin.Add(time.Duration(n) * time.Minute), CellTime: begin.Add(time.Duration(n) * time.Hour),
-			FirstRead: begin, ReadAt: begin.Add(time.Duration(n+1) * time.Second), CaughtUp: caughtUp, Dropping: n == 0, Applied: before.Applied + uint64(n), Rate: float64(n),
+			FirstRead: begin, ReadAt: begin.Add(time.Duration(n+1) * time.Second), CaughtUp: caughtUp, Dropping: n == 0, Applied: before.Applied + uint64(n), Shown: checkpoint.Shown{Rate: float64(n)},
 		}
 		check(t, l.Commit(t.Context(), p))
 		for where, s := range map[string]checkpoint.Shard{"the lease": l.Shard(), "the row": row(t, t.Context(), f.ledger, "c")} {

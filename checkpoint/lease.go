@@ -33,8 +33,8 @@ type Progress struct {
 	ReadAt    time.Time // when the last read was sent, on the service's clock
 	CaughtUp  bool      // the last read returned an empty page
 	Dropping  bool
-	Applied   uint64  // changes at or before the position
-	Rate      float64 // recent changes per second
+	Applied   uint64 // changes at or before the position
+	Shown
 	// Settling counts the changes after the position that were applied once. Ended reports that the
 	// changes read reach the end of the shard.
 	Settling Settling
@@ -47,7 +47,7 @@ type Progress struct {
 // Progress returns the shard's progress according to its record.
 func (s *Shard) Progress() Progress {
 	return Progress{Position: cdc.Position{After: s.Position}, EventTime: s.EventTime, CellTime: s.CellTime, FirstRead: s.FirstRead,
-		AppliedTo: s.AppliedTo, ReadAt: s.ReadTime(), CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Rate: s.Rate, Cutover: s.Sighted, Rechecked: s.Rechecked}
+		AppliedTo: s.AppliedTo, ReadAt: s.ReadTime(), CaughtUp: s.CaughtUp, Dropping: s.Dropping, Applied: s.Applied, Shown: s.Shown, Cutover: s.Sighted, Rechecked: s.Rechecked}
 }
 
 // Take leases a shard that Look returned. The argument `parent` is the row of the shard's parent,
@@ -75,7 +75,7 @@ func (l *Ledger) Take(ctx context.Context, s Shard, parent *Shard) (*Lease, erro
 		s.Generation = max(s.Generation, table.Generation)
 		s.State, s.Owner = Reading, l.worker
 		s.beat(l.heartbeat(ctx, Trouble{}))
-		s.Rate = 0
+		s.Shown = Shown{}
 		s.Epoch++
 		if parent != nil {
 			if s.FirstRead.IsZero() && s.Position.IsZero() {
@@ -202,7 +202,7 @@ func (l *Lease) conclude(ctx context.Context, state State, change func(*Shard) e
 	err := l.change(ctx, func(s *Shard) error {
 		s.State, s.Owner = state, ""
 		s.beat(l.ledger.unowned(ctx))
-		s.Rate = 0
+		s.Shown = Shown{}
 		return change(s)
 	})
 	if s := l.Shard(); errors.Is(err, ErrLeaseLost) && s.Owner == "" && s.State == state {
@@ -251,7 +251,7 @@ func (s *Shard) advance(p Progress) error {
 	s.AppliedTo = p.AppliedTo // a late change resets it
 	s.Applied = max(s.Applied, p.Applied)
 	if s.Owner != "" { // a shard that no worker reads has no rate
-		s.Rate = p.Rate
+		s.Shown = p.Shown
 	}
 	if s.FirstRead.IsZero() {
 		s.FirstRead = p.FirstRead

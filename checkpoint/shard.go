@@ -101,10 +101,9 @@ type Shard struct {
 	// applied, they would outrank the rows of that load. Cut lies 10 minutes (Slack) before the
 	// time at which a gap in the shard's lineage, or an unlisted parent, was found.
 	Cut time.Time `json:"cut,omitzero"`
-	// Applied is how many changes were applied since the shard's row was created, and Rate the
-	// recent number per second. Both numbers are only for display.
-	Applied uint64  `json:"applied,omitempty"`
-	Rate    float64 `json:"rate,omitempty"`
+	// Applied is how many changes were applied since the shard's row was created.
+	Applied uint64 `json:"applied,omitempty"`
+	Shown
 	// Apply is the mode in which the shard was last leased. In a mode that publishes, NumberedFrom
 	// is how many of the Applied changes precede the first message of the generation. Those
 	// preceding changes have no number in the generation.
@@ -120,6 +119,12 @@ type Shard struct {
 
 	// Counter is the row's counter when it was read.
 	Counter uint64 `json:"-"`
+}
+
+// Shown holds figures of a shard's current reader that are only for display. They are zero if no
+// worker reads the shard.
+type Shown struct {
+	Rate float64 `json:"rate,omitempty"` // recent number of applied changes per second
 }
 
 // Settling describes the changes between a shard's checkpoint and its last read. It is used only if

@@ -20,7 +20,7 @@ func (l *Ledger) GiveUp(ctx context.Context, s Shard, reason string) (bool, erro
 func (l *Ledger) giveUp(ctx context.Context, s Shard, loss Loss, reason string) (bool, error) {
 	s.State, s.Loss, s.Reason, s.Noted, s.Owner = Gap, loss, reason, false, ""
 	s.beat(l.unowned(ctx))
-	s.Rate = 0
+	s.Shown = Shown{}
 	s.Epoch++
 	s.EndedAt, s.Settling, s.DoneAt = time.Time{}, Settling{}, l.ServiceTime(ctx)
 	return l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, &s))

@@ -64,7 +64,7 @@ func TestWhatABeginningPlans(t *testing.T) {
 	} {
 		playScene(t, func(s *scene) {
 			for i, rate := range c.rates {
-				s.Must(s.Ledger.CreateShard(s.Ctx, checkpoint.Shard{Source: "Orders", StreamARN: "arn", Label: "L", ID: string(rune('a' + i)), State: checkpoint.Done, Rate: rate}))
+				s.Must(s.Ledger.CreateShard(s.Ctx, checkpoint.Shard{Source: "Orders", StreamARN: "arn", Label: "L", ID: string(rune('a' + i)), State: checkpoint.Done, Shown: checkpoint.Shown{Rate: rate}}))
 			}
 			s.Change("Orders", func(state *checkpoint.TableState) { state.Verify.Number = 2 }) // it was cancelled
 			s.Must(s.Ledger.PutVerifyData(s.Ctx, s.Table("Orders"), "picked", []byte("x")))
@@ -347,7 +347,7 @@ func TestChangesAreCounted(t *testing.T) {
 			for _, shard := range shards {
 				s.World.Go("reader", func(ctx context.Context) {
 					lease, err := s.Ledger.Take(ctx, shard, nil)
-					for at := (checkpoint.Progress{Rate: c.noted}); err == nil && c.each > 0; _ = task.Sleep(ctx, time.Second) {
+					for at := (checkpoint.Progress{Shown: checkpoint.Shown{Rate: c.noted}}); err == nil && c.each > 0; _ = task.Sleep(ctx, time.Second) {
 						at.Applied, at.EventTime, at.ReadAt = at.Applied+uint64(c.each), s.Now(), s.Now()
 						err = lease.Commit(ctx, at)
 					}

@@ -233,7 +233,7 @@ func (s *settler) progress() checkpoint.Progress {
 		p.Ended, p.Rechecked = s.ended, s.recheck.state()
 		return p
 	}
-	p.FirstRead, p.ReadAt, p.Rate, p.CaughtUp = s.read.FirstRead, s.read.ReadAt, s.read.Rate, false
+	p.FirstRead, p.ReadAt, p.Shown, p.CaughtUp = s.read.FirstRead, s.read.ReadAt, s.read.Shown, false
 	p.Cutover = s.settled.Cutover.Ahead(s.read.Cutover)
 	p.Settling = checkpoint.Settling{Changes: s.pending, EventTime: s.read.EventTime, CellTime: s.read.CellTime, CaughtUp: s.read.CaughtUp}
 	p.Ended = s.ended

@@ -16,7 +16,7 @@ import (
 func TestTheWholeProgressOfAPage(t *testing.T) {
 	event, read, sent := settlesAt, settlesAt.Add(time.Minute), settlesAt.Add(2*time.Minute)
 	was := checkpoint.Progress{Position: cdc.Position{After: cdc.SequenceOf(5)}, FirstRead: event.Add(-time.Hour), EventTime: event.Add(-time.Minute), CellTime: event.Add(time.Hour),
-		Applied: 40, Rate: 3, AppliedTo: event, CaughtUp: true}
+		Applied: 40, Shown: checkpoint.Shown{Rate: 3}, AppliedTo: event, CaughtUp: true}
 	page := cdc.Page{At: read, Changes: []cdc.Change{{Sequence: cdc.SequenceOf(6), Time: event}, {Sequence: cdc.SequenceOf(8), Time: event.Add(-time.Hour)}}}
 	want := was
 	want.Position.After, want.EventTime, want.Applied, want.ReadAt, want.CaughtUp = cdc.SequenceOf(8), event, 42, sent, false

@@ -49,11 +49,27 @@ var Columns = []Column{
 	{ID: "rate", Head: "Changes", Unit: "/s", Number: true, text: func(l *tableLine) string { return rateText(l.ChangesPerSecond) },
 		value: func(t *Table) *float64 { return t.ChangesPerSecond }, join: joinRate},
 	{ID: "parked", Head: "Parked", Number: true, Gauge: admin.GaugeParked, value: func(t *Table) *float64 { return figure(t.Parked) },
-		join: joinParked, mark: func(t *Table) Mark { return badIf(t.Parked > 0) }},
+		join: joinSum(func(t *Table) *int { return &t.Parked }), mark: func(t *Table) Mark { return badIf(t.Parked > 0) }},
 	{ID: "verify", Head: "Verify", text: func(l *tableLine) string { return l.Verify.text() }, join: joinVerify, mark: markOfVerify},
 	{Gauge: admin.GaugeSettling, value: func(t *Table) *float64 { return figure(t.Settling) }},
 	{Gauge: admin.GaugeSetAside, value: func(t *Table) *float64 { return truth(t.Suspended != "" && !t.LongGone) }},
 	{Gauge: admin.GaugeLastPoll, value: lastPoll},
+}
+
+// shardColumn is a figure of a shard in the status text.
+type shardColumn struct {
+	head string
+	text func(*Shard) string
+}
+
+var shardColumns = []shardColumn{
+	{head: "STATE", text: func(s *Shard) string { return s.State }},
+	{head: "OWNER", text: (*Shard).ownerText},
+	{head: "POSITION", text: func(s *Shard) string { return OrDash(s.Position) }},
+	{head: "LAG", text: func(s *Shard) string { return lagText(s.LagSeconds, s.LagEstimated) }},
+	{head: "HEADROOM", text: func(s *Shard) string { return seconds(s.HeadroomSeconds) }},
+	{head: "CHANGES/s", text: func(s *Shard) string { return rateText(s.ChangesPerSecond) }},
+	{head: "WAITS", text: (*Shard).whyText},
 }
 
 // Columns returns the columns to show for the document's tables, in order.
@@ -197,9 +213,12 @@ func joinRate(sum *Table, all []*Table) {
 	}
 }
 
-func joinParked(sum *Table, all []*Table) {
-	for _, t := range all {
-		sum.Parked += t.Parked
+// joinSum sets a count of a line to the sum of the counts of its tables.
+func joinSum(of func(*Table) *int) func(sum *Table, all []*Table) {
+	return func(sum *Table, all []*Table) {
+		for _, t := range all {
+			*of(sum) += *of(t)
+		}
 	}
 }
 

@@ -157,18 +157,17 @@ func (m *Document) streams(source string) [][]Shard {
 
 func writeLineage(w io.Writer, shards []Shard) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tab, "SHARD\tSTATE\tOWNER\tPOSITION\tLAG\tHEADROOM\tCHANGES/s\tWAITS")
+	head := []string{"SHARD"}
+	for _, c := range shardColumns {
+		head = append(head, c.head)
+	}
+	_, _ = fmt.Fprintln(tab, strings.Join(head, "\t"))
 	for _, d := range drawn(shards) {
-		s, why := d.shard, "-"
-		if s.Why != nil {
-			why = s.Why.Text
+		line := []string{d.prefix + d.shard.ID}
+		for _, c := range shardColumns {
+			line = append(line, c.text(d.shard))
 		}
-		owner := OrDash(s.Owner)
-		if s.Old {
-			owner += " (old)"
-		}
-		_, _ = fmt.Fprintf(tab, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.prefix, s.ID, s.State, owner, OrDash(s.Position),
-			lagText(s.LagSeconds, s.LagEstimated), seconds(s.HeadroomSeconds), rateText(s.ChangesPerSecond), why)
+		_, _ = fmt.Fprintln(tab, strings.Join(line, "\t"))
 	}
 	return tab.Flush()
 }

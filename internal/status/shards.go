@@ -61,6 +61,20 @@ type Shard struct {
 	Reason *string    `json:"reason"` // reason of a gap
 }
 
+func (s *Shard) ownerText() string {
+	if s.Old {
+		return OrDash(s.Owner) + " (old)"
+	}
+	return OrDash(s.Owner)
+}
+
+func (s *Shard) whyText() string {
+	if s.Why == nil {
+		return "-"
+	}
+	return s.Why.Text
+}
+
 // whyStatus is the reason why a shard makes no progress.
 type whyStatus struct {
 	Code string `json:"code"`
