@@ -37,7 +37,9 @@ var orders = func() *transform.Mapping {
 var stamp = transform.Stamp{Generation: 1, Hop: 500_000}
 
 // worker is the stream as a worker reads it that does not publish: the mapping needs no old images.
-func worker(page *answers) cdc.Source { return cdc.WithoutOldImages(cdc.NewSource(page.streams(), "arn")) }
+func worker(page *answers) cdc.Source {
+	return cdc.WithoutOldImages(cdc.NewSource(page.streams(), "arn"))
+}
 
 // decoding is one GetRecords: the client as it comes, and ours in it.
 func decoding(ctx context.Context, b *bench) error {
