@@ -292,6 +292,8 @@ func TestCallsOfACrewAreLimited(t *testing.T) {
 		cancel()
 		call(ended, 0)
 		time.Sleep(2 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
 		want := map[time.Duration]int{0: 128 + 1, time.Second: 128, 1100 * time.Millisecond: 44}
 		if !maps.Equal(began, want) {
 			t.Errorf("calls began after %v, not %v", began, want)
