@@ -22,17 +22,8 @@ import (
 func TestH145_EachGroupOpensItsOwnGates(t *testing.T) {
 	play(t, func(ctx context.Context, f fence.Fence, _ *families) {
 		targets := []string{"a", "b", "c"}
-		if err := f.Open(ctx, targets...); err != nil {
-			t.Fatal(err)
-		}
-		r := fence.NewRegister(f.Ledger)
-		stamps, err := r.Prove(ctx, targets, func(context.Context) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		heeding, stop := context.WithCancel(ctx)
-		g := task.NewGroup(ctx, 0)
-		g.Go("heed", func(context.Context) error { r.Heed(heeding, time.Second, time.Second); return nil })
+		r, stamps := proved(t, ctx, f, targets...)
+		stop := heeds(t, ctx, r, time.Second, time.Second)
 		released := task.NewEvent(ctx)
 		released.Set()
 		for _, c := range []struct {
@@ -60,9 +51,6 @@ func TestH145_EachGroupOpensItsOwnGates(t *testing.T) {
 			}
 		}
 		stop()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -71,17 +59,8 @@ func TestH145_EachGroupOpensItsOwnGates(t *testing.T) {
 func TestACancelledCutoverOpensItsGatesOnce(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		play(t, func(ctx context.Context, f fence.Fence, _ *families) {
-			if err := f.Open(ctx, "t"); err != nil {
-				t.Fatal(err)
-			}
-			r := fence.NewRegister(f.Ledger)
-			stamps, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
-			heeding, stop := context.WithCancel(ctx)
-			g := task.NewGroup(ctx, 0)
-			g.Go("heed", func(context.Context) error { r.Heed(heeding, time.Second, time.Second); return nil })
+			r, stamps := proved(t, ctx, f, "t")
+			stop := heeds(t, ctx, r, time.Second, time.Second)
 			released := task.NewEvent(ctx)
 			released.Set()
 			sends := func() bool {
@@ -109,6 +88,7 @@ func TestACancelledCutoverOpensItsGatesOnce(t *testing.T) {
 			if !sends() {
 				t.Error("a cancelled cutover keeps the gate closed")
 			}
+			var err error
 			if leaves {
 				err = r.Leave(ctx)
 			} else {
@@ -118,9 +98,6 @@ func TestACancelledCutoverOpensItsGatesOnce(t *testing.T) {
 				t.Errorf("left %v: a write goes through, %v", leaves, err)
 			}
 			stop()
-			if err := g.Wait(); err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }
@@ -131,14 +108,7 @@ func TestADoubtWithoutANumberIsRecorded(t *testing.T) {
 	for _, told := range []checkpoint.CutoverStep{checkpoint.CutoverChecks, checkpoint.CutoverFence} {
 		play(t, func(ctx context.Context, f fence.Fence, _ *families) {
 			f.Families = nil
-			if err := f.Open(ctx, "t"); err != nil {
-				t.Fatal(err)
-			}
-			r := fence.NewRegister(f.Ledger)
-			stamps, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, stamps := proved(t, ctx, f, "t")
 			_, _ = sink.Execute(ctx, stamps, unanswered{}, nil, &transform.RowMutation{Table: "t", Row: "k", Version: "1"})
 			if _, err := f.Ledger.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error {
 				c.Attempt, c.Step, c.Targets = 1, told, []string{"t"}
@@ -146,9 +116,7 @@ func TestADoubtWithoutANumberIsRecorded(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			heeding, stop := context.WithCancel(ctx)
-			g := task.NewGroup(ctx, 0)
-			g.Go("heed", func(context.Context) error { r.Heed(heeding, time.Second, time.Second); return nil })
+			stop := heeds(t, ctx, r, time.Second, time.Second)
 			if err := task.Sleep(ctx, 3*time.Second); err != nil {
 				t.Fatal(err)
 			}
@@ -156,9 +124,6 @@ func TestADoubtWithoutANumberIsRecorded(t *testing.T) {
 				t.Errorf("in step %s: %s", told, got)
 			}
 			stop()
-			if err := g.Wait(); err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }
@@ -172,9 +137,7 @@ func TestAFailedRefreshIsRepeatedSoon(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := fence.NewRegister(f.Ledger)
-		heeding, stop := context.WithCancel(ctx)
-		g := task.NewGroup(ctx, 0)
-		g.Go("heed", func(context.Context) error { r.Heed(heeding, time.Minute, time.Second); return nil })
+		stop := heeds(t, ctx, r, time.Minute, time.Second)
 		if err := task.Sleep(ctx, 90*time.Minute); err != nil {
 			t.Fatal(err)
 		}
@@ -206,9 +169,6 @@ func TestAFailedRefreshIsRepeatedSoon(t *testing.T) {
 			t.Errorf("%+v is older than %s, %v", all, before, err)
 		}
 		stop()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -295,9 +255,7 @@ func TestHeedJoinsTheRecordsOfKilledProcesses(t *testing.T) {
 		if _, proved := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil }); errors.Join(err, proved) != nil {
 			t.Error(err, proved)
 		}
-		heeding, stop := context.WithCancel(ctx)
-		g := task.NewGroup(ctx, 0)
-		g.Go("heed", func(context.Context) error { r.Heed(heeding, time.Minute, time.Second); return nil })
+		stop := heeds(t, ctx, r, time.Minute, time.Second)
 		if err := task.Sleep(ctx, 26*time.Hour); err != nil {
 			t.Error(err)
 		}
@@ -305,9 +263,6 @@ func TestHeedJoinsTheRecordsOfKilledProcesses(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		stop()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,34 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
+// proved returns the register of a process that has proved its right to write the targets.
+func proved(t *testing.T, ctx context.Context, f fence.Fence, targets ...string) (*fence.Register, sink.Stamps) {
+	t.Helper()
+	if err := f.Open(ctx, targets...); err != nil {
+		t.Fatal(err)
+	}
+	r := fence.NewRegister(f.Ledger)
+	stamps, err := r.Prove(ctx, targets, func(context.Context) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, stamps
+}
+
+// heeds lets a process heed cutovers until `stop` is called.
+func heeds(t *testing.T, ctx context.Context, r *fence.Register, idle, active time.Duration) (stop func()) {
+	heeding, end := context.WithCancel(ctx)
+	g := task.NewGroup(ctx, 0)
+	g.Go("heed", func(context.Context) error { r.Heed(heeding, idle, active); return nil })
+	return func() {
+		t.Helper()
+		end()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // slow is a target that answers when it is released.
 type slow struct{ released task.Event }
 
@@ -26,15 +54,7 @@ func (s slow) Apply(ctx context.Context, _ *sink.Request) (bool, error) {
 // answer. A cancel opens the gate again, and the next attempt needs another goodbye.
 func TestH145_GoodbyeComesAfterTheLastAnswer(t *testing.T) {
 	play(t, func(ctx context.Context, f fence.Fence, _ *families) {
-		if err := f.Open(ctx, "t"); err != nil {
-			t.Fatal(err)
-		}
-		r := fence.NewRegister(f.Ledger)
-		right := func(context.Context) error { return nil }
-		stamps, err := r.Prove(ctx, []string{"t"}, right)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, stamps := proved(t, ctx, f, "t")
 		step := func(attempt uint32, step checkpoint.CutoverStep) {
 			t.Helper()
 			_, err := f.Ledger.UpdateCutover(ctx, "", func(c *checkpoint.Cutover) error {
@@ -61,12 +81,10 @@ func TestH145_GoodbyeComesAfterTheLastAnswer(t *testing.T) {
 				t.Errorf("%s: %v", when, err)
 			}
 		}
-		heeding, stop := context.WithCancel(ctx)
-		g := task.NewGroup(ctx, 0)
-		g.Go("heed", func(context.Context) error { r.Heed(heeding, 2*time.Second, 250*time.Millisecond); return nil })
+		stop := heeds(t, ctx, r, 2*time.Second, 250*time.Millisecond)
 		step(1, checkpoint.CutoverDrain)
 		wants("in the drain", 0, 0, true)
-		released := task.NewEvent(ctx)
+		released, g := task.NewEvent(ctx), task.NewGroup(ctx, 0)
 		g.Go("write", func(ctx context.Context) error {
 			m := transform.RowMutation{Table: "t", Row: "k", Version: "1"}
 			_, err := sink.Execute(ctx, stamps, slow{released}, nil, &m)
@@ -103,9 +121,7 @@ func TestHeedKeepsTheRecordFresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := fence.NewRegister(f.Ledger)
-		heeding, stop := context.WithCancel(ctx)
-		g := task.NewGroup(ctx, 0)
-		g.Go("heed", func(context.Context) error { r.Heed(heeding, time.Minute, time.Second); return nil })
+		stop := heeds(t, ctx, r, time.Minute, time.Second)
 		if _, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -138,9 +154,6 @@ func TestHeedKeepsTheRecordFresh(t *testing.T) {
 			t.Error("a process that left has a record again")
 		}
 		stop()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -151,14 +164,7 @@ func TestH145_GoodbyeIsOfEveryTarget(t *testing.T) {
 	targets := []string{"other", "first", "second"} // it does not write the one named other
 	for _, busy := range targets[1:] {
 		play(t, func(ctx context.Context, f fence.Fence, _ *families) {
-			if err := f.Open(ctx, targets[1:]...); err != nil {
-				t.Fatal(err)
-			}
-			r := fence.NewRegister(f.Ledger)
-			stamps, err := r.Prove(ctx, targets[1:], func(context.Context) error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, stamps := proved(t, ctx, f, targets[1:]...)
 			write := func(ctx context.Context, target string, answers sink.Table) error {
 				_, err := sink.Execute(ctx, stamps, answers, nil, &transform.RowMutation{Table: target, Row: "k", Version: "1"})
 				return err
@@ -187,12 +193,10 @@ func TestH145_GoodbyeIsOfEveryTarget(t *testing.T) {
 					}
 				}
 			}
-			heeding, stop := context.WithCancel(ctx)
-			g := task.NewGroup(ctx, 0)
-			g.Go("heed", func(context.Context) error { r.Heed(heeding, 2*time.Second, 250*time.Millisecond); return nil })
+			stop := heeds(t, ctx, r, 2*time.Second, 250*time.Millisecond)
 			_ = write(ctx, busy, unanswered{})
 			wants(checkpoint.CutoverChecks, "in the checks", 0, true, busy)
-			released := task.NewEvent(ctx)
+			released, g := task.NewEvent(ctx), task.NewGroup(ctx, 0)
 			g.Go("write", func(ctx context.Context) error { return write(ctx, busy, slow{released}) })
 			wants(checkpoint.CutoverFence, "with a request in flight", 0, false, busy)
 			released.Set()

@@ -38,14 +38,7 @@ func TestH145_DoubtsHaveTheFenceOfTheirRequests(t *testing.T) {
 			if c.unfenced {
 				schema.creates = []error{withheld}
 			}
-			if err := f.Open(ctx, "t"); err != nil {
-				t.Fatal(err)
-			}
-			r := fence.NewRegister(f.Ledger)
-			stamps, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, stamps := proved(t, ctx, f, "t")
 			released, g := task.NewEvent(ctx), task.NewGroup(ctx, 0)
 			var table sink.Table = slow{released}
 			if c.in == "unanswered" {
@@ -111,9 +104,6 @@ func TestHeedReadsCutoversAtTheirPace(t *testing.T) {
 			}
 		}
 		stop()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -143,17 +133,8 @@ func TestH145_TheRecordIsWrittenForNewsOnly(t *testing.T) {
 	} {
 		store := &checkpointtest.Memory{}
 		playOn(t, store, func(ctx context.Context, f fence.Fence, _ *families) {
-			if err := f.Open(ctx, "t"); err != nil {
-				t.Fatal(err)
-			}
-			r := fence.NewRegister(f.Ledger)
-			stamps, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
-			heeding, stop := context.WithCancel(ctx)
-			g := task.NewGroup(ctx, 0)
-			g.Go("heed", func(context.Context) error { r.Heed(heeding, time.Second, time.Second); return nil })
+			r, stamps := proved(t, ctx, f, "t")
+			stop := heeds(t, ctx, r, time.Second, time.Second)
 			if err := task.Sleep(ctx, 5*time.Second); err != nil { // the first refresh
 				t.Fatal(err)
 			}
@@ -177,9 +158,6 @@ func TestH145_TheRecordIsWrittenForNewsOnly(t *testing.T) {
 				t.Errorf("%s: %d writes, %+v, %v", name, writes, all, err)
 			}
 			stop()
-			if err := g.Wait(); err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }
@@ -236,14 +214,7 @@ func TestAFenceStaysWithheldWhileTheTestFails(t *testing.T) {
 func TestADropThatIsEndedForgetsNoWriter(t *testing.T) {
 	store := &checkpointtest.Memory{}
 	playOn(t, store, func(ctx context.Context, f fence.Fence, _ *families) {
-		if err := f.Open(ctx, "t"); err != nil {
-			t.Fatal(err)
-		}
-		r := fence.NewRegister(f.Ledger)
-		stamps, err := r.Prove(ctx, []string{"t"}, func(context.Context) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, stamps := proved(t, ctx, f, "t")
 		_, _ = sink.Execute(ctx, stamps, unanswered{}, nil, &transform.RowMutation{Table: "t", Row: "k", Version: "1"})
 		raised, err := f.Raise(ctx, "t")
 		if err := errors.Join(err, r.Leave(ctx)); err != nil {

@@ -204,14 +204,7 @@ func TestStampsAreComparedWhileTheTargetIsHalted(t *testing.T) {
 func TestDoubtsStayUntilTheirNumberIsDropped(t *testing.T) {
 	play(t, func(ctx context.Context, f fence.Fence, schema *families) {
 		targets := []string{"t", "u"}
-		if err := f.Open(ctx, targets...); err != nil {
-			t.Fatal(err)
-		}
-		r := fence.NewRegister(f.Ledger)
-		stamps, err := r.Prove(ctx, targets, func(context.Context) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, stamps := proved(t, ctx, f, targets...)
 		send := func(target string) error {
 			m := transform.RowMutation{Table: target, Row: "k", Version: transform.Version("1")}
 			_, err := sink.Execute(ctx, stamps, unanswered{}, nil, &m)

@@ -13,36 +13,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 )
 
-// Done parts read nothing, so the limit is shared among the held parts alone.
-func TestDonePartsHaveNoShareOfTheUnits(t *testing.T) {
-	play(t, 4, 1, func(ctx context.Context, w *counting) {
-		v := worker(ctx, t, w.store, "v", 3, 2)
-		for index := range 3 {
-			l, err := v.ledger.TakePart(ctx, checkpoint.Part{Source: "Orders", Generation: 2, Number: 1, Phase: checkpoint.PhaseCopy, Index: index, Total: 4})
-			w.check(err)
-			if index > 0 {
-				w.check(l.Finish(ctx, checkpoint.PartProgress{Items: pages}))
-			}
-		}
-		w.loop.bounds = func() checkpoint.Limits { return checkpoint.Limits{Read: &checkpoint.ReadLimit{Units: 2}} }
-		s := &phaseLoop{Loop: w.loop, held: engine.NewHoldings(engine.Until(ctx), func() {}), watch: w.ledger.NewWatch()}
-		for range 2 { // takes the fourth part, and then has half of the units
-			_, err := s.look(ctx)
-			w.check(err)
-		}
-		began := task.Mono(ctx)
-		for range 12 {
-			_, _, err := w.loop.Limits.Take(ctx, ctx, 1, 0.5)
-			w.check(err)
-		}
-		if took := task.Mono(ctx) - began; took < 4*time.Second || took > 7*time.Second {
-			t.Errorf("it took %s", took)
-		}
-		s.end()
-		w.check(s.held.Tasks.Wait())
-	})
-}
-
 // A part of the copy that takes long does not keep the part with the same index of the sweep from
 // being leased.
 func TestPartsOfTheNextPhaseReplaceThoseInHand(t *testing.T) {
