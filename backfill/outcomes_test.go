@@ -220,8 +220,8 @@ func TestAPartOfChanges(t *testing.T) {
 	}
 }
 
-// A page has as many items as a second allows, within bounds. A wait in several portions counts as a
-// whole.
+// A page has as many items as a second allows, within bounds. A wait in several portions counts as
+// a whole.
 func TestPagesAndWaitsOfALimit(t *testing.T) {
 	for rate, want := range map[float64]int{1: 25, 24.9: 25, 26: 26, 10_000: 10_000, 10_001: 0} {
 		if got := pageOf(rate); got != want {

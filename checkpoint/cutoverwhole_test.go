@@ -38,8 +38,8 @@ func filled(step checkpoint.CutoverStep) checkpoint.Cutover {
 	}
 }
 
-// What each change makes of a record in which nothing is empty: it keeps everything that it does not
-// change, and forgets what belongs to the former attempt, try or step.
+// What each change makes of a record in which nothing is empty: it keeps everything that it does
+// not change, and forgets what belongs to the former attempt, try or step.
 func TestTheWholeRecordAfterEachChange(t *testing.T) {
 	now := cutoverBegan.Add(time.Hour)
 	zone := time.FixedZone("CET", 3600)
@@ -202,7 +202,8 @@ func TestTheWholeRecordAfterEachChange(t *testing.T) {
 	}
 }
 
-// Which steps ask the writers often, which forbid them to write, and during which the application is frozen.
+// Which steps ask the writers often, which forbid them to write, and during which the application
+// is frozen.
 func TestWhatAStepAsksOfWriters(t *testing.T) {
 	var asks, hands, frozen []string
 	for _, step := range everyStep {
@@ -233,8 +234,8 @@ func TestWhatAStepAsksOfWriters(t *testing.T) {
 	}
 }
 
-// How long a try may last by the plan, and if an open shard may receive no canary. The defaults are those
-// of records that older versions wrote.
+// How long a try may last by the plan, and if an open shard may receive no canary. The defaults are
+// those of records that older versions wrote.
 func TestTheLimitsOfATry(t *testing.T) {
 	for name, c := range map[string]struct {
 		record                                checkpoint.Cutover
@@ -263,8 +264,8 @@ func TestTheLimitsOfATry(t *testing.T) {
 	}
 }
 
-// Two cutovers clash if they have a table, a target or a pattern in common. Which tables a cutover moves
-// depends on whether its record names a group.
+// Two cutovers clash if they have a table, a target or a pattern in common. Which tables a cutover
+// moves depends on whether its record names a group.
 func TestWhichCutoversClash(t *testing.T) {
 	c := checkpoint.Cutover{Attempt: 1, CutoverPlan: checkpoint.CutoverPlan{Group: "g", Tables: []string{"A", "B"}, Targets: []string{"a", "b"}, Patterns: []string{"P*"}}}
 	for i, other := range []struct {
@@ -296,8 +297,8 @@ func TestWhichCutoversClash(t *testing.T) {
 	}
 }
 
-// The record of a single group is where versions without groups look for it. The records of groups are
-// beside it, each with its name, and no other row of the ledger is one.
+// The record of a single group is where versions without groups look for it. The records of groups
+// are beside it, each with its name, and no other row of the ledger is one.
 func TestWhereTheRecordsAre(t *testing.T) {
 	ctx := context.Background()
 	store := &checkpointtest.Memory{}
@@ -330,8 +331,8 @@ func TestWhereTheRecordsAre(t *testing.T) {
 	}
 }
 
-// A process has said goodbye if it did so for this attempt of this group. Goodbyes of groups are kept side
-// by side, and a record is written with the process and the time of its last write.
+// A process has said goodbye if it did so for this attempt of this group. Goodbyes of groups are
+// kept side by side, and a record is written with the process and the time of its last write.
 func TestGoodbyesAreOfAGroup(t *testing.T) {
 	virtually(t, func(ctx context.Context, p *place) {
 		_, a := p.worker("a")

@@ -8,8 +8,8 @@
 // With dual_writes.version_attribute each item carries a number. Put and Delete expect the number
 // that the item had when the caller read it, and raise the number by one. A created item gets the
 // milliseconds since 1970 as its number, and usually costs one request to each store. If its row
-// refuses it, the row may remember a higher number of a removed item. Then the item is written again
-// in both stores, with one more than that number. If that fails, or Bigtable does not answer,
+// refuses it, the row may remember a higher number of a removed item. Then the item is written
+// again in both stores, with one more than that number. If that fails, or Bigtable does not answer,
 // replicator writes the row, regardless of the number that it remembers. Rows are written under
 // replicator's own guard and ranked by the number. So a late write never replaces a newer one.
 //

@@ -58,8 +58,8 @@ func (c *counted) Transact(ctx context.Context, changes []dualwrite.Change) erro
 	return nil
 }
 
-// hold makes the row of the item hold a version, as an image or as a tombstone. The argument `owner`
-// is the item's name in a row that several items may share.
+// hold makes the row of the item hold a version, as an image or as a tombstone. The argument
+// `owner` is the item's name in a row that several items may share.
 func (c *counted) hold(t *testing.T, owner string, version transform.Version, gone bool) {
 	t.Helper()
 	for _, gone := range []bool{!gone, gone} { // whatever it holds, this replaces it
@@ -126,8 +126,8 @@ func TestANewItemCostsOneWriteInEachStore(t *testing.T) {
 }
 
 // TestH87_ANewItemIsRaisedOnlyAboveOthers: a row refuses a new item, because something else was
-// written between the two writes. The item is raised only if DynamoDB still has it, and the row does
-// not have it from the stream.
+// written between the two writes. The item is raised only if DynamoDB still has it, and the row
+// does not have it from the stream.
 func TestH87_ANewItemIsRaisedOnlyAboveOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mappingBy(t, keyed, byNumber)

@@ -115,8 +115,8 @@ func timed(row transform.RowMutation) sink.Request {
 // write sends the requests of a change one after the other. If a row failed, the outcome is that of
 // the first such row. It is PartlyWritten if other rows were written before, and NotWritten if no
 // request was sent. A refusal is no error, because the row holds the same version or a higher one.
-// The result `refused` has the rows of the image that refused it. The outcome does not count them as
-// written.
+// The result `refused` has the rows of the image that refused it. The outcome does not count them
+// as written.
 func (t *target) write(ctx context.Context, change cdc.Change) (refused []transform.RowMutation, outcome Outcome, err error) {
 	if t.mapping.VersionAttribute() == "" {
 		outcome, err = t.writeTimed(ctx, change)

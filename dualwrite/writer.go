@@ -154,10 +154,10 @@ func (w *Writer) follow(ctx context.Context, c Change, old attribute.Item) (attr
 	return c.Image, Written, nil
 }
 
-// raise gives a new item a higher number, because rows refused it. Such a row may remember the number
-// of a removed item. Then the row would refuse every write of the application until the item's number
-// is higher. If raise fails, the stream orders the item (sink.Fell). The argument `others` is the
-// outcome without the rows that refused.
+// raise gives a new item a higher number, because rows refused it. Such a row may remember the
+// number of a removed item. Then the row would refuse every write of the application until the
+// item's number is higher. If raise fails, the stream orders the item (sink.Fell). The argument
+// `others` is the outcome without the rows that refused.
 func (w *Writer) raise(ctx context.Context, c Change, refused []transform.RowMutation, others Outcome) (attribute.Item, Outcome, error) {
 	held, err := w.target.highest(ctx, refused)
 	if err != nil {
@@ -232,8 +232,8 @@ func (c Change) removed() attribute.Item {
 }
 
 // rank sets the condition of a change, and the next number of its image. A new item gets the
-// milliseconds since 1970. Its rows are not read first, because a row that remembers a higher number
-// refuses the item (raise). The only error is ErrNumber.
+// milliseconds since 1970. Its rows are not read first, because a row that remembers a higher
+// number refuses the item (raise). The only error is ErrNumber.
 func (w *Writer) rank(ctx context.Context, c *Change, read attribute.Item) error {
 	c.Attribute = w.mapping.VersionAttribute()
 	if c.Attribute == "" {

@@ -203,7 +203,8 @@ func Decode(data []byte) (Change, error) { return new(Decoder).Decode(data) }
 // the same attributes as the item before. Changes of different messages share no memory except
 // texts that many messages have. A Decoder must not be used concurrently.
 type Decoder struct {
-	// SkipOld, if not nil, reports whether old images are left out of the changes of a source table.
+	// SkipOld, if not nil, reports whether old images are left out of the changes of a source
+	// table.
 	SkipOld func(table string) bool
 
 	scanner attribute.Scanner

@@ -8,9 +8,10 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// deadlines bound the requests of one batch, or of one Within. Requests that begin at about the same time share one
-// context with a deadline, because a context and a timer for each would cost a tenth of a request.
-// So a request has at least nineteen twentieths of the timeout, and never more than the timeout.
+// deadlines bound the requests of one batch, or of one Within. Requests that begin at about the
+// same time share one context with a deadline, because a context and a timer for each would cost a
+// tenth of a request. So a request has at least nineteen twentieths of the timeout, and never more
+// than the timeout.
 type deadlines struct {
 	ctx     context.Context // of the requests
 	timeout time.Duration

@@ -77,8 +77,8 @@ func judgeProfile(p *adminpb.AppProfile, instance, name string) (Profile, error)
 }
 
 // CreateProfile creates the missing app profile, with single-cluster routing and single-row
-// transactions. It does not fail if another process has created the profile meanwhile. Profile checks
-// the result.
+// transactions. It does not fail if another process has created the profile meanwhile. Profile
+// checks the result.
 func (a *Admin) CreateProfile(ctx context.Context, cluster string) error {
 	_, err := a.instance.CreateAppProfile(ctx, bigtable.ProfileConf{
 		ProfileID: a.in.AppProfile, InstanceID: a.in.Instance, Description: "replicator: single cluster, single-row transactions",

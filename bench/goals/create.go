@@ -21,7 +21,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// serveDynamoDB prints its address and answers every request with an empty object until its input ends.
+// serveDynamoDB prints its address and answers every request with an empty object until its input
+// ends.
 func serveDynamoDB(latency time.Duration) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -91,7 +92,8 @@ func (s *both) plainly(ctx context.Context, image attribute.Item) error {
 	return s.apply(ctx, pk.Text(), bigtable.NewCondMutation(held, nil, change))
 }
 
-// creating measures dualwrite's Put of a new item beside the two conditional writes that any program needs.
+// creating measures dualwrite's Put of a new item beside the two conditional writes that any
+// program needs.
 func creating(ctx context.Context, b *bench) error {
 	const row = "create an item in both stores"
 	if b.skips(row) {

@@ -138,7 +138,8 @@ func compareRounds(ctx context.Context, o options, w *embedded.Worker, name stri
 	return nil
 }
 
-// verify runs the command to its end. The time that it used includes that of the worker, which takes parts of the work.
+// verify runs the command to its end. The time that it used includes that of the worker, which
+// takes parts of the work.
 func verify(ctx context.Context, w *embedded.Worker) (took, used time.Duration, peak int64, err error) {
 	cmd := w.Command(ctx, "verify", "--full", "--wait")
 	var out strings.Builder

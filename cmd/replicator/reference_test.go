@@ -295,8 +295,8 @@ func withKeys(comment string, keys map[string]string) string {
 
 var ownKey = regexp.MustCompile("^`[a-z_]+` (?:is|are|says|explains|(reports that)|reports) (the|an?|when|how|why|whether|) ?")
 
-// shortened leaves out the key with which the meaning of a field begins, because the table has it in
-// its first column.
+// shortened leaves out the key with which the meaning of a field begins, because the table has it
+// in its first column.
 func shortened(meaning, key string) string {
 	found := ownKey.FindStringSubmatch(meaning)
 	switch {

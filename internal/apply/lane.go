@@ -84,8 +84,8 @@ func (l *lane) put(all ...*message) {
 	}
 }
 
-// add appends messages to the queues of the lane, and reports whether it must be woken. If all slots
-// are taken, the running tasks take the messages (next).
+// add appends messages to the queues of the lane, and reports whether it must be woken. If all
+// slots are taken, the running tasks take the messages (next).
 func (l *lane) add(all ...*message) (wake bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

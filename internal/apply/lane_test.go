@@ -366,9 +366,9 @@ func TestMessagesOfTablesThatNobodyKnows(t *testing.T) {
 	})
 }
 
-// A task that has applied a message applies others of the same queue, and ends when there is none or
-// when a message of the table fails. A full lane is not woken for a message, and a lane is woken when
-// its failing message no longer fails.
+// A task that has applied a message applies others of the same queue, and ends when there is none
+// or when a message of the table fails. A full lane is not woken for a message, and a lane is woken
+// when its failing message no longer fails.
 func TestTasksTakeTheNextMessages(t *testing.T) {
 	playScene(t, func(s *scene) {
 		_, l := s.process() // one slot for each queue

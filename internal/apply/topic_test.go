@@ -43,7 +43,8 @@ func TestH114_H100_WhatBecomesOfAMessage(t *testing.T) {
 	}
 }
 
-// Old images of a table are decoded if something uses them: dual writes, and published parked items.
+// Old images of a table are decoded if something uses them: dual writes, and published parked
+// items.
 func TestOldImagesThatAreDecoded(t *testing.T) {
 	playScene(t, func(s *scene) {
 		orders := s.Tables[0]

@@ -154,7 +154,8 @@ func TestStrip(t *testing.T) {
 	}
 }
 
-// Workers of other versions must know the canaries of this one, so their keys and members never change.
+// Workers of other versions must know the canaries of this one, so their keys and members never
+// change.
 func TestTheCanariesAreThoseOfOtherVersions(t *testing.T) {
 	s := New("ledger", "Orders")
 	for _, c := range []struct {

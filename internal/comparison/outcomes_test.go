@@ -24,8 +24,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
-// A row without a version is extra in a table that nothing else writes, and foreign elsewhere. So it
-// is in every kind of comparison.
+// A row without a version is extra in a table that nothing else writes, and foreign elsewhere. So
+// it is in every kind of comparison.
 func TestWhoOwnsARow(t *testing.T) {
 	for _, owned := range []bool{false, true} {
 		playScene(t, func(s *scene) {
@@ -76,8 +76,8 @@ func TestASampleFollowsTheItems(t *testing.T) {
 	})
 }
 
-// A beginning counts changes only if the table may be busy: it had a change within a minute, and the
-// verify would take long. The plan has parts by the bytes of the table.
+// A beginning counts changes only if the table may be busy: it had a change within a minute, and
+// the verify would take long. The plan has parts by the bytes of the table.
 func TestWhenABeginningCountsChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		ago   time.Duration
@@ -132,8 +132,8 @@ func TestHowManyFindingsAreListed(t *testing.T) {
 	})
 }
 
-// A command for one table says which verify it cannot change. A command for all tables changes every
-// running verify.
+// A command for one table says which verify it cannot change. A command for all tables changes
+// every running verify.
 func TestWhichVerifiesACommandChanges(t *testing.T) {
 	playScene(t, func(s *scene) {
 		for _, step := range []string{Pause, Resume} {

@@ -13,8 +13,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
-// Late writes are rejected after the switch. If that is impossible, the timeline says so, and the watch
-// ends nevertheless.
+// Late writes are rejected after the switch. If that is impossible, the timeline says so, and the
+// watch ends nevertheless.
 func TestTheTimelineSaysThatLateWritesAreNotRejected(t *testing.T) {
 	for _, denied := range []bool{false, true} {
 		playScene(t, func(s *scene) {
@@ -71,8 +71,8 @@ func TestNothingIsDroppedBehindASwitchWithoutARaise(t *testing.T) {
 	}
 }
 
-// What remains of a try counts the tables that the driver compares as a whole: with more of them than it
-// compares at once it takes longer.
+// What remains of a try counts the tables that the driver compares as a whole: with more of them
+// than it compares at once it takes longer.
 func TestTheRestOfATryCountsItsSmallTables(t *testing.T) {
 	for n, want := range map[int]time.Duration{2: handing + comparing, comparesAtOnce + 1: handing + 2*comparing} {
 		playScene(t, func(s *scene) {
@@ -92,8 +92,8 @@ func TestTheRestOfATryCountsItsSmallTables(t *testing.T) {
 	}
 }
 
-// Up to which time a promise is extended: two seconds before the present, at most once a second, only
-// while the application is certainly frozen, and not once a cancel has begun.
+// Up to which time a promise is extended: two seconds before the present, at most once a second,
+// only while the application is certainly frozen, and not once a cancel has begun.
 func TestHowFarAPromiseIsExtended(t *testing.T) {
 	for name, c := range map[string]struct {
 		after  time.Duration // since the freeze

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// What follows from the final comparisons of two tables. A table that must not be switched counts most,
-// then verifies that have just begun, then failures, and then what is still running.
+// What follows from the final comparisons of two tables. A table that must not be switched counts
+// most, then verifies that have just begun, then failures, and then what is still running.
 func TestWhatFollowsFromTheFinalComparisons(t *testing.T) {
 	now := noon
 	clean := func(number uint32, items int64) checkpoint.VerifyResult {
@@ -75,7 +75,8 @@ func TestWhatFollowsFromTheFinalComparisons(t *testing.T) {
 	}
 }
 
-// Workers are asked for rechecks in good time: for two hours, and again when less than one of these is left.
+// Workers are asked for rechecks in good time: for two hours, and again when less than one of these
+// is left.
 func TestHowLongRechecksAreAskedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		left, want time.Duration
@@ -119,8 +120,8 @@ func TestDifferingRowsAreCountedInAllShards(t *testing.T) {
 	}
 }
 
-// The results of a former try count nothing for the next one, because the application wrote meanwhile.
-// Those of this try are not made again.
+// The results of a former try count nothing for the next one, because the application wrote
+// meanwhile. Those of this try are not made again.
 func TestResultsOfAFormerTryAreMadeAgain(t *testing.T) {
 	for of, want := range map[uint32]string{1: "[Orders Parts]", 2: "[Parts]"} {
 		playScene(t, func(s *scene) {
@@ -146,8 +147,8 @@ func TestResultsOfAFormerTryAreMadeAgain(t *testing.T) {
 	}
 }
 
-// Each write of a canary is another item, also if the same process drives again: DynamoDB publishes no
-// change for a write that changes nothing.
+// Each write of a canary is another item, also if the same process drives again: DynamoDB publishes
+// no change for a write that changes nothing.
 func TestEachWriteOfACanaryIsAnotherItem(t *testing.T) {
 	playScene(t, func(s *scene) {
 		seen := map[string]bool{}

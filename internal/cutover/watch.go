@@ -69,8 +69,9 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if failed != nil {
 		v.looked -= every - min(every, lookAgain)
 	}
-	// The watch goes on until its time is over, and while a raised fence is not in force. If a stream
-	// could not be read, it lasts longer, because that stream may hold a change from before its end.
+	// The watch goes on until its time is over, and until late writes are rejected if a fence was
+	// raised. If a stream could not be read, it lasts longer, because that stream may hold a change
+	// from before its end.
 	if left > 0 || failed != nil && left > -unreadable || c.FencedAt.IsZero() && raised(c) {
 		return failed
 	}

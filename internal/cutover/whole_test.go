@@ -16,7 +16,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
-// A whole forecast: the freeze, the wait until a listing that is due is over, and what was promised.
+// A whole forecast: the freeze, the wait until a listing that is due is over, and what was
+// promised.
 func TestAWholeForecast(t *testing.T) {
 	seconds := func(s int) time.Duration { return time.Duration(s) * time.Second }
 	dual := checkpoint.CutoverPlan{FreezeAtMost: seconds(68), UnlessQuiet: time.Minute}
@@ -56,8 +57,8 @@ func TestAWholeForecast(t *testing.T) {
 	}
 }
 
-// Of several shards that end alike the first one is named, whatever the order in which they are read.
-// Of several tables the one counts whose moment comes last.
+// Of several shards that end alike the first one is named, whatever the order in which they are
+// read. Of several tables the one counts whose moment comes last.
 func TestWhichShardTheMomentWaitsFor(t *testing.T) {
 	now := kit.Begin
 	ended := func(id string, left time.Duration) checkpoint.Shard {
@@ -102,8 +103,8 @@ func TestTheSizeOfABatch(t *testing.T) {
 	}
 }
 
-// What the search for canaries does next: it writes a batch, waits until that is read, gives up at the
-// maximum, and shows only a search that lasts.
+// What the search for canaries does next: it writes a batch, waits until that is read, gives up at
+// the maximum, and shows only a search that lasts.
 func TestWhatTheSearchForCanariesDoesNext(t *testing.T) {
 	open := []checkpoint.Shard{shardOf("a", ""), shardOf("b", "")}
 	searching := func(shards, written int) string {
@@ -205,7 +206,8 @@ func TestWhichStepsCallHooks(t *testing.T) {
 	}
 }
 
-// A gap counts for the drain unless the last load is later than it. Shards of another stream never do.
+// A gap counts for the drain unless the last load is later than it. Shards of another stream never
+// do.
 func TestWhichShardsADrainMustProve(t *testing.T) {
 	of := func(id, parent, label string, state checkpoint.State, generation uint32) checkpoint.Shard {
 		return checkpoint.Shard{ID: id, Parent: parent, Label: label, State: state, Generation: generation}
@@ -222,8 +224,8 @@ func TestWhichShardsADrainMustProve(t *testing.T) {
 	}
 }
 
-// A record of a process without the fence counts for a day, not longer. The process is named that did
-// not answer.
+// A record of a process without the fence counts for a day, not longer. The process is named that
+// did not answer.
 func TestHowLongAWriterWithoutAFenceCounts(t *testing.T) {
 	c := checkpoint.Cutover{Attempt: 3, CutoverPlan: checkpoint.CutoverPlan{Targets: []string{"bare", "t"}}, Raised: map[string]uint64{"t": 7}}
 	now := kit.Begin
@@ -242,8 +244,8 @@ func TestHowLongAWriterWithoutAFenceCounts(t *testing.T) {
 	}
 }
 
-// Another cutover of the same tables is a rival, and so is a table that writes the same target and is not
-// in the cutover. A table that never wrote is none.
+// Another cutover of the same tables is a rival, and so is a table that writes the same target and
+// is not in the cutover. A table that never wrote is none.
 func TestWhoIsARival(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.start(plan())
@@ -272,8 +274,8 @@ func TestWhoIsARival(t *testing.T) {
 	})
 }
 
-// The result of a large table adds everything that the sample found to the full verify, and ends with
-// the sample. A rehearsal has no sample, because the application writes.
+// The result of a large table adds everything that the sample found to the full verify, and ends
+// with the sample. A rehearsal has no sample, because the application writes.
 func TestTheResultOfALargeTableAddsTheSample(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.full = checkpoint.VerifyCounts{Items: 30_000, Rows: 30_001, Compared: 29_999}

@@ -88,7 +88,8 @@ func TestAShardKeepsItsOwnProof(t *testing.T) {
 	}
 }
 
-// The events are in the order of their times, calls of hooks where they began. Each has what its kind has.
+// The events are in the order of their times, calls of hooks where they began. Each has what its
+// kind has.
 func TestEventsAreInOrder(t *testing.T) {
 	d := &Document{
 		Timeline: []checkpoint.CutoverEvent{{At: after(time.Second), Step: "freeze", Text: "freezing"}, {At: after(9 * time.Second), Step: "drain", Text: "draining", By: "ann"}},
@@ -103,7 +104,8 @@ func TestEventsAreInOrder(t *testing.T) {
 	}
 }
 
-// A reader of the page learns the outcome from one sentence. The length of the freeze has tenths of seconds.
+// A reader of the page learns the outcome from one sentence. The length of the freeze has tenths of
+// seconds.
 func TestTheOutcomeInASentence(t *testing.T) {
 	for step, want := range map[string]string{
 		"watching":  "The application has switched. replicator still watches for late writers.",

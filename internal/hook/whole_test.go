@@ -83,8 +83,8 @@ func TestAllHeadersAndMembersOfACall(t *testing.T) {
 	}
 }
 
-// The answer of an address is kept up to the same length as the output of a command, and is said with its
-// status. The word of a refusal may have capitals.
+// The answer of an address is kept up to the same length as the output of a command, and is said
+// with its status. The word of a refusal may have capitals.
 func TestWhatAnAddressAnswers(t *testing.T) {
 	long := strings.Repeat("abc ", most/4-1) + "\nend"
 	for name, c := range map[string]struct {

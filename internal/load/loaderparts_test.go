@@ -57,8 +57,8 @@ func TestTheTimesOfWhatIsCopied(t *testing.T) {
 	}
 }
 
-// Items that had expired by the time of the export are left out if configured, and copied otherwise.
-// An item that expired later is copied, because the stream brings its removal.
+// Items that had expired by the time of the export are left out if configured, and copied
+// otherwise. An item that expired later is copied, because the stream brings its removal.
 func TestExpiredItemsAreLeftOut(t *testing.T) {
 	for skip, want := range map[bool]int{false: 3, true: 2} {
 		loads(t, func(ctx context.Context, s *loadScene) {

@@ -180,7 +180,8 @@ func TestTheNamedExportIsAFullOne(t *testing.T) {
 	})
 }
 
-// While a shard's first read is not known, the named export is not refused, because it may fit soon.
+// While a shard's first read is not known, the named export is not refused, because it may fit
+// soon.
 func TestTheNamedExportWaitsForAShard(t *testing.T) {
 	play(t, `{from: "`+at+`{table}"}`, func(ctx context.Context, s *scene) {
 		s.begin(ctx)

@@ -42,8 +42,8 @@ func recorded(step checkpoint.CutoverStep) checkpoint.Cutover {
 	}
 }
 
-// The documents and texts of cutovers at several steps, as they are. After a change, review the files
-// of testdata.
+// The documents and texts of cutovers at several steps, as they are. After a change, review the
+// files of testdata.
 func TestDocumentsAsTheyAre(t *testing.T) {
 	cfg := parsed(t, "dual_writes: { settle: 1m }\ncutover: { ready_when: { lag_below: 4s, lag_held_for: 11m, verify_clean_within: 3h, parked_items_at_most: 2, retention_headroom_above: 10h } }\n")
 	some := group{Group: config.Group{Name: "of the configuration"}}

@@ -12,8 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// A cutover compares a table with the table's own settings: how late its changes are written, and whether
-// all rows of its targets are the migration's.
+// A cutover compares a table with the table's own settings: how late its changes are written, and
+// whether all rows of its targets are the migration's.
 func TestAComparisonHasTheSettingsOfItsTable(t *testing.T) {
 	playScene(t, func(s *scene) {
 		var err error
@@ -40,8 +40,9 @@ func TestAComparisonHasTheSettingsOfItsTable(t *testing.T) {
 	})
 }
 
-// Before numbers of the fence are dropped, the witness of each table whose application ranks its writes
-// names the ones that hold. Of other tables, and in tables that it does not write, there is nothing to say.
+// Before numbers of the fence are dropped, the witness of each table whose application ranks its
+// writes names the ones that hold. Of other tables, and in tables that it does not write, there is
+// nothing to say.
 func TestAWitnessNamesTheNumberThatHolds(t *testing.T) {
 	for way, want := range map[string]bool{"dual_writes: { version_attribute: n }\n": true, "dual_writes: { settle: 1m }\n": false, "": false} {
 		playScene(t, func(s *scene) {

@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/evidence"
 )
 
-// A script sees from the code whether the cutover found no suitable moment for a short freeze, or was
-// cancelled for another reason.
+// A script sees from the code whether the cutover found no suitable moment for a short freeze, or
+// was cancelled for another reason.
 func TestACutoverWithoutAMoment(t *testing.T) {
 	for code, none := range map[string]bool{diag.NoMoment: true, diag.CutoverCancelled: false} {
 		playScene(t, func(s *scene) {

@@ -78,8 +78,8 @@ func TestTheHashOfAPlanChangesWithEachMapping(t *testing.T) {
 	}
 }
 
-// A driver has the settings of the configuration, and everything that its process can reach. Without
-// a source, it compares and reads nothing.
+// A driver has the settings of the configuration, and everything that its process can reach.
+// Without a source, it compares and reads nothing.
 func TestADriverHasTheSettingsOfTheConfiguration(t *testing.T) {
 	playScene(t, func(s *scene) {
 		s.Config = parsed(t, "state: { lease: 25s }\ncutover: { freeze_deadline: 7m, ready_when: { lag_below: 4s, lag_held_for: 11m, verify_clean_within: 3h, parked_items_at_most: 2, retention_headroom_above: 10h }, hooks: { freeze_writes: a, switch: b, unfreeze_writes: c, timeout: 6m } }\n")
@@ -149,7 +149,8 @@ func TestTheHooksOfAConfiguration(t *testing.T) {
 	}
 }
 
-// Tables that a pattern stands for need not be named. Tables of the group beside the pattern must be.
+// Tables that a pattern stands for need not be named. Tables of the group beside the pattern must
+// be.
 func TestTheTablesOfAPatternNeedNotBeNamed(t *testing.T) {
 	cfg, err := config.Parse("replicator.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: 'Log_{n}', to: logs, families: { d: maxversions=1 }, rules: [{ row_key: '{$n}#{id}', columns: { '*': d } }] }, { from: Orders }, { from: Parts }]\ncutover: { groups: { logs: ['Log_{n}', Orders] } }\n"), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -182,8 +183,8 @@ func TestTheTablesOfAPatternNeedNotBeNamed(t *testing.T) {
 	}
 }
 
-// A command that only reads shows the groups that have tables or had a cutover. A group that is selected
-// is shown in any case.
+// A command that only reads shows the groups that have tables or had a cutover. A group that is
+// selected is shown in any case.
 func TestGroupsWithoutTablesAreNotShown(t *testing.T) {
 	cfg, err := config.Parse("replicator.yaml", []byte("version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: 'Log_{n}', to: logs, families: { d: maxversions=1 }, rules: [{ row_key: '{$n}#{id}', columns: { '*': d } }] }, { from: 'Old_{n}', to: olds, families: { d: maxversions=1 }, rules: [{ row_key: '{$n}#{id}', columns: { '*': d } }] }, { from: Parts }]\n"), func(string) (string, bool) { return "", false })
 	if err != nil {
@@ -214,7 +215,8 @@ func TestGroupsWithoutTablesAreNotShown(t *testing.T) {
 	})
 }
 
-// A check forecasts the freeze from the last attempt that measured one, and from the open shards of the group.
+// A check forecasts the freeze from the last attempt that measured one, and from the open shards of
+// the group.
 func TestACheckShowsWhatIsExpected(t *testing.T) {
 	check := func(ctx context.Context, o *Operator) error { return o.Check(ctx) }
 	playScene(t, func(s *scene) {
@@ -284,8 +286,8 @@ func TestHowManyStragglersAreListed(t *testing.T) {
 	}
 }
 
-// The evidence has the versions of all workers, and all targets, shards and parked items of each table.
-// As text, the command names the files that it wrote.
+// The evidence has the versions of all workers, and all targets, shards and parked items of each
+// table. As text, the command names the files that it wrote.
 func TestTheWholeEvidenceOfTwoTables(t *testing.T) {
 	playScene(t, func(s *scene) {
 		for worker, version := range map[string]string{"w1": "1.4.0", "w2": "1.5.0", "w3": "1.4.0", "w4": ""} {

@@ -21,9 +21,9 @@ import (
 type outages struct {
 	log *slog.Logger
 
-	mu   sync.Mutex
-	open map[outage]*spell
-	told map[outage]time.Duration // failures that were reported and need an operator
+	mu       sync.Mutex
+	open     map[outage]*spell
+	reported map[outage]time.Duration // failures that need an operator
 }
 
 // outage identifies a failure. A service that does not answer fails for all tables. A service that
@@ -76,9 +76,9 @@ func (o *outages) retry(now time.Duration, table, step string, wait time.Duratio
 func (o *outages) first(now time.Duration, of outage) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	last, told := o.told[of]
-	o.told[of] = now
-	return !told || now-last > calm
+	last, known := o.reported[of]
+	o.reported[of] = now
+	return !known || now-last > calm
 }
 
 // look reports the outages that have ended. An outage has ended if no attempt has failed for longer
