@@ -16,8 +16,11 @@ import (
 const maxAside = 100_000
 
 // setAside drops a message's data and keeps only its id. The message's deadline is extended until
-// the table recovers.
+// the table recovers. Later messages of its item that wait for it are set aside too.
 func (a *appliers) setAside(l *lane, m *message) {
+	for _, q := range l.leave(m) {
+		a.setAside(l, q)
+	}
 	a.free(m)
 	a.room.Release(1)
 	if !a.keepAside(m.id) {

@@ -34,6 +34,9 @@ type message struct {
 	since  time.Duration // time of the pull, on the monotonic clock
 	noted  bool          // must be noted in the ledger as applied, once it is durable
 
+	item   string     // the item, if its messages are applied in order; otherwise empty
+	queued []*message // messages of the item that arrived after this one
+
 	batch *transform.Batch // the batch to write; nil if not built yet
 	next  *transform.Batch // the batch of the second application; nil if there is none
 	exact *transform.Batch // the second application, which is due now
@@ -61,20 +64,21 @@ type lane struct {
 
 	mu      sync.Mutex
 	waiting []*message
-	due     []*message    // messages with a second application that is due
-	running int           // number of running tasks for messages from waiting
-	again   int           // number of running tasks for messages from due
-	probe   *message      // the failing message, which is retried; nil if none fails
-	failing time.Duration // since when that message fails
-	own     bool          // only this table fails, because the ledger still answers
-	doubts  []*message    // messages with changes that the ledger does not know yet
-	looking bool          // a task is judging doubts
-	looked  time.Duration // when doubts were last judged
-	absent  []string      // ids of messages that were set aside
+	first   map[string]*message // by item: of the messages that are applied in order, the one to apply now
+	due     []*message          // messages with a second application that is due
+	running int                 // number of running tasks for messages from waiting
+	again   int                 // number of running tasks for messages from due
+	probe   *message            // the failing message, which is retried; nil if none fails
+	failing time.Duration       // since when that message fails
+	own     bool                // only this table fails, because the ledger still answers
+	doubts  []*message          // messages with changes that the ledger does not know yet
+	looking bool                // a task is judging doubts
+	looked  time.Duration       // when doubts were last judged
+	absent  []string            // ids of messages that were set aside
 }
 
 func (a *appliers) newLane(spec engine.Spec) *lane {
-	return &lane{topicTable: newTable(a.Options, spec), a: a, looked: -time.Hour}
+	return &lane{topicTable: newTable(a.Options, spec), a: a, first: map[string]*message{}, looked: -time.Hour}
 }
 
 // put appends messages to the queues of the lane, and wakes it.
@@ -94,11 +98,47 @@ func (l *lane) add(all ...*message) (wake bool) {
 		queue, running := &l.waiting, l.running
 		if m.exact != nil {
 			queue, running = &l.due, l.again
+		} else if l.follows(m) {
+			continue
 		}
 		*queue = append(*queue, m)
 		wake = wake || running < l.slots()
 	}
 	return wake
+}
+
+// follows queues a message behind an earlier one of its item, and reports whether there is one. With
+// a version attribute, a removal ranks above an image with the same number. So if an item is created
+// again with that number, its image must be written after the removal (H87). Without a version
+// attribute, an item's messages may be applied in any order.
+func (l *lane) follows(m *message) bool {
+	if l.mapping.VersionAttribute() == "" {
+		return false
+	}
+	if m.item == "" {
+		m.item, _ = relay.Subject(m.change.Table, m.change.Keys)
+	}
+	switch first := l.first[m.item]; first {
+	case nil:
+		l.first[m.item] = m
+	case m: // it was put back
+	default:
+		first.queued = append(first.queued, m)
+		return true
+	}
+	return false
+}
+
+// leave removes a message from the order of its item, and returns the item's later messages.
+func (l *lane) leave(m *message) []*message {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	queued := m.queued
+	if l.first[m.item] == m {
+		delete(l.first, m.item)
+	}
+	m.item, m.queued = "", nil
+	return queued
 }
 
 // slots returns the maximum number of tasks for each queue. With shared slots, the two queues might
@@ -175,8 +215,8 @@ func (l *lane) take(now time.Duration) (ready []*message, look bool, shed []*mes
 	defer l.mu.Unlock()
 	switch {
 	case l.shedding(now):
-		shed = slices.Concat(l.waiting, l.due, l.doubts)
-		l.waiting, l.due, l.doubts = nil, nil, nil
+		shed = slices.Concat(l.waiting, l.due, l.doubts, l.probe.queued)
+		l.waiting, l.due, l.doubts, l.probe.queued = nil, nil, nil, nil
 	case l.probe == nil:
 		first, second := front(&l.waiting, l.slots()-l.running), front(&l.due, l.slots()-l.again)
 		l.running, l.again = l.running+len(first), l.again+len(second)
@@ -266,8 +306,10 @@ func (l *lane) apply(life engine.Lifecycle, m *message) error {
 	case out == doubtful:
 		l.doubt(m)
 	case out == applied && m.exact != nil && m.held == 0:
+		l.put(l.leave(m)...)
 		l.a.await(life, l, m)
 	default:
+		l.put(l.leave(m)...)
 		l.a.over(m, out == applied)
 		l.giveBack(life.Work)
 	}
@@ -359,6 +401,9 @@ func (l *lane) judgeDoubts(life engine.Lifecycle) error {
 	l.mu.Lock()
 	l.doubts = append(still, l.doubts...)
 	l.mu.Unlock()
+	for _, r := range refused {
+		l.put(l.leave(r.message)...)
+	}
 	l.a.reject(life, refused)
 	l.giveBack(life.Work)
 	return nil

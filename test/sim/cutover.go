@@ -25,6 +25,8 @@ type CutoverOptions struct {
 	Strike string
 	// Calm leaves out every fault but that.
 	Calm bool
+	// Quiet makes the application write the target too, and its hooks promise that it is quiet.
+	Quiet bool
 }
 
 // CutoverSteps are the steps at which somebody can be struck, Strikes what can happen to him.
@@ -126,7 +128,7 @@ func newCutoverRun(seed uint64, o CutoverOptions) *cutoverRun {
 	d.Lease = 90 * time.Second
 	d.Timing = engine.Timing{Soon: 3 * time.Second, Poll: time.Duration(10+rng.IntN(15)) * time.Second, Pass: 25 * time.Second, Commit: 10 * time.Second, List: 3 * time.Minute, Listed: listedWithin, Heed: 5 * time.Second}
 	d.Target.LateBy = 10 * time.Minute
-	if rng.IntN(3) == 0 {
+	if rng.IntN(3) == 0 || o.Quiet {
 		d.Late = time.Duration(30+rng.IntN(90)) * time.Second
 	}
 	d.workers, d.drivers = newCrew(w, "worker", d.work), newCrew(w, "driver", d.drive)

@@ -20,7 +20,7 @@ func TestH59_H78_H92_H93_H94_H109_H110_H115_Cutovers(t *testing.T) {
 	from := fromEnvironment(t, "SIM_FROM", 0)
 	seen := happened{}
 	for n := range seedsOf(t, cutoverSeeds) {
-		r := SimulateCutover(from+n, CutoverOptions{})
+		r := SimulateCutover(from+n, CutoverOptions{Quiet: n%8 == 1}) // few applications promise by themselves
 		if len(r.Failures) > 0 {
 			t.Errorf("seed %d: %s", from+n, strings.Join(r.Failures[:min(3, len(r.Failures))], "\n"))
 		}

@@ -23,7 +23,7 @@ type quietApp struct {
 // drawQuiet lets the hooks of about half of the applications that write the target promise that
 // they are quiet. Of two groups only one does.
 func (d *cutoverRun) drawQuiet(seed uint64) {
-	first := stream(seed, "quiet").IntN(2) == 0
+	first := stream(seed, "quiet").IntN(2) == 0 || d.o.Quiet
 	for i, g := range d.groups {
 		g.app.quiet = quietApp{promises: d.Late > 0 && first == (i == 0), doubted: -g.Late, killed: -g.Late}
 	}
