@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
@@ -25,6 +27,7 @@ const (
 // SweepTarget reads the rows of the target for a sweep; see sink.MarkReader.
 type SweepTarget interface {
 	ReadMarks(ctx context.Context, table string, r sink.Range, unmarked bool, limit int, f func(sink.Row) error) error
+	ReadAt(ctx context.Context, table string, rows []string, at int64, f func(sink.Row) error) error
 }
 
 // ItemSource reads items; *Tables implements it. Reads must be strongly consistent (B4). A missing
@@ -45,6 +48,9 @@ type Sweep struct {
 	// Write returns nil when every row of the batch is durable in the target or parked. It retries
 	// by itself, with the same batch.
 	Write func(ctx context.Context, b *transform.Batch) error
+	// Clean returns nil when the entries are durable in the target. It retries by itself. It is
+	// called only for rows that a fast load has copied (sink.Ghosts).
+	Clean func(ctx context.Context, entries []sink.Entry) error
 	// Save stores the progress durably. It fails if another worker has taken the range over.
 	Save func(ctx context.Context, p SweepProgress) error
 	// Retry repeats a read or a save if a retry may help. Nil means one attempt.
@@ -95,6 +101,9 @@ func (s *Sweep) Run(ctx context.Context, from SweepProgress) (SweepProgress, err
 		}
 		p.Sums.Add(sums)
 		p.Sums.Add(sink.SweepCounts{Seen: page.seen, Unexplained: page.unexplained})
+		if err := s.clean(ctx, page.ghostly); err != nil {
+			return p, err
+		}
 		next = []byte(page.next)
 		seen := s.now(ctx) // after the read
 		for _, key := range page.aside {
@@ -123,8 +132,9 @@ type sweepPage struct {
 	seen, unexplained int64
 	suspects          []sink.Suspect
 	aside             []string // rows that are checked a second time
-	next              string   // the first row after the page
-	last              bool     // there are no more rows
+	ghostly           []sink.Row
+	next              string // the first row after the page
+	last              bool   // there are no more rows
 }
 
 // errPageFull ends the read of a page.
@@ -150,6 +160,9 @@ func (s *Sweep) read(ctx context.Context, from []byte) (page sweepPage, err erro
 				page.unexplained += unexplained
 				page.suspects = append(page.suspects, suspects...)
 			}
+			if row.MayHoldGhosts() {
+				page.ghostly = append(page.ghostly, row)
+			}
 			page.next = row.Key + "\x00"
 			if bytes += markBytes(row); bytes >= sweepBytes {
 				return errPageFull
@@ -163,6 +176,45 @@ func (s *Sweep) read(ctx context.Context, from []byte) (page sweepPage, err erro
 		return err
 	})
 	return page, err
+}
+
+// sweepGhosts is how many rows are cleaned at once. Only cells of one time are read.
+const sweepGhosts = 100
+
+// clean deletes the cells of a fast load from rows that guarded writes have changed. A row that
+// changes meanwhile needs no second look: no request of the load can be executed any more, and a
+// guarded write has later cells. So the counts do not include these rows.
+func (s *Sweep) clean(ctx context.Context, rows []sink.Row) error {
+	if s.DryRun {
+		return nil
+	}
+	for part := range slices.Chunk(rows, sweepGhosts) {
+		byTime := map[int64][]string{}
+		known := map[string]sink.Row{}
+		for _, row := range part {
+			byTime[row.Marker.At] = append(byTime[row.Marker.At], row.Key)
+			known[row.Key] = row
+		}
+		var entries []sink.Entry
+		for _, at := range slices.Sorted(maps.Keys(byTime)) {
+			var found []sink.Entry
+			err := s.retry(ctx, func(ctx context.Context) error {
+				found = nil
+				return s.Target.ReadAt(ctx, s.Table, byTime[at], at, func(row sink.Row) error {
+					found = append(found, sink.Ghosts(known[row.Key], slices.Concat(row.Cells, row.Own)))
+					return nil
+				})
+			})
+			if err != nil {
+				return err
+			}
+			entries = append(entries, found...)
+		}
+		if err := s.Clean(ctx, entries); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // markBytes returns the approximate number of bytes of a row that were read.

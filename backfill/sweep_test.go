@@ -396,6 +396,10 @@ type rowList struct {
 	wide  int
 }
 
+func (l *rowList) ReadAt(context.Context, string, []string, int64, func(sink.Row) error) error {
+	return nil
+}
+
 func (l *rowList) ReadMarks(ctx context.Context, _ string, r sink.Range, _ bool, limit int, f func(sink.Row) error) error {
 	if err := task.Sleep(ctx, 400*time.Millisecond); err != nil {
 		return err

@@ -42,7 +42,11 @@ func (b Heartbeat) ByService(at time.Time) time.Time {
 // may write, obeys the cutover of any group of tables, and keys messages by
 // TableState.OrderingBuckets. A program without a version is not a release, and counts as a program
 // of this version.
-func (b Heartbeat) Records() bool { return b.Holder.Version == "" || b.Reads >= Format }
+func (b Heartbeat) Records() bool { return b.Holder.Version == "" || b.Reads >= groupFormat }
+
+// Copies reports whether the holder's program removes the markers of fast loads. It follows the same
+// rule about releases as Records.
+func (b Heartbeat) Copies() bool { return b.Holder.Version == "" || b.Reads >= Format }
 
 // Lasted returns how long the trouble had lasted when the row was written. Both times come from the
 // same clock.

@@ -22,6 +22,10 @@ const (
 	// target. Such a pause stops a sweep or a first load. The rest of the reason names the other
 	// migration (Stranger).
 	PausedForStranger = "shared target: "
+	// PausedForFence is the beginning of a pause's reason while a target table still executes
+	// requests that its fence should refuse, or has no fence any more. Such a pause stops the sweep
+	// of a fast load.
+	PausedForFence = "fence: "
 )
 
 // Load is the last requested load: the copy of the table's items and the sweep after it. It is
@@ -41,6 +45,15 @@ type Load struct {
 	// their order.
 	Export  Export   `json:"export,omitzero"`
 	Windows []Export `json:"windows,omitempty"`
+	// Mode is how an operator asked to write the load's rows; "" leaves it to the configuration.
+	Mode LoadMode `json:"mode,omitempty"`
+	// Fast reports that the load writes rows without a condition. CellTime is then the time of its
+	// cells. Guarded explains why the load is not fast, if that was to be decided.
+	Fast     bool      `json:"fast,omitempty"`
+	CellTime time.Time `json:"cell_time,omitzero"`
+	Guarded  string    `json:"guarded,omitempty"`
+	// Numbers are the numbers of the fence under which a fast load began, by target table.
+	Numbers map[string]uint64 `json:"numbers,omitempty"`
 	// Request is the export that must be requested before the load is sealed.
 	Request ExportRequest `json:"request,omitzero"`
 	// TableID is the id of the source table when the load began. A recreated table has another id.
@@ -74,9 +87,10 @@ func (l Load) Begun() uint32 { return max(l.Generation, l.Before) }
 // PausedForStranger reports whether the load is paused because another migration writes the target.
 func (l Load) PausedForStranger() bool { return strings.HasPrefix(l.Paused, PausedForStranger) }
 
-// Loaded reports whether the existing items are copied in the current generation.
+// Loaded reports whether the existing items are copied in the current generation. A fast load also
+// needs its sweep.
 func (s TableState) Loaded() bool {
-	return !s.NeedsLoad && s.Load.Generation == s.Generation && !s.Load.DoneAt.IsZero()
+	return !s.NeedsLoad && s.Load.Generation == s.Generation && !s.Load.DoneAt.IsZero() && !s.Copying()
 }
 
 // Stage is the progress of the load of a table's generation.
@@ -172,6 +186,7 @@ func (s *TableState) ask(at time.Time, approved bool) {
 	}
 	s.Load.Export, s.Load.Windows, s.Load.Request = Export{}, nil, ExportRequest{} // a caller that wants them must set them afterwards
 	s.Load.Sweep.Approved = before.Sweep.Approved || approved
+	s.Load.Mode = ""
 }
 
 // Plan is the plan with which a load is sealed.
@@ -183,6 +198,11 @@ type Plan struct {
 	ExportARNs []string // the exports, in their order; none for a scan
 	TableID    string
 	StartedAt  time.Time // on the service's clock
+	// CellTime is the time of the cells of a fast load; zero for a guarded load. Guarded explains
+	// why the load is not fast.
+	CellTime time.Time
+	Guarded  string
+	Numbers  map[string]uint64 // numbers of the fence of a fast load, by target table
 	// Estimate and EstimateBytes are the service's own counts.
 	Estimate, EstimateBytes int64
 }
@@ -194,6 +214,7 @@ func (s *TableState) SealLoad(plan Plan) error {
 		Generation: plan.Generation, Number: plan.Number, Parts: plan.Parts, Source: plan.Source, TableID: plan.TableID,
 		Export: s.Load.Export, Windows: s.Load.Windows, AskedAt: s.Load.AskedAt, StartedAt: plan.StartedAt.UTC(), Before: s.Load.Before, Estimate: plan.Estimate, EstimateBytes: plan.EstimateBytes,
 		Paused: s.Load.Paused, Sweep: Sweep{Approved: s.Load.Sweep.Approved},
+		Mode: s.Load.Mode, Fast: !plan.CellTime.IsZero(), CellTime: plan.CellTime.UTC(), Guarded: plan.Guarded, Numbers: plan.Numbers,
 	}
 	switch stage := s.Stage(); {
 	case stage == StageAsked && (!slices.Equal(plan.ExportARNs, s.Load.ExportARNs()) || s.Load.Request.Wanted() && len(plan.ExportARNs) == 0):
@@ -208,6 +229,8 @@ func (s *TableState) SealLoad(plan Plan) error {
 		return s.refuseYet(step, "no load is requested", "the table's record has changed: retry")
 	case s.Adopted != s.Generation:
 		return s.refuseYet(step, "not every shard has adopted the generation yet", "wait until every shard has")
+	case sealed.Fast && s.RefusesFast() != "":
+		return s.refuseYet(step, "the table no longer allows a fast load: "+s.RefusesFast(), "the table's record has changed: retry")
 	case plan.Number != s.Load.Number+1:
 		return s.refuseYet(step, "another load was planned meanwhile", "the table's record has changed: retry")
 	}
@@ -275,9 +298,9 @@ func (s *TableState) CompleteCopy(generation, number uint32, sums Sums, at time.
 }
 
 // NeedsNoSweep reports whether the load ends with its copy: it is the first load into a table that
-// replicator created.
+// replicator created. A fast load always needs its sweep.
 func (s *TableState) NeedsNoSweep() bool {
-	return s.MadeByUs && s.Base == 0 && !s.NeedsLoad && s.Load.Doubted().IsZero()
+	return s.MadeByUs && s.Base == 0 && !s.NeedsLoad && s.Load.Doubted().IsZero() && !s.Load.Fast
 }
 
 // mended makes the current generation the base, because the generation was loaded and, if

@@ -42,10 +42,13 @@ type Row struct {
 // programs from reading the fence's number, because they keep no record of what they may write
 // (Writer). Format 5 replaces it: its programs obey the cutovers of single groups of tables, and
 // key messages by TableState.OrderingBuckets. An older program writes a table's record back without
-// that member, and later programs then key messages as it does. All other records have format 2, so
-// workers of several versions may run concurrently until then.
+// that member, and later programs then key messages as it does. Format 6 is the format of a target
+// table's record once a fast load has copied items into the table, and of a table's record with such
+// a load. The rows of older programs would keep the load's markers. All other records have format
+// 2, so workers of several versions may run concurrently until then.
 const (
-	Format       = 5
+	Format       = 6
+	groupFormat  = 5
 	exportFormat = 3
 	plainFormat  = 2
 )

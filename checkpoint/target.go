@@ -36,6 +36,10 @@ type Target struct {
 	// AdoptRows is an operator's permission to overwrite the table's existing rows in a first
 	// generation.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
+	// CopiedAt is the time of the cells of fast loads in the table; zero if there was no fast load.
+	// Swept reports that a sweep has removed their outdated cells.
+	CopiedAt time.Time `json:"copied_at,omitzero"`
+	Swept    bool      `json:"copy_swept,omitempty"`
 	// Changed is when the record was last written, on the writer's clock. It is only for display.
 	Changed time.Time `json:"changed,omitzero"`
 }
@@ -46,8 +50,11 @@ func (t Target) Open() bool { return t.Fence > 0 || t.Withheld != "" }
 
 // written returns the lowest format that can hold the record (Format).
 func (t *Target) written() int {
-	if t.Recorded {
+	switch {
+	case !t.CopiedAt.IsZero():
 		return Format
+	case t.Recorded:
+		return groupFormat
 	}
 	return plainFormat
 }

@@ -203,6 +203,23 @@ func (b *Bigtable) ReadSet(ctx context.Context, table string, rows []string, f f
 	return classify("ReadRows", err)
 }
 
+// ReadAt implements MarkReader.
+func (b *Bigtable) ReadAt(ctx context.Context, table string, rows []string, at int64, f func(Row) error) error {
+	if len(rows) == 0 {
+		return nil // an empty set would read the whole table
+	}
+	var stop error
+	exactly := bigtable.TimestampRangeFilterMicros(bigtable.Timestamp(at), bigtable.Timestamp(at+millisecond))
+	err := b.Open(table).ReadRows(ctx, bigtable.RowList(rows), func(row bigtable.Row) bool {
+		stop = f(rowOf(row))
+		return stop == nil
+	}, bigtable.RowFilter(exactly))
+	if stop != nil {
+		return stop
+	}
+	return classify("ReadRows", err)
+}
+
 // ReadSince implements SetReader.
 func (b *Bigtable) ReadSince(ctx context.Context, table string, r Range, since int64, f func(key string) error) error {
 	var stop error

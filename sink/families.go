@@ -32,6 +32,21 @@ func (a *Admin) ListFamilies(ctx context.Context, table string) ([]string, error
 	return names, nil
 }
 
+// AgeRules returns the families of a table, except replicator's, whose rule collects cells by age.
+func (a *Admin) AgeRules(ctx context.Context, table string) ([]string, error) {
+	info, err := a.tables.TableInfo(ctx, table)
+	if err != nil {
+		return nil, classifyControl("GetTable", err)
+	}
+	var aged []string
+	for _, f := range info.FamilyInfos {
+		if !IsOwn(f.Name) && hasAge(f.FullGCPolicy) {
+			aged = append(aged, f.Name)
+		}
+	}
+	return aged, nil
+}
+
 // CreateFamily implements Families. No cell of the fence outlives the request that sets it. The
 // family's collection rule removes only cells that a defect has left behind. The client makes one
 // attempt, because a hidden retry could recreate a family that was dropped meanwhile.

@@ -90,6 +90,10 @@ type Mark struct {
 	Number uint64
 	// Withheld reports that no fence can be raised. Then requests carry no stamp.
 	Withheld bool
+	// Copied is the time of the cells of fast loads in the table, in microseconds; 0 if there was
+	// no fast load (Marker). Swept reports that a sweep has removed their outdated cells.
+	Copied int64
+	Swept  bool
 }
 
 // Marks reads the marks of target tables.
@@ -188,17 +192,29 @@ const stampOps = 2
 // are two reasons. Some implementations execute the operations before one with an unknown family.
 // Others accept deletes in unknown families.
 func (s Stamps) stamp(r *Request) error {
-	mark, proved := s.marks[r.Table]
+	fence, err := s.fence(r.Table, make([]Op, 0, stampOps))
+	if err != nil {
+		return err
+	}
+	if mark := s.marks[r.Table]; mark.Copied > 0 {
+		fence = append(fence, mark.unmark(r.Ops)...)
+	}
+	r.Ops = slices.Insert(r.Ops, 0, fence...)
+	return nil
+}
+
+// fence appends the fence's operations of a table.
+func (s Stamps) fence(table string, ops []Op) ([]Op, error) {
+	mark, proved := s.marks[table]
 	switch {
 	case s.unfenced || mark.Withheld:
-		return nil
+		return ops, nil
 	case !proved:
-		return fmt.Errorf("%w: table %s", ErrUnproved, r.Table)
+		return nil, fmt.Errorf("%w: table %s", ErrUnproved, table)
 	}
-	r.Ops = slices.Insert(r.Ops, 0,
+	return append(ops,
 		Op{Kind: SetCell, Family: mark.Family, Qualifier: fenceColumn},
-		Op{Kind: DeleteFamily, Family: mark.Family})
-	return nil
+		Op{Kind: DeleteFamily, Family: mark.Family}), nil
 }
 
 // size returns how many bytes a stamp adds to a request for a table.

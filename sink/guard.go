@@ -62,8 +62,8 @@ type Op struct {
 	Kind      OpKind
 	Family    string
 	Qualifier string // not for DeleteFamily
-	// Timestamp is in microseconds, in whole milliseconds. SetCell, AddToCell, DeleteFrom and
-	// DeleteBefore have one. A SetCell may have ServerTime instead.
+	// Timestamp is in microseconds, in whole milliseconds. SetCell, AddToCell, DeleteFrom,
+	// DeleteBefore and DeleteAt have one. A SetCell may have ServerTime instead.
 	Timestamp int64
 	// Value is the value of a SetCell, or the number of an AddToCell in 8 bytes, big-endian.
 	Value []byte
@@ -82,6 +82,7 @@ const (
 	// DeleteBefore deletes the column's cells before Timestamp, which is at least 1,000. Bigtable
 	// treats an end of 0 as infinity, which would delete the whole column (H51).
 	DeleteBefore
+	DeleteAt // deletes the column's cell with exactly Timestamp
 )
 
 // Guard returns the request that executes a mutation if it is newer than the row (see the package
@@ -143,7 +144,6 @@ func deleting(ops []Op, families []string, columns []transform.Column) []Op {
 // including the record's second, because the old image's cells may have the same second. Aggregates
 // have no history, so they are exact immediately.
 func timestamped(ops []Op, m *transform.RowMutation) []Op {
-	const millisecond = 1000
 	for _, c := range m.Named {
 		op := Op{Kind: DeleteBefore, Family: c.Family, Qualifier: c.Qualifier, Timestamp: m.Second + millisecond}
 		if c.Add {

@@ -261,7 +261,7 @@ func (r *Repairer) look(ctx context.Context, at address) (Row, error) {
 func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transform.RowMutation, readAt time.Time) (bool, error) {
 	var generation uint32
 	var err error
-	if held := seen.HeldBy(want.Owner); held != "" {
+	if held := seen.HeldBy(want.Owner); held != "" && !seen.CopiedOnly() {
 		if _, err := transform.ParseVersion(string(held)); err != nil {
 			return false, ErrVersion
 		}
@@ -305,11 +305,13 @@ func (r *Repairer) mend(ctx context.Context, right proof, seen Row, want transfo
 
 // Mend returns the request that corrects a row that was read; false if the row is already correct.
 // It uses only the rank from the version of `want`. A row without a version gets the version of a
-// load in the given generation at `readAt`, the moment before the image was read. The request is
-// refused if the row has a version by then. Any other row, live or a tombstone, keeps its version
-// with the count raised by one. Cells with correct values keep their times. Otherwise an age rule
-// would keep these cells longer. In a row without a version, all cells get new times, because its
-// cells may come from any program. A row at count 0 stays unchanged (ErrPending). Mend is pure.
+// load in the given generation at `readAt`, the moment before the image was read. So does a row
+// that only a fast load has copied. The request is refused if the row has a version by then. Any
+// other row, live or a tombstone, keeps its version with the count raised by one. Cells with
+// correct values keep their times. Otherwise an age rule would keep these cells longer. In a row
+// without a version, all cells get new times, because its cells may come from any program, and
+// cells with the time of a fast load may be deleted by its sweep. A row at count 0 stays unchanged
+// (ErrPending). Mend is pure.
 //
 // A row is a phantom if the application itself wrote it at a number above the item's. No record of
 // the stream will ever outrank it. Only a phantom's version is lowered to the item's number. The
@@ -319,7 +321,7 @@ func Mend(seen Row, want transform.RowMutation, generation uint32, readAt time.T
 		return Request{}, false, nil
 	}
 	held := seen.HeldBy(want.Owner)
-	if held == "" {
+	if held == "" || seen.CopiedOnly() {
 		want.Version = loadedAt(want, generation, readAt)
 		request, _ := KeepOlder(seen, want)
 		request.Refuse.AtLeast = "" // any version makes the row refuse

@@ -39,6 +39,10 @@ type MarkReader interface {
 	// skips rows without marks unless `unmarked` is true. A limit of 0 is no limit. Its errors are
 	// like the errors of ReadRows.
 	ReadMarks(ctx context.Context, table string, r Range, unmarked bool, limit int, f func(Row) error) error
+	// ReadAt calls f for each of the given rows that has cells with exactly the given time, with
+	// only these cells. The time is in microseconds, in whole milliseconds. The keys must be
+	// distinct. Its errors are like the errors of ReadRows.
+	ReadAt(ctx context.Context, table string, rows []string, at int64, f func(Row) error) error
 	// SampleKeys returns sorted row keys that divide the table into parts of about the same size;
 	// none for a small table. Errors are *Error.
 	SampleKeys(ctx context.Context, table string) ([]string, error)
@@ -82,6 +86,11 @@ type Row struct {
 	Gone transform.Version
 	// GoneAt is when the server wrote the tombstone, in microseconds since 1970.
 	GoneAt int64
+	// Marker is the marker of the fast load that copied the row; zero if there is none. Without a
+	// version or tombstone beside it, it determines Version.
+	Marker Marker
+	// versioned reports that the row has a version or tombstone of its own.
+	versioned bool
 	// Cells are the cells of all families except replicator's (IsOwn), by family, then qualifier,
 	// then from newest to oldest.
 	Cells []transform.Cell
@@ -133,6 +142,10 @@ func NewRow(key string, cells []transform.Cell) Row {
 			if v := transform.Version(c.Value); v > r.Gone {
 				r.Gone, r.GoneAt = v, c.Timestamp
 			}
+		case c.Family == LiveFamily && c.Qualifier == MarkerColumn:
+			if m := markerOf(&c); m.At > r.Marker.At {
+				r.Marker = m
+			}
 		case c.Family == LiveFamily || c.Family == GoneFamily:
 			r.Own = append(r.Own, c)
 		case IsOwn(c.Family): // skip the fence: the write that sets its cell deletes it again
@@ -142,6 +155,9 @@ func NewRow(key string, cells []transform.Cell) Row {
 			}
 			r.Cells = append(r.Cells, c)
 		}
+	}
+	if r.versioned = r.Held() != ""; r.CopiedOnly() {
+		r.Version = r.Marker.version()
 	}
 	return r
 }

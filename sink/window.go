@@ -13,23 +13,27 @@ import (
 // in another place. So the window grows while responses are as fast as the fastest so far. It
 // shrinks if responses take longer or fail.
 type window struct {
-	limit *task.Limit
+	limit  *task.Limit
+	bounds bounds
 
 	mu    sync.Mutex
 	pace  pace
 	round round
 }
 
-// The bounds of a window. Options.InFlight and Options.Bytes bound the windows of all tables
-// together.
-const (
-	firstWindow = 64
-	leastWindow = 16
-	mostWindow  = DefaultInFlight
+// bounds are the first, the least and the largest size of a window. Options.InFlight and
+// Options.Bytes bound the windows of all tables together.
+type bounds struct{ first, least, most int }
+
+var (
+	// rowBounds are the bounds for requests of one row.
+	rowBounds = bounds{first: 64, least: 16, most: DefaultInFlight}
+	// bulkBounds are the bounds for requests of many rows. Each keeps several servers busy.
+	bulkBounds = bounds{first: 4, least: 2, most: 64}
 )
 
-func newWindow() *window {
-	return &window{limit: task.NewLimit(firstWindow), pace: pace{size: firstWindow}}
+func newWindow(b bounds) *window {
+	return &window{limit: task.NewLimit(int64(b.first)), bounds: b, pace: pace{size: b.first}}
 }
 
 // pace is the size of a window, and the response time without waiting.
@@ -46,7 +50,7 @@ type round struct {
 }
 
 // next returns the pace after a round.
-func (p pace) next(r round) pace {
+func (p pace) next(r round, b bounds) pace {
 	if r.failures > 0 {
 		p.size /= 2
 	}
@@ -54,18 +58,18 @@ func (p pace) next(r round) pace {
 		mean := r.took / time.Duration(r.answers)
 		// In the smallest window requests do not wait for each other. If they take longer, the
 		// latency itself has grown.
-		if p.best == 0 || mean < p.best || p.size == leastWindow {
+		if p.best == 0 || mean < p.best || p.size == b.least {
 			p.best = mean
 		}
 		switch {
 		case r.failures > 0 || !r.awaited:
 		case mean <= 2*p.best:
-			p.size += p.size / 4
+			p.size += max(1, p.size/4)
 		default:
-			p.size -= p.size / 8
+			p.size -= max(1, p.size/8)
 		}
 	}
-	p.size = min(max(p.size, leastWindow), mostWindow)
+	p.size = min(max(p.size, b.least), b.most)
 	return p
 }
 
@@ -90,7 +94,7 @@ func (w *window) note(took time.Duration, err error) {
 		return
 	}
 	was := w.pace.size
-	w.pace, w.round = w.pace.next(w.round), round{}
+	w.pace, w.round = w.pace.next(w.round, w.bounds), round{}
 	if w.pace.size != was {
 		w.limit.Resize(int64(w.pace.size))
 	}
@@ -98,6 +102,8 @@ func (w *window) note(took time.Duration, err error) {
 
 // windows holds the windows of all target tables.
 type windows struct {
+	bounds bounds
+
 	mu     sync.Mutex
 	tables map[string]*window
 }
@@ -106,7 +112,7 @@ func (w *windows) of(table string) *window {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.tables[table] == nil {
-		w.tables[table] = newWindow()
+		w.tables[table] = newWindow(w.bounds)
 	}
 	return w.tables[table]
 }

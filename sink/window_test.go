@@ -14,15 +14,15 @@ import (
 // the number of concurrent requests.
 func settled(p pace, latency func(size int) time.Duration) pace {
 	for range 200 {
-		p = p.next(round{answers: p.size, took: latency(p.size) * time.Duration(p.size), awaited: true})
+		p = p.next(round{answers: p.size, took: latency(p.size) * time.Duration(p.size), awaited: true}, rowBounds)
 	}
 	return p
 }
 
 func TestWindowsHideLatencyAndDoNotQueue(t *testing.T) {
-	first := pace{size: firstWindow}
+	first := pace{size: rowBounds.first}
 	far := settled(first, func(int) time.Duration { return 30 * time.Millisecond })
-	if far.size != mostWindow {
+	if far.size != rowBounds.most {
 		t.Errorf("a target that is far away and takes everything: %d at once", far.size)
 	}
 	// The target serves 100 requests at a time; further ones only wait there.
@@ -33,13 +33,13 @@ func TestWindowsHideLatencyAndDoNotQueue(t *testing.T) {
 	if again := settled(far, func(size int) time.Duration { return 5 * time.Second * time.Duration(size) / 100 }); again.size > 500 {
 		t.Errorf("one that has become narrow: %d", again.size)
 	}
-	if idle := (pace{size: 64, best: time.Second}).next(round{answers: 64, took: 64 * time.Millisecond}); idle.size != 64 {
+	if idle := (pace{size: 64, best: time.Second}).next(round{answers: 64, took: 64 * time.Millisecond}, rowBounds); idle.size != 64 {
 		t.Errorf("a window that nobody waits for has become %d", idle.size)
 	}
-	if p := (pace{size: 1000, best: 1}).next(round{answers: 999, failures: 1, took: 999, awaited: true}); p.size != 500 {
+	if p := (pace{size: 1000, best: 1}).next(round{answers: 999, failures: 1, took: 999, awaited: true}, rowBounds); p.size != 500 {
 		t.Errorf("after a pushback: %d", p.size)
 	}
-	if p := (pace{size: leastWindow}).next(round{failures: leastWindow}); p.size != leastWindow {
+	if p := (pace{size: rowBounds.least}).next(round{failures: rowBounds.least}, rowBounds); p.size != rowBounds.least {
 		t.Errorf("after failures alone: %d", p.size)
 	}
 }
@@ -47,7 +47,7 @@ func TestWindowsHideLatencyAndDoNotQueue(t *testing.T) {
 // The window admits requests by number; the content of a row does not matter.
 func TestAWindowLetsAsManyThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, ctx, most, running := newWindow(), context.Background(), 0, 0
+		w, ctx, most, running := newWindow(rowBounds), context.Background(), 0, 0
 		g := task.NewGroup(ctx, 0)
 		for range 4000 {
 			if err := w.acquire(ctx); err != nil {
@@ -70,13 +70,13 @@ func TestAWindowLetsAsManyThrough(t *testing.T) {
 			})
 		}
 		_ = g.Wait()
-		if most <= 2*firstWindow || w.pace.size < most {
+		if most <= 2*rowBounds.first || w.pace.size < most {
 			t.Errorf("at most %d at once, %d in the end", most, w.pace.size)
 		}
-		for range 3 * mostWindow {
+		for range 3 * rowBounds.most {
 			w.note(0, &Error{Reason: Unknown})
 		}
-		if w.pace.size > mostWindow/4 {
+		if w.pace.size > rowBounds.most/4 {
 			t.Errorf("%d at once to a target that is away", w.pace.size)
 		}
 		w.note(0, errors.New("of the context"))

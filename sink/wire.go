@@ -230,7 +230,7 @@ func appendOp(b []byte, op *Op) []byte {
 	if op.Kind == SetCell {
 		return appendSet(b, op)
 	}
-	kinds := [...]protowire.Number{DeleteFamily: 3, DeleteColumn: 2, DeleteFrom: 2, DeleteBefore: 2, AddToCell: 5}
+	kinds := [...]protowire.Number{DeleteFamily: 3, DeleteColumn: 2, DeleteFrom: 2, DeleteBefore: 2, DeleteAt: 2, AddToCell: 5}
 	if int(op.Kind) >= len(kinds) || kinds[op.Kind] == 0 {
 		panic(fmt.Sprintf("sink: unknown operation %d", op.Kind))
 	}
@@ -253,6 +253,12 @@ func appendOp(b []byte, op *Op) []byte {
 		var span message
 		b, span = begin(b, 3, 10)
 		b = span.end(appendInt(b, 2, end))
+	case DeleteAt:
+		start := millis(op.Timestamp)
+		b = appendText(b, 2, op.Qualifier)
+		var span message
+		b, span = begin(b, 3, 20)
+		b = span.end(appendInt(appendInt(b, 1, start), 2, start+millisecond))
 	case AddToCell:
 		var value message
 		b, value = begin(b, 2, len(op.Qualifier)+8)

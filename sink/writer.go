@@ -83,6 +83,7 @@ type Writer struct {
 	rows  *task.Shares // by target table, like bytes: a slow table must not block others
 	bytes *task.Shares
 	pace  *windows // nil if Options.InFlight is set
+	bulk  *bulk
 	// limits are the deadlines of all Writes of a Within; nil if each Write has its own.
 	limits *deadlines
 }
@@ -91,7 +92,7 @@ type Writer struct {
 func NewWriter(o Options) *Writer {
 	var pace *windows
 	if o.InFlight == 0 {
-		o.InFlight, pace = DefaultInFlight, &windows{tables: map[string]*window{}}
+		o.InFlight, pace = DefaultInFlight, &windows{bounds: rowBounds, tables: map[string]*window{}}
 	}
 	if o.Bytes == 0 {
 		o.Bytes = DefaultBytes
@@ -102,7 +103,7 @@ func NewWriter(o Options) *Writer {
 	if o.Floor == nil {
 		o.Floor = func(string) uint32 { return 0 }
 	}
-	return &Writer{o: o, rows: task.NewShares(int64(o.InFlight)), bytes: task.NewShares(o.Bytes), pace: pace}
+	return &Writer{o: o, rows: task.NewShares(int64(o.InFlight)), bytes: task.NewShares(o.Bytes), pace: pace, bulk: newBulk()}
 }
 
 // Within returns the writer for many small Writes that all have the context ctx. They share

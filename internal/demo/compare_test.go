@@ -77,6 +77,10 @@ func (s stored) ReadSet(ctx context.Context, table string, rows []string, f func
 	return sinktest.Chosen(rows, f, func(f func(sink.Row) error) error { return s.ReadRows(ctx, table, sink.Range{}, f) })
 }
 
+func (s stored) ReadAt(context.Context, string, []string, int64, func(sink.Row) error) error {
+	return nil
+}
+
 func (s stored) ReadSince(context.Context, string, sink.Range, int64, func(string) error) error {
 	return nil
 }

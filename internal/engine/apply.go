@@ -20,6 +20,13 @@ type Applier struct {
 	sample func(*transform.Batch) (durable func())
 }
 
+// Clean makes the entries of a sweep durable, and retries without a time limit.
+func (a Applier) Clean(life Lifecycle, right *Right, table string, entries []sink.Entry) error {
+	return a.Retry(life.Finishing(), "sweep", func(ctx context.Context) error {
+		return right.Clean(ctx, a.writer, table, entries)
+	})
+}
+
 // Write makes a batch durable, and retries without a time limit. It gives up only if it makes no
 // progress while other shards wait for its page slot.
 func (a Applier) Write(life Lifecycle, right *Right, batch *transform.Batch, changes []cdc.Change, slot *PageSlot) error {

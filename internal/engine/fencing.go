@@ -182,6 +182,7 @@ type Right struct {
 	Renew      func(ctx context.Context) error // writes the lease's row
 	Generation uint32
 	Former     []sink.Former // former mappings with rows or columns that may still exist
+	Marker     sink.Marker   // of the fast load whose rows are written; zero for other writes
 	Tables     []string      // target tables to write to; nil for those of the mapping
 
 	mu     sync.Mutex
@@ -194,19 +195,38 @@ type Right struct {
 // right, such as one that slept for days, must drop the batch. With new stamps but no new proof,
 // the fence would not stop it (H35).
 func (r *Right) Write(ctx context.Context, writer *sink.Writer, batch *transform.Batch) error {
-	for again := false; ; again = true {
-		stamps, err := r.Current(ctx)
-		if err == nil {
-			err = r.Formers.Inherit(ctx, r.Former, r.Generation, batch)
-		}
+	return r.attempt(ctx, func(stamps sink.Stamps) error {
+		err := r.Formers.Inherit(ctx, r.Former, r.Generation, batch)
 		if err != nil {
 			return err
 		}
-		err = writer.Write(ctx, stamps, batch)
+		if r.Marker == (sink.Marker{}) {
+			err = writer.Write(ctx, stamps, batch)
+		} else {
+			err = writer.Copy(ctx, stamps, r.Marker, batch)
+		}
 		if sink.Is(err, sink.Permanent) {
 			r.Formers.Lighten(ctx, r.Former, batch)
 		}
-		if !errors.Is(err, sink.ErrRefenced) {
+		return err
+	})
+}
+
+// Clean makes one attempt to execute the entries of a sweep, and a second one like Write.
+func (r *Right) Clean(ctx context.Context, writer *sink.Writer, table string, entries []sink.Entry) error {
+	return r.attempt(ctx, func(stamps sink.Stamps) error {
+		return writer.Clean(ctx, stamps, r.Source, table, entries)
+	})
+}
+
+// attempt makes one attempt with the current stamps, and another one if the fence was raised.
+func (r *Right) attempt(ctx context.Context, write func(stamps sink.Stamps) error) error {
+	for again := false; ; again = true {
+		stamps, err := r.Current(ctx)
+		if err != nil {
+			return err
+		}
+		if err = write(stamps); !errors.Is(err, sink.ErrRefenced) {
 			return err
 		}
 		r.mu.Lock()

@@ -40,6 +40,9 @@ type Spec struct {
 	Young bool
 	// Copy loads existing items. LoadAgain also loads existing items automatically after each gap.
 	Copy, LoadAgain bool
+	// LoadMode is how loads are written, unless an operator asked for another mode. "" means that
+	// they are guarded.
+	LoadMode checkpoint.LoadMode
 	// From is the export or file that the first load copies. If it is zero, the load scans the
 	// table.
 	From source.Named

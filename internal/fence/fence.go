@@ -37,6 +37,9 @@ type Fence struct {
 // MarkOf returns the fence mark of a target from the target's record.
 func MarkOf(ledger *checkpoint.Ledger, t checkpoint.Target) sink.Mark {
 	m := sink.Mark{Number: t.Fence, Withheld: t.Withheld != ""}
+	if !t.CopiedAt.IsZero() {
+		m.Copied, m.Swept = t.CopiedAt.UnixMicro(), t.Swept
+	}
 	if t.Fence > 0 {
 		m.Family = sink.FenceFamily(ledger.ID(), t.Fence)
 	}

@@ -35,6 +35,7 @@ type Conductor struct {
 	// checked.
 	busy     func(ctx context.Context, above float64) (why string)
 	settings loadSettings
+	writer   *sink.Writer
 	sources  *source.Opener
 	exporter engine.Exporter // nil if this worker requests no exports
 	// joined reports that a pattern matched the table, so the table leaves when it is dropped.
@@ -43,14 +44,17 @@ type Conductor struct {
 	wakeLoader   *task.Wakeup // wakes the loader when there are parts to acquire
 	wakeAssigner *task.Wakeup // wakes the assigner, which waits for the load with Once
 
-	cleaned uint32         // the number of the last load with parts that were removed
-	asked   time.Duration  // when the target's CPU load was last read; 0 if never
-	why     string         // result of the last read of the CPU load
-	looked  time.Duration  // when other migrations were last searched for; 0 if never
-	other   string         // result of the last search for other migrations
-	meter   backfill.Meter // meter of the running load
-	metered uint32         // number of the load that the meter measures
-	paced   time.Duration  // when the pace of that load was last saved
+	cleaned uint32        // the number of the last load with parts that were removed
+	asked   time.Duration // when the target's CPU load was last read; 0 if never
+	why     string        // result of the last read of the CPU load
+	stuck   string        // why the sweep of a fast load must wait; "" if it need not
+	// stuckSince is when that was found.
+	stuckSince time.Duration
+	looked     time.Duration  // when other migrations were last searched for; 0 if never
+	other      string         // result of the last search for other migrations
+	meter      backfill.Meter // meter of the running load
+	metered    uint32         // number of the load that the meter measures
+	paced      time.Duration  // when the pace of that load was last saved
 
 	judged   time.Duration // when the configured export was last checked; 0 if never
 	lastCall exportCall    // the last call about an export
@@ -198,7 +202,14 @@ func (c *Conductor) seal(life engine.Lifecycle, v engine.View) error {
 	}
 	plan.Generation, plan.Number, plan.TableID = v.State.Generation, v.State.Load.Number+1, d.ID
 	plan.StartedAt = d.At // on the service's clock, like the times of the shards' first reads
-	if err == nil {       // this call comes last, because every attempt uses up a number
+	if err == nil {
+		plan.CellTime, plan.Guarded, err = c.decide(life, v)
+	}
+	switch fast := !plan.CellTime.IsZero(); {
+	case err != nil:
+	case fast:
+		err = c.call(life, func(ctx context.Context) (err error) { plan.Numbers, err = c.numbers(ctx); return err })
+	default: // this call comes last, because every attempt uses up a number
 		err = c.call(life, func(ctx context.Context) error {
 			_, tables, err := c.former(ctx, v.State)
 			if err != nil {
@@ -248,6 +259,10 @@ func (c *Conductor) guard(life engine.Lifecycle, v engine.View) (changed bool, e
 	if why == "" {
 		why = c.tooBusy(life, v.State)
 	}
+	if c.stuck != "" && (!v.State.Load.Fast || task.Mono(ctx)-c.stuckSince >= stuckFor) {
+		c.stuck = "" // the next step tries again
+	}
+	why = cmp.Or(c.stuck, why)
 	if stage := v.State.Stage(); stage == checkpoint.StageSweeping || stage == checkpoint.StageAsked && v.State.Base == 0 {
 		other, err := c.stranger(life, v.State)
 		if err != nil {
@@ -349,6 +364,9 @@ func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState,
 		return cmp.Or(c.Raise(life, state.Generation, checkpoint.DeclaredGap{
 			Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.ImagesAt().Add(-checkpoint.Slack),
 		}, nil), errRaised)
+	}
+	if err := c.mayEnd(life, v); err != nil {
+		return err
 	}
 	// Without a sweep, the fence's former number must be dropped here.
 	if state.NeedsNoSweep() {

@@ -165,7 +165,7 @@ func TestTheWitnessBeforeASweep(t *testing.T) {
 				}
 				return execute(), nil
 			}
-			s.check(s.conductor().quiet(engine.Until(ctx), nil))
+			s.check(s.conductor().quiet(engine.Until(ctx), checkpoint.TableState{}, nil))
 			if (beats > 0) != (number != "") {
 				t.Errorf("%q: written %d times", number, beats)
 			}
@@ -252,7 +252,7 @@ func TestASweepWaitsForTheSlowestTable(t *testing.T) {
 				s.check(err)
 			}
 			began := task.Mono(ctx)
-			s.check(s.conductor().quiet(engine.Until(ctx), []string{"former"}))
+			s.check(s.conductor().quiet(engine.Until(ctx), checkpoint.TableState{}, []string{"former"}))
 			if waited := task.Mono(ctx) - began; waited != s.Ledger.Lease()+c.late {
 				t.Errorf("%s: %s, want %s", name, waited, s.Ledger.Lease()+c.late)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/job"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // kind adapts a table's loads to package job.
@@ -68,12 +69,23 @@ func (p phase) Take(ctx context.Context, state checkpoint.TableState, part check
 	})
 	return lease, func(life engine.Lifecycle) error {
 		r := &engine.Right{Fencing: p.fencing, Renew: lease.Renew, Generation: state.Generation, Stamps: stamps, Proved: true, Tables: p.tables(state, lease.Part())}
+		if p.phase == checkpoint.PhaseCopy {
+			r.Marker = markerOf(state.Load)
+		}
 		var err error
 		if r.Former, err = p.fencing.Former(life, state, state.Generation); err != nil {
 			return err
 		}
 		return p.work(life, state, lease, r)
 	}, err
+}
+
+// markerOf returns the marker of a fast load's rows; zero for a guarded load.
+func markerOf(l checkpoint.Load) sink.Marker {
+	if !l.Fast {
+		return sink.Marker{}
+	}
+	return sink.Marker{Generation: l.Generation, Load: l.Number, At: l.CellTime.UnixMicro()}
 }
 
 // End reports that this worker no longer copies the table.

@@ -43,7 +43,8 @@ type loadSettings struct {
 	owned       bool // this program writes every row of the target
 	shared      bool // another migration may write the target
 	skipExpired bool // items past their time to live are not copied
-	segments    int  // parts at the same time in this worker
+	mode        checkpoint.LoadMode
+	segments    int // parts at the same time in this worker
 	limits      func() checkpoint.Limits
 	// live reports that the limits may change while a load runs, including the table's own limit on
 	// rows.
@@ -60,7 +61,7 @@ func New(s *engine.Table) (*Loader, *Conductor) {
 	p, spec := s.Worker, s.Spec
 	settings := loadSettings{
 		wanted: spec.Copy, again: spec.Copy && spec.LoadAgain, owned: spec.Owned, shared: spec.Shared, skipExpired: spec.SkipExpired,
-		segments: max(spec.Segments, 1), limits: spec.Bounds(), live: spec.LiveLimits != nil && spec.Rows == nil, late: spec.Late, named: spec.From,
+		mode: spec.LoadMode, segments: max(spec.Segments, 1), limits: spec.Bounds(), live: spec.LiveLimits != nil && spec.Rows == nil, late: spec.Late, named: spec.From,
 	}
 	if p.Writer != nil {
 		settings.imageAge = p.Writer.MaxImageAge()
@@ -75,7 +76,7 @@ func New(s *engine.Table) (*Loader, *Conductor) {
 	})
 	return l, &Conductor{
 		Common: s.Common, mapping: s.Mapping, database: s.Database, target: p.Target, witnesses: s.Witnesses, fencing: s.Fencing, busy: p.Busy,
-		settings: settings, sources: sources, exporter: p.Exporter, joined: spec.Joined, wake: &s.Wake.Conductor, wakeLoader: &s.Wake.Loader,
+		settings: settings, writer: p.Writer, sources: sources, exporter: p.Exporter, joined: spec.Joined, wake: &s.Wake.Conductor, wakeLoader: &s.Wake.Loader,
 		wakeAssigner: &s.Wake.Assigner,
 	}
 }
@@ -190,6 +191,9 @@ func (l *Loader) sweep(life engine.Lifecycle, state checkpoint.TableState, lease
 		Source:   l.database,
 		Write: func(ctx context.Context, b *transform.Batch) error {
 			return l.applier.Write(life.Within(ctx), r, b, nil, new(engine.PageSlot))
+		},
+		Clean: func(ctx context.Context, entries []sink.Entry) error {
+			return l.applier.Clean(life.Within(ctx), r, at.Table, entries)
 		},
 		Save: func(ctx context.Context, p backfill.SweepProgress) error {
 			to, err := progress(p)

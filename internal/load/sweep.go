@@ -28,6 +28,9 @@ func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) er
 		if err := c.unchanged(life, state); err != nil {
 			return err
 		}
+		if err := c.mayStillEnd(life, state); err != nil {
+			return err
+		}
 		if sums.Ends(sweep.Pass) {
 			if err := c.call(life, func(ctx context.Context) error { return c.witnesses.Withdraw(ctx, state) }); err != nil {
 				return err
@@ -53,7 +56,8 @@ func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) er
 		if err != nil {
 			return err
 		}
-		if err := c.quiet(life, tables); err != nil {
+		if err := c.quiet(life, state, tables); err != nil || c.stuck != "" {
+			c.wake.Signal()
 			return err
 		}
 		err = c.call(life, func(ctx context.Context) (err error) { ranges, err = c.ranges(ctx, state, former, tables); return err })
@@ -74,7 +78,7 @@ func (c *Conductor) sweep(life engine.Lifecycle, state checkpoint.TableState) er
 // drop is in force. Without a fence, the second time is the maximum time of a request. A worker of
 // a version without a fence notices a lost lease within the lease's duration. A drain ends the
 // wait.
-func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
+func (c *Conductor) quiet(life engine.Lifecycle, state checkpoint.TableState, former []string) error {
 	began := task.Mono(life.Work)
 	// The application reads the fence's number in the witness row.
 	if c.mapping.VersionAttribute() != "" {
@@ -82,7 +86,9 @@ func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
 			return err
 		}
 	}
-	if c.Mode == checkpoint.Topic { // until the load is planned, appliers write older generations with this load's number
+	// Until the load is planned, appliers write older generations with this load's number. All rows
+	// of a fast load have its number.
+	if c.Mode == checkpoint.Topic || state.Load.Fast {
 		if err := c.call(life, func(ctx context.Context) error { return c.fencing.RaiseAll(ctx, former...) }); err != nil {
 			return err
 		}
@@ -99,13 +105,20 @@ func (c *Conductor) quiet(life engine.Lifecycle, former []string) error {
 		if err != nil {
 			return err
 		}
+		if withheld != "" && state.Load.Fast {
+			c.stuck, c.stuckSince = checkpoint.PausedForFence+withheld, task.Mono(life.Work)
+			return nil
+		}
 		if withheld == "" && f.Families != nil {
 			late = max(late, f.Families.DropDelay())
 		} else {
 			late = sink.DefaultTimeout
 		}
 	}
-	return life.Rest(began + c.Ledger.Lease() + late - task.Mono(life.Work))
+	if err := life.Rest(began + c.Ledger.Lease() + late - task.Mono(life.Work)); err != nil || !state.Load.Fast {
+		return err
+	}
+	return c.probe(life, state)
 }
 
 // former returns the earlier mappings with rows that are not swept yet, and the target tables that
@@ -142,7 +155,10 @@ func (c *Conductor) clean(life engine.Lifecycle, state checkpoint.TableState) er
 	if state.Load.Number == 0 || c.cleaned == state.Load.Number {
 		return nil
 	}
-	err := c.Ledger.RemoveParts(life.Work, c.Source)
+	err := c.swept(life.Work, state)
+	if err == nil {
+		err = c.Ledger.RemoveParts(life.Work, c.Source)
+	}
 	if err == nil {
 		c.cleaned = state.Load.Number
 	}

@@ -36,16 +36,27 @@ func Answering(all []checkpoint.Process, now time.Time, lease time.Duration) []c
 // The process replicates the table, or may do so soon. Worker is "" if there is none. The argument
 // beat is the coordinator's heartbeat.
 func Outdated(shards []checkpoint.Shard, coordinator string, beat checkpoint.Heartbeat, running []checkpoint.Process) (worker, version string) {
+	return without(checkpoint.Heartbeat.Records, shards, coordinator, beat, running)
+}
+
+// KeepsMarkers returns a process that would leave the markers of a fast load in rows
+// (checkpoint.Heartbeat.Copies), and its version. Otherwise it is like Outdated.
+func KeepsMarkers(shards []checkpoint.Shard, running []checkpoint.Process) (worker, version string) {
+	return without(checkpoint.Heartbeat.Copies, shards, "", checkpoint.Heartbeat{}, running)
+}
+
+// without returns a process whose program does not know something.
+func without(knows func(checkpoint.Heartbeat) bool, shards []checkpoint.Shard, coordinator string, beat checkpoint.Heartbeat, running []checkpoint.Process) (worker, version string) {
 	for _, s := range shards {
-		if s.Owner != "" && !s.Records() {
+		if s.Owner != "" && !knows(s.Heartbeat) {
 			return s.Owner, s.Holder.Version
 		}
 	}
-	if coordinator != "" && !beat.Records() {
+	if coordinator != "" && !knows(beat) {
 		return coordinator, beat.Holder.Version
 	}
 	for _, p := range running {
-		if !p.Records() {
+		if !knows(p.Heartbeat) {
 			return p.Worker, p.Holder.Version
 		}
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
-// former is a ledger's store for a program that reads only records of the format before.
+// former is a ledger's store for a program that does not know groups of tables.
 type former struct{ *checkpointtest.Memory }
 
 func (f former) Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error) {
 	reads := func(format int) []byte { return fmt.Appendf(nil, `"reads":%d`, format) }
-	return f.Memory.Swap(ctx, key, was, next, bytes.ReplaceAll(data, reads(checkpoint.Format), reads(checkpoint.Format-1)))
+	return f.Memory.Swap(ctx, key, was, next, bytes.ReplaceAll(data, reads(checkpoint.Format), reads(checkpoint.Format-2)))
 }
 
 // done makes the cutover of a group of one table complete.

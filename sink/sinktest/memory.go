@@ -75,12 +75,27 @@ func (m *Memory) Clone() *Memory {
 
 // Apply implements sink.Table.
 func (m *Memory) Apply(ctx context.Context, r *sink.Request) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.apply(ctx, r)
+}
+
+// ApplyAll implements sink.BulkTable. It executes the entries in reverse order.
+func (m *Memory) ApplyAll(ctx context.Context, table string, entries []sink.Entry) []error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	errs := make([]error, len(entries))
+	for i := range slices.Backward(entries) {
+		_, errs[i] = m.apply(ctx, &sink.Request{Table: table, Row: entries[i].Row, Ops: entries[i].Ops})
+	}
+	return errs
+}
+
+func (m *Memory) apply(ctx context.Context, r *sink.Request) (bool, error) {
 	now := task.Now(ctx)
 	if m.ServerTime != nil {
 		now = m.ServerTime(ctx)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	t := m.tables[r.Table]
 	if t == nil {
 		return false, &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Permanent, Code: "NotFound", Text: "the table does not exist"}
@@ -122,12 +137,14 @@ func (t *table) check(r *sink.Request) error {
 		if op.Kind == sink.AddToCell && !sum || op.Kind == sink.SetCell && sum {
 			return rejected("cell of an aggregate")
 		}
-		if timed := op.Kind == sink.SetCell && op.Timestamp != sink.ServerTime || op.Kind == sink.DeleteFrom || op.Kind == sink.DeleteBefore; timed && (op.Timestamp < 0 || op.Timestamp%1000 != 0) {
+		if timed := op.Kind == sink.SetCell && op.Timestamp != sink.ServerTime || slices.Contains(timedDeletes, op.Kind); timed && (op.Timestamp < 0 || op.Timestamp%1000 != 0) {
 			return rejected("timestamp")
 		}
 	}
 	return nil
 }
+
+var timedDeletes = []sink.OpKind{sink.DeleteFrom, sink.DeleteBefore, sink.DeleteAt}
 
 func rejected(what string) error {
 	return &sink.Error{Op: "CheckAndMutateRow", Reason: sink.Rejected, Code: "InvalidArgument", Text: what}
@@ -159,6 +176,11 @@ func (r row) execute(op sink.Op, now time.Time) {
 		at := column{op.Family, op.Qualifier}
 		before := func(c transform.Cell) bool { return op.Timestamp == 0 || c.Timestamp < op.Timestamp } // 0 means no end
 		if r[at] = slices.DeleteFunc(r[at], before); len(r[at]) == 0 {
+			delete(r, at)
+		}
+	case sink.DeleteAt:
+		at := column{op.Family, op.Qualifier}
+		if r[at] = slices.DeleteFunc(r[at], func(c transform.Cell) bool { return c.Timestamp == op.Timestamp }); len(r[at]) == 0 {
 			delete(r, at)
 		}
 	case sink.SetCell:
@@ -242,6 +264,27 @@ func Marked(limit int, unmarked bool, f func(sink.Row) error, read func(func(sin
 // ReadSet implements sink.SetReader.
 func (m *Memory) ReadSet(ctx context.Context, name string, rows []string, f func(sink.Row) error) error {
 	return Chosen(rows, f, func(f func(sink.Row) error) error { return m.ReadRows(ctx, name, sink.Range{}, f) })
+}
+
+// ReadAt implements sink.MarkReader.
+func (m *Memory) ReadAt(ctx context.Context, name string, rows []string, at int64, f func(sink.Row) error) error {
+	return At(at, f, func(f func(sink.Row) error) error { return m.ReadSet(ctx, name, rows, f) })
+}
+
+// At implements ReadAt with a read of whole rows.
+func At(at int64, f func(sink.Row) error, read func(func(sink.Row) error) error) error {
+	return read(func(row sink.Row) error {
+		only := sink.Row{Key: row.Key}
+		for _, c := range slices.Concat(row.Cells, row.Own) {
+			if c.Timestamp == at {
+				only.Cells = append(only.Cells, c)
+			}
+		}
+		if len(only.Cells) == 0 {
+			return nil
+		}
+		return f(only)
+	})
 }
 
 // ReadSince implements sink.SetReader.

@@ -150,7 +150,7 @@ func (t *recorder) keepsOutlived(id rowID) bool {
 
 func hasLive(row *model.Row, r register) bool {
 	_, isLive := row.Value(sink.LiveFamily, r.column())
-	return isLive
+	return isLive || isCopied(row) && heldIn(row, r.column()) == ""
 }
 
 // Unequal compares the current items of a table with the current rows of its target, and returns

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -234,6 +235,12 @@ func (t *recorder) watch(table, key string, before, after *model.Row) {
 		switch {
 		case others[key] != "":
 			t.m.violate("T6: row %q is another table's, and is written", key)
+		case isCopied(before) || isCopied(after): // its cells are right once the load is swept
+			for _, owner := range owners(after) {
+				r := register{rowID{table, key}, owner}
+				t.highest[r] = max(t.highest[r], heldIn(after, r.column()))
+			}
+		case reflect.DeepEqual(before.Cols, after.Cols): // a cell of a fast load is removed twice
 		case !strings.HasPrefix(key, transform.WitnessPrefix):
 			t.rowWritten(rowID{table, key}, before, after)
 		}

@@ -63,6 +63,12 @@ func (t *recorder) values(c *model.Column) string {
 	return b.String()
 }
 
+// isCopied reports whether a fast load has marked the row.
+func isCopied(row *model.Row) bool {
+	_, marked := row.Value(sink.LiveFamily, sink.MarkerColumn)
+	return marked
+}
+
 // owners returns the registers of a row that hold a version, live or tombstone.
 func owners(row *model.Row) []string {
 	var all []string

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -42,6 +43,8 @@ type SimOptions struct {
 	Failovers bool
 	// Exports also loads the table from exports.
 	Exports bool
+	// Fast makes the first load a fast one, if that is allowed.
+	Fast bool
 	// Cutovers plays cutovers (SimulateCutover) instead of everything else.
 	Cutovers bool
 	// Mappings plays mappings that are replaced (SimulateMappingChanges) instead of everything
@@ -401,6 +404,9 @@ func (s *simulation) hire(m *member, adjust ...func(*engine.Options)) {
 		}
 		t.MappingHash, t.AcceptMapping, t.Copy, t.FromNow = hash, hash == s.hash, !plan.unloaded && !plan.byHand, !plan.atHorizon
 		t.AdoptRows = s.plan.shared
+		if s.options.Fast {
+			t.LoadMode = checkpoint.AutoLoad
+		}
 		o.Database, o.Open, o.Pages = database{s.Source}, s.open, s.plan.pages
 		if s.options.Verifies {
 			o.Rows, t.Settle = model.Target{Bigtable: s.Target}, 30*time.Second

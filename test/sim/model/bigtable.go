@@ -266,6 +266,7 @@ const (
 	deleteRow
 	deleteFrom   // the column's cells from micros on
 	deleteBefore // the cells before micros
+	deleteAt     // the cell at exactly micros
 	SetCell
 	addToCell // the value is a number of 8 bytes, big-endian
 )
@@ -302,6 +303,11 @@ func (r *Row) apply(writes []Mutation, aggregates map[string]string, serverMicro
 			}
 			if c := r.Column(w.Family, w.Qualifier); c != nil {
 				c.Cells = slices.DeleteFunc(c.Cells, func(cell Cell) bool { return cell.Micros < w.micros })
+			}
+			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return len(c.Cells) == 0 })
+		case deleteAt:
+			if c := r.Column(w.Family, w.Qualifier); c != nil {
+				c.Cells = slices.DeleteFunc(c.Cells, func(cell Cell) bool { return cell.Micros == w.micros })
 			}
 			r.Cols = slices.DeleteFunc(r.Cols, func(c Column) bool { return len(c.Cells) == 0 })
 		case SetCell:

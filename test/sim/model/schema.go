@@ -54,6 +54,12 @@ func (t Target) ListFamilies(ctx context.Context, table string) ([]string, error
 	return slices.Clone(is.families), nil
 }
 
+// AgeRules returns no families: the model collects nothing by age but tombstones.
+func (t Target) AgeRules(ctx context.Context, table string) ([]string, error) {
+	_, err := t.ListFamilies(ctx, table)
+	return nil, err
+}
+
 // CreateFamily implements sink.Families.
 func (t Target) CreateFamily(ctx context.Context, table, family string) error {
 	return t.alter(ctx, table, func(is *btTable) error {

@@ -26,20 +26,13 @@ type Target struct{ *Bigtable }
 
 // writeKinds maps the operations of a request to the model's.
 var writeKinds = map[sink.OpKind]writeKind{
-	sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: SetCell, sink.DeleteFrom: deleteFrom, sink.DeleteBefore: deleteBefore, sink.AddToCell: addToCell,
+	sink.DeleteFamily: deleteFamily, sink.DeleteColumn: deleteColumn, sink.SetCell: SetCell, sink.DeleteFrom: deleteFrom, sink.DeleteBefore: deleteBefore, sink.DeleteAt: deleteAt, sink.AddToCell: addToCell,
 }
 
 // Apply implements sink.Table.
 func (t Target) Apply(ctx context.Context, sent *sink.Request) (bool, error) {
 	r := received(sent)
-	writes := make([]Mutation, len(r.Ops))
-	for i, op := range r.Ops {
-		kind, known := writeKinds[op.Kind]
-		if !known {
-			panic(fmt.Sprintf("sim: unknown operation %d", op.Kind)) // as the real client does
-		}
-		writes[i] = Mutation{Kind: kind, Family: op.Family, Qualifier: op.Qualifier, micros: op.Timestamp, Value: string(op.Value)}
-	}
+	writes := writesOf(r.Ops)
 	refuse := func(row *Row) bool {
 		for _, c := range row.Cols {
 			if !slices.Contains(r.Refuse.Families, c.Family) || c.Qualifier != r.Refuse.Qualifier {
@@ -65,6 +58,49 @@ func (t Target) Apply(ctx context.Context, sent *sink.Request) (bool, error) {
 	}
 	applied, err := t.conditional(ctx, Call{"CheckAndMutateRow", r.Table, r.Row, string(r.Refuse.AtLeast)}, refuse, writes)
 	return applied, sinkError("CheckAndMutateRow", err)
+}
+
+func writesOf(ops []sink.Op) []Mutation {
+	writes := make([]Mutation, len(ops))
+	for i, op := range ops {
+		kind, known := writeKinds[op.Kind]
+		if !known {
+			panic(fmt.Sprintf("sim: unknown operation %d", op.Kind)) // as the real client does
+		}
+		writes[i] = Mutation{Kind: kind, Family: op.Family, Qualifier: op.Qualifier, micros: op.Timestamp, Value: string(op.Value)}
+	}
+	return writes
+}
+
+// ApplyAll implements sink.BulkTable. Each entry has its own fate, and its own server: a request
+// may be refused in part, executed in part, or in part long after it was answered.
+func (t Target) ApplyAll(ctx context.Context, table string, sent []sink.Entry) []error {
+	entries := receivedBulk(table, sent)
+	errs := make([]error, len(entries))
+	g := task.NewGroup(ctx, 0)
+	for i, e := range entries {
+		writes := writesOf(e.Ops)
+		if t.Reject != nil && t.Reject(table, e.Row, writes) {
+			t.world.Inject("row rejected")
+			errs[i] = &sink.Error{Op: "MutateRows", Reason: sink.Rejected, Code: "InvalidArgument"}
+			continue
+		}
+		g.Go("entry", func(ctx context.Context) error {
+			_, err := t.conditional(ctx, Call{"MutateRows", table, e.Row, ""}, nil, writes)
+			if errors.Is(err, errNoSuchTable) && t.world.Chance(0.5) {
+				err = errUnknown // the code of a refusal by the fence is not known
+			}
+			errs[i] = sinkError("MutateRows", err)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	for i := range errs {
+		if errs[i] == nil && context.Cause(ctx) != nil {
+			errs[i] = sinkError("MutateRows", context.Cause(ctx))
+		}
+	}
+	return errs
 }
 
 func sinkError(op string, err error) error {
@@ -115,6 +151,11 @@ func (t Target) ReadSet(ctx context.Context, table string, rows []string, f func
 		}
 	}
 	return nil
+}
+
+// ReadAt implements sink.MarkReader.
+func (t Target) ReadAt(ctx context.Context, table string, rows []string, at int64, f func(sink.Row) error) error {
+	return sinktest.At(at, f, func(f func(sink.Row) error) error { return t.ReadSet(ctx, table, rows, f) })
 }
 
 // ReadSince implements sink.SetReader.

@@ -51,6 +51,25 @@ func received(sent *sink.Request) *sink.Request {
 	return r
 }
 
+// receivedBulk returns the entries of a bulk request as a server decodes them.
+func receivedBulk(table string, sent []sink.Entry) []sink.Entry {
+	var in bigtablepb.MutateRowsRequest
+	if err := proto.Unmarshal(sink.AppendBulk(nil, tablePrefix+table, "", sent), &in); err != nil {
+		panic(fmt.Sprintf("sim: a bulk request that is no message: %v", err))
+	}
+	if in.TableName != tablePrefix+table || len(in.Entries) != len(sent) {
+		panic("sim: another bulk request than the one that was sent")
+	}
+	entries := make([]sink.Entry, len(in.Entries))
+	for i, e := range in.Entries {
+		entries[i].Row = string(e.RowKey)
+		for _, m := range e.Mutations {
+			entries[i].Ops = append(entries[i].Ops, operation(m))
+		}
+	}
+	return entries
+}
+
 func operation(m *bigtablepb.Mutation) sink.Op {
 	switch {
 	case m.GetDeleteFromFamily() != nil:
@@ -60,8 +79,13 @@ func operation(m *bigtablepb.Mutation) sink.Op {
 		op := sink.Op{Kind: sink.DeleteColumn, Family: d.FamilyName, Qualifier: string(d.ColumnQualifier)}
 		if d.TimeRange != nil {
 			op.Kind, op.Timestamp = sink.DeleteFrom, d.TimeRange.StartTimestampMicros
-			if end := d.TimeRange.EndTimestampMicros; end != 0 {
+			switch start, end := d.TimeRange.StartTimestampMicros, d.TimeRange.EndTimestampMicros; {
+			case end != 0 && start == 0:
 				op.Kind, op.Timestamp = sink.DeleteBefore, end
+			case end == start+1000:
+				op.Kind = sink.DeleteAt
+			case end != 0:
+				panic("sim: a delete of more than one time")
 			}
 		}
 		return op

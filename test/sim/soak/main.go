@@ -39,6 +39,7 @@ func main() {
 	neighbours := flag.Bool("neighbours", false, "two pipelines on one target, in place of all else")
 	mappings := flag.Bool("mappings", false, "mappings that are replaced, in place of all else")
 	exports := flag.Bool("exports", false, "the table is loaded from exports, too")
+	fast := flag.Bool("fast", false, "the first load is a fast one, if that is allowed")
 	failovers := flag.Bool("failovers", false, "the target's app profile is led to another cluster")
 	dense := flag.Bool("dense", false, "twice as many kinds of faults in each run")
 	relay := flag.Bool("relay", false, "changes are published to a topic as well")
@@ -46,10 +47,10 @@ func main() {
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Mappings: *mappings, Neighbours: *neighbours}))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Fast: *fast, Mappings: *mappings, Neighbours: *neighbours}))
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Mappings: *mappings, Neighbours: *neighbours}}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Fast: *fast, Mappings: *mappings, Neighbours: *neighbours}}
 	if *kept != "" {
 		var err error
 		if t.kept, err = readKept(*kept); err != nil {
@@ -119,7 +120,8 @@ func readKept(file string) (runs []run, err error) {
 		line, cutovers := strings.CutPrefix(line, "cutovers ")
 		line, exports := strings.CutPrefix(line, "exports ")
 		line, failovers := strings.CutPrefix(line, "failovers ")
-		r := run{options: sim.SimOptions{Dense: dense, Relay: relay, Verifies: verifies, Cutovers: cutovers, Exports: exports, Failovers: failovers}}
+		line, fast := strings.CutPrefix(line, "fast ")
+		r := run{options: sim.SimOptions{Dense: dense, Relay: relay, Verifies: verifies, Cutovers: cutovers, Exports: exports, Failovers: failovers, Fast: fast}}
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
@@ -184,6 +186,7 @@ func drawn(seed uint64) (o sim.SimOptions) {
 	case 11:
 		o.Neighbours = true
 	}
+	o.Fast = seed%3 == 0
 	return o
 }
 
