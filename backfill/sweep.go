@@ -101,7 +101,9 @@ func (s *Sweep) Run(ctx context.Context, from SweepProgress) (SweepProgress, err
 		}
 		p.Sums.Add(sums)
 		p.Sums.Add(sink.SweepCounts{Seen: page.seen, Unexplained: page.unexplained})
-		if err := s.clean(ctx, page.ghostly); err != nil {
+		if s.DryRun { // so that a pass which cleans them follows
+			p.Sums.Suspects += int64(len(page.ghostly))
+		} else if err := s.clean(ctx, page.ghostly); err != nil {
 			return p, err
 		}
 		next = []byte(page.next)
@@ -185,9 +187,6 @@ const sweepGhosts = 100
 // changes meanwhile needs no second look: no request of the load can be executed any more, and a
 // guarded write has later cells. So the counts do not include these rows.
 func (s *Sweep) clean(ctx context.Context, rows []sink.Row) error {
-	if s.DryRun {
-		return nil
-	}
 	for part := range slices.Chunk(rows, sweepGhosts) {
 		byTime := map[int64][]string{}
 		known := map[string]sink.Row{}

@@ -60,7 +60,9 @@ func (r Row) CopiedOnly() bool { return r.Marker != Marker{} && !r.versioned }
 
 // MayHoldGhosts reports whether cells of a fast load may be in a row that a guarded write has
 // changed.
-func (r Row) MayHoldGhosts() bool { return r.Marker != Marker{} && r.versioned }
+func (r Row) MayHoldGhosts() bool {
+	return r.Marker != Marker{} && r.versioned
+}
 
 // Entry is an unconditional write of one row. Its operations are executed in order, atomically.
 type Entry struct {

@@ -21,7 +21,8 @@
 // line. Omit found in a new entry: -hunt writes it.
 //
 // "plays: relay" lets the workers of its seeds publish what they apply. "plays: verifies" adds
-// verifies and repairs, "plays: exports" loads from exports, "plays: mappings" replaced mappings.
+// verifies and repairs, "plays: exports" loads from exports, "plays: mappings" replaced mappings,
+// and "plays: fast" fast loads.
 //
 // A bug belongs here if it stands for a hazard or an invariant of HAZARDS.md and the simulation
 // finds it. For bugs that only a package's own tests can find there is ./test/mutation/score.

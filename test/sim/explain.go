@@ -71,6 +71,9 @@ func (o SimOptions) Named() (text string) {
 	if o.Mappings {
 		text += " MAPPINGS=1"
 	}
+	if o.Fast {
+		text += " FAST=1"
+	}
 	if o.Relay {
 		text += " RELAY=1"
 	}

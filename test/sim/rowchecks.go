@@ -338,10 +338,11 @@ func (t *recorder) checkTimes(w rowWrite, s *spot, c model.Write) {
 	for i := c.Shard.Trimmed; i < len(c.Shard.Records) && c.Shard.Records[i].Change.Sequence.Compare(c.Sequence) <= 0; i++ {
 		earliest = max(earliest, c.Shard.Records[i].Change.Time.UnixMicro())
 	}
+	latest := max(c.Latest.UnixMicro(), simEpoch.UnixMicro()) // a record may have no time
 	t.eachTime(w, s, func(qualifier string, micros int64) {
 		// Kept cells may be older.
-		if micros < earliest && !t.keeps || micros > c.Latest.UnixMicro() {
-			t.m.violate("I1: cell %s of row %q is at %d µs, and its change is of %d to %d", qualifier, w.row, micros, earliest, c.Latest.UnixMicro())
+		if micros < earliest && !t.keeps || micros > latest {
+			t.m.violate("I1: cell %s of row %q is at %d µs, and its change is of %d to %d", qualifier, w.row, micros, earliest, latest)
 		}
 	})
 }

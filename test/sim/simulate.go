@@ -98,7 +98,7 @@ func Simulate(seed uint64, o SimOptions) (r Report) {
 		return SimulateCutover(seed, CutoverOptions{Trace: o.Trace})
 	}
 	if o.Mappings {
-		return SimulateMappingChanges(seed, MappingOptions{Trace: o.Trace})
+		return SimulateMappingChanges(seed, MappingOptions{Trace: o.Trace, Fast: o.Fast})
 	}
 	if o.Neighbours {
 		return simulateNeighbours(seed, o.Trace)
@@ -239,6 +239,13 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	for _, r := range rates {
 		if p, ok := p.rates[r.name]; ok {
 			r.set(s, p)
+		}
+	}
+	if o.Fast {
+		rng := stream(p.seed, "fast load")
+		s.Target.BulkLate, s.Target.BulkLateBy = 0.2*rng.Float64(), s.limit(time.Hour)
+		if rng.IntN(4) == 0 && s.Mapping.NotPlain() == "" {
+			s.Source.Timeless = 0.1 * rng.Float64()
 		}
 	}
 	if s.Mapping.KeepsVersions() {

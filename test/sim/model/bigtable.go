@@ -32,6 +32,10 @@ type Bigtable struct {
 	// delays.
 	LoseReply, Late, Drop, Twice float64
 	LateBy                       time.Duration
+	// BulkLate is the share of the entries of bulk requests that are executed up to BulkLateBy
+	// late, after their caller gave up.
+	BulkLate   float64
+	BulkLateBy time.Duration
 	// Torn is the chance that a read of several rows sees them at different times, Broken the
 	// chance that it ends with an error in the middle. A read is consistent only within a row.
 	// Silent is the chance that a call gets no answer for minutes.
@@ -399,6 +403,9 @@ func (b *Bigtable) fate(c Call) Fate {
 	}
 	w := b.world
 	switch {
+	case c.Op == bulkOp && w.Chance(b.BulkLate):
+		w.Inject("entry of a bulk request executed late")
+		return Fate{Delay: w.UpTo(b.BulkLateBy), Lose: true}
 	case w.Chance(b.Drop):
 		w.Inject("request dropped")
 		return Fate{Drop: true}

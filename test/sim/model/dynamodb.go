@@ -44,6 +44,8 @@ type Table struct {
 	Latency time.Duration
 	// TimeRunsBack gives every third record a time that is up to a minute (BackBy) too early.
 	TimeRunsBack bool
+	// Timeless is the share of the records without a time.
+	Timeless float64
 	// RestartSequence lets the sequence numbers of a child begin again, lower.
 	RestartSequence bool
 	// PinHorizon ties an iterator of the horizon to the record that is the oldest when the iterator
@@ -401,6 +403,10 @@ func (t *Table) record(id string, c cdc.Change) {
 		if t.TimeRunsBack && t.writes%3 == 0 {
 			c.Time = c.Time.Add(-time.Second * time.Duration(1+t.world.Rand().IntN(BackBy)))
 			t.world.Inject("time ran back")
+		}
+		if t.Timeless > 0 && t.world.Chance(t.Timeless) {
+			c.Time = time.Time{}
+			t.world.Inject("record without a time")
 		}
 		if c.Time.After(t.latest) {
 			t.latest = c.Time

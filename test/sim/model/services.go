@@ -72,6 +72,9 @@ func writesOf(ops []sink.Op) []Mutation {
 	return writes
 }
 
+// bulkOp is the operation of a bulk request's entries.
+const bulkOp = "MutateRows"
+
 // ApplyAll implements sink.BulkTable. Each entry has its own fate, and its own server: a request
 // may be refused in part, executed in part, or in part long after it was answered.
 func (t Target) ApplyAll(ctx context.Context, table string, sent []sink.Entry) []error {
@@ -82,22 +85,22 @@ func (t Target) ApplyAll(ctx context.Context, table string, sent []sink.Entry) [
 		writes := writesOf(e.Ops)
 		if t.Reject != nil && t.Reject(table, e.Row, writes) {
 			t.world.Inject("row rejected")
-			errs[i] = &sink.Error{Op: "MutateRows", Reason: sink.Rejected, Code: "InvalidArgument"}
+			errs[i] = &sink.Error{Op: bulkOp, Reason: sink.Rejected, Code: "InvalidArgument"}
 			continue
 		}
 		g.Go("entry", func(ctx context.Context) error {
-			_, err := t.conditional(ctx, Call{"MutateRows", table, e.Row, ""}, nil, writes)
+			_, err := t.conditional(ctx, Call{bulkOp, table, e.Row, ""}, nil, writes)
 			if errors.Is(err, errNoSuchTable) && t.world.Chance(0.5) {
 				err = errUnknown // the code of a refusal by the fence is not known
 			}
-			errs[i] = sinkError("MutateRows", err)
+			errs[i] = sinkError(bulkOp, err)
 			return nil
 		})
 	}
 	_ = g.Wait()
 	for i := range errs {
 		if errs[i] == nil && context.Cause(ctx) != nil {
-			errs[i] = sinkError("MutateRows", context.Cause(ctx))
+			errs[i] = sinkError(bulkOp, context.Cause(ctx))
 		}
 	}
 	return errs
