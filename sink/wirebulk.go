@@ -106,7 +106,7 @@ func (bulkCodec) Unmarshal(data mem.BufferSlice, message any) error {
 		if field != 1 {
 			return nil
 		}
-		index, failed := 0, error(nil)
+		index, failed, answered := 0, error(nil), false
 		err := fields(value, func(field protowire.Number, value []byte, n uint64) error {
 			switch field {
 			case 1:
@@ -116,11 +116,11 @@ func (bulkCodec) Unmarshal(data mem.BufferSlice, message any) error {
 				if err := proto.Unmarshal(value, &s); err != nil {
 					return err
 				}
-				failed = grpcstatus.ErrorProto(&s)
+				failed, answered = grpcstatus.ErrorProto(&s), true
 			}
 			return nil
 		})
-		if err == nil {
+		if err == nil && answered { // without a status, the outcome is unknown
 			answer.f(index, failed)
 		}
 		return err
