@@ -381,10 +381,10 @@ func drawRequest(t *rapid.T, prefix string) sink.Request {
 		Qualifier: rapid.SampledFrom(qualifiers).Draw(t, "refuse column"), AtLeast: version(sequence),
 	}}
 	for range rapid.IntRange(1, 4).Draw(t, "ops") {
-		op := sink.Op{Kind: rapid.SampledFrom([]sink.OpKind{sink.DeleteFamily, sink.DeleteColumn, sink.DeleteFrom, sink.DeleteBefore, sink.SetCell, sink.SetCell}).Draw(t, "kind"),
+		op := sink.Op{Kind: rapid.SampledFrom([]sink.OpKind{sink.DeleteFamily, sink.DeleteColumn, sink.DeleteFrom, sink.DeleteBefore, sink.DeleteAt, sink.SetCell, sink.SetCell}).Draw(t, "kind"),
 			Family: rapid.SampledFrom(families).Draw(t, "family"), Qualifier: rapid.SampledFrom(qualifiers).Draw(t, "column")}
 		switch op.Kind {
-		case sink.DeleteFrom:
+		case sink.DeleteFrom, sink.DeleteAt:
 			op.Timestamp = rapid.Int64Range(0, 3).Draw(t, "from") * 1000
 		case sink.DeleteBefore:
 			op.Timestamp = rapid.Int64Range(1, 3).Draw(t, "before") * 1000

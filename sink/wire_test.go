@@ -34,6 +34,8 @@ func plainly(ctx context.Context, table *bigtable.Table, r *sink.Request) (appli
 			change.DeleteTimestampRange(op.Family, op.Qualifier, at, 0)
 		case sink.DeleteBefore:
 			change.DeleteTimestampRange(op.Family, op.Qualifier, 0, at)
+		case sink.DeleteAt:
+			change.DeleteTimestampRange(op.Family, op.Qualifier, at, at+1000)
 		case sink.SetCell:
 			change.Set(op.Family, op.Qualifier, at, op.Value)
 		case sink.AddToCell:
@@ -78,14 +80,14 @@ func ops() *rapid.Generator[sink.Op] {
 	return rapid.Custom(func(t *rapid.T) sink.Op {
 		name := rapid.StringOfN(rapid.RuneFrom([]rune("ab~\x00é")), 0, 300, -1)
 		op := sink.Op{
-			Kind: sink.OpKind(rapid.IntRange(int(sink.DeleteFamily), int(sink.DeleteBefore)).Draw(t, "kind")), Family: rapid.StringMatching(`[a-z_]{1,20}`).Draw(t, "family"),
+			Kind: sink.OpKind(rapid.IntRange(int(sink.DeleteFamily), int(sink.DeleteAt)).Draw(t, "kind")), Family: rapid.StringMatching(`[a-z_]{1,20}`).Draw(t, "family"),
 			Timestamp: rapid.SampledFrom([]int64{0, 1000, 1_732_175_999_123_000, 1_732_175_999_123_456, sink.ServerTime}).Draw(t, "timestamp"),
 		}
 		if op.Kind != sink.DeleteFamily {
 			op.Qualifier = name.Draw(t, "qualifier")
 		}
 		switch op.Kind {
-		case sink.DeleteBefore:
+		case sink.DeleteBefore, sink.DeleteAt:
 			op.Timestamp = max(op.Timestamp, 1000)
 		case sink.SetCell:
 			op.Value = rapid.SliceOfN(rapid.Byte(), 0, 1).Draw(t, "value")
