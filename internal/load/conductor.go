@@ -356,6 +356,9 @@ func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState,
 	if v.State.Generation != state.Generation {
 		return errRaised
 	}
+	if err := c.mayEnd(life, v); err != nil {
+		return err
+	}
 	var hole *checkpoint.NotAdmissible
 	if err := checkpoint.Admissible(v.State, v.Shards, state.Load.ImagesAt(), c.settings.late); errors.As(err, &hole) {
 		if hole.Yet {
@@ -364,9 +367,6 @@ func (c *Conductor) complete(life engine.Lifecycle, state checkpoint.TableState,
 		return cmp.Or(c.Raise(life, state.Generation, checkpoint.DeclaredGap{
 			Kind: checkpoint.KindStream, Reason: hole.Error(), LostFrom: state.Load.ImagesAt().Add(-checkpoint.Slack),
 		}, nil), errRaised)
-	}
-	if err := c.mayEnd(life, v); err != nil {
-		return err
 	}
 	// Without a sweep, the fence's former number must be dropped here.
 	if state.NeedsNoSweep() {

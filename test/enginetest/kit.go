@@ -145,6 +145,7 @@ func OrdersMapping(t testing.TB) *transform.Mapping {
 type Schema struct {
 	*sinktest.Memory
 	Names []string
+	Aged  []string // families with an age rule
 	Did   *[]string
 }
 
@@ -173,6 +174,9 @@ func (s *Schema) DropFamily(_ context.Context, table, family string) error {
 	s.Memory.Drop(table, family)
 	return nil
 }
+
+// AgeRules returns the families with an age rule.
+func (s *Schema) AgeRules(context.Context, string) ([]string, error) { return s.Aged, nil }
 
 func (*Schema) DropDelay() time.Duration { return sink.DefaultTimeout }
 
