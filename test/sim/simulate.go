@@ -167,6 +167,7 @@ type simulation struct {
 	contended                     time.Duration // until then several workers cannot reach the source
 	disturbed                     time.Duration // when items last changed while a run drained
 	elsewhere                     time.Duration // until then the app profile routes to another cluster
+	fast                          bool          // a fast load has begun
 	failedOver                    bool          // the app profile was permanently routed elsewhere
 	written                       int
 	doubted                       int               // the era in which the last reading of the status found the table not in sync; -1 for none
@@ -269,6 +270,9 @@ func (s *simulation) look(table, key string, before, after *model.Row) {
 	if table == model.StateTable && strings.HasPrefix(key, "default/sampled/") {
 		s.checkSampled(after)
 	}
+	if s.options.Fast && table == model.StateTable && key == "default/table/"+s.Source.Name {
+		s.noteFast(after)
+	}
 	s.noteMade(table, key, before, after)
 	s.checkGap(table, key, before, after)
 	if s.relay != nil {
@@ -278,6 +282,26 @@ func (s *simulation) look(table, key string, before, after *model.Row) {
 		s.exports.noted(before, after)
 	}
 	s.strike(table, key, before, after)
+}
+
+// noteFast makes the application change items while a fast load copies them, and while its late
+// entries are on their way.
+func (s *simulation) noteFast(after *model.Row) {
+	state, ok := decoded[checkpoint.TableState](after)
+	if !ok || !state.Load.Fast || s.fast {
+		return
+	}
+	s.World.Inject("fast load")
+	s.fast = true
+	rng := stream(s.plan.seed, "changes beside a fast load")
+	s.World.Go("changes beside a fast load", func(ctx context.Context) {
+		for range rng.IntN(40) {
+			if task.Sleep(ctx, s.World.UpTo(s.Target.BulkLateBy/10)) != nil || s.peaceful {
+				return
+			}
+			s.write()
+		}
+	})
 }
 
 // fail records a failure of a checker.
