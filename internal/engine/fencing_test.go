@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
@@ -202,4 +203,40 @@ func TestH108_OnlyTheCoordinatorMakesALostTargetAnew(t *testing.T) {
 			})
 		})
 	}
+}
+
+// H142: a right with a marker copies without conditions. A sweep's entries are executed under the
+// present number, after the right is proved again.
+func TestH142_RightsOfAFastLoad(t *testing.T) {
+	guarded(t, func(ctx context.Context, k *enginetest.Rig, families *enginetest.Schema, lease *checkpoint.Lease) {
+		at := time.Date(2026, 10, 30, 0, 0, 0, 0, time.UTC)
+		_, err := k.Ledger.UpdateTarget(ctx, "orders", func(t *checkpoint.Target) error { t.CopiedAt = at; return nil })
+		must(t, err)
+		r := &engine.Right{Fencing: k.Table().Fencing, Renew: lease.Renew, Generation: 7, Marker: sink.Marker{Generation: 7, Load: 1, At: at.UnixMicro()}}
+		batch := transform.Load(k.Mapping, []attribute.Item{enginetest.Keyed("a")}, 7, at.Add(time.Hour))
+		must(t, r.Write(ctx, k.Writer, &batch))
+		row := func() (found sink.Row) {
+			must(t, families.ReadRows(ctx, "orders", sink.Range{}, func(r sink.Row) error { found = r; return nil }))
+			return found
+		}
+		if !row().CopiedOnly() || row().Marker != r.Marker {
+			t.Errorf("copied as %+v", row())
+		}
+		mark, err := fence.Marks(k.Ledger)(ctx, "orders")
+		if must(t, err); mark.Copied != at.UnixMicro() || mark.Swept {
+			t.Errorf("%+v", mark)
+		}
+		must(t, refence(ctx, k, families))
+		entry := sink.Entry{Row: "a", Ops: []sink.Op{{Kind: sink.DeleteAt, Family: sink.LiveFamily, Qualifier: sink.MarkerColumn, Timestamp: at.UnixMicro()}}}
+		must(t, r.Clean(ctx, k.Writer, "orders", []sink.Entry{entry}))
+		if row().CopiedOnly() {
+			t.Errorf("still %+v", row())
+		}
+		_, err = k.Ledger.UpdateTable(ctx, "Orders", func(s *checkpoint.TableState) error { s.Generation = 8; return nil })
+		must(t, err)
+		must(t, refence(ctx, k, families))
+		if err := r.Clean(ctx, k.Writer, "orders", []sink.Entry{entry}); !errors.Is(err, sink.ErrFenced) {
+			t.Errorf("in another generation: %v", err)
+		}
+	})
 }
