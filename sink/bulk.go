@@ -242,7 +242,7 @@ func (s Stamps) applyAll(ctx context.Context, to Table, table string, entries []
 	if _, err := s.fence(table, nil); err != nil {
 		return all(err)
 	}
-	target, ok := to.(BulkTable)
+	target, ok := to.(bulkTable)
 	if !ok {
 		return all(errNoBulk(table))
 	}
@@ -308,7 +308,7 @@ func permanentOf(err error) error {
 // of the fence. The number must not be published any more. The request changes nothing in a row that
 // accepts it.
 func (w *Writer) Probe(ctx context.Context, table string, old Mark, rows []string) (accepted int, err error) {
-	target, ok := w.o.Table.(BulkTable)
+	target, ok := w.o.Table.(bulkTable)
 	if !ok {
 		return 0, errNoBulk(table)
 	}

@@ -70,8 +70,8 @@ type Entry struct {
 	Ops []Op
 }
 
-// BulkTable executes unconditional writes of many rows. *Bigtable implements it.
-type BulkTable interface {
+// bulkTable executes unconditional writes of many rows. *Bigtable implements it.
+type bulkTable interface {
 	// ApplyAll executes the entries of one table, each once and in any order. The rows must be
 	// distinct. The result has an error for each entry: nil if the entry is durable, otherwise
 	// *Error. ApplyAll makes no hidden retries.
@@ -132,7 +132,7 @@ func (m Mark) unmark(ops []Op) (before []Op) {
 	return before
 }
 
-// errOtherTarget is the error of a fast load whose table does not execute bulk requests.
+// errNoBulk is the error of a fast load whose table does not execute bulk requests.
 func errNoBulk(table string) error {
 	return &Error{Op: "MutateRows", Reason: Permanent, Code: "Unimplemented", Text: fmt.Sprintf("table %s takes no bulk requests", table)}
 }

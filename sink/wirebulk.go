@@ -19,7 +19,7 @@ const mutateRows = "/google.bigtable.v2.Bigtable/MutateRows"
 
 var mutateRowsStream = grpc.StreamDesc{StreamName: "MutateRows", ServerStreams: true}
 
-// ApplyAll implements BulkTable. No layer below it retries the request.
+// ApplyAll implements bulkTable. No layer below it retries the request.
 func (b *Bigtable) ApplyAll(ctx context.Context, table string, entries []Entry) []error {
 	errs := make([]error, len(entries))
 	answered := make([]bool, len(entries))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -46,10 +47,15 @@ func (s *setting) stop() {
 
 // begin starts the services, and workers that copy by a scan or, with export, an export of so many
 // files. The setting is to be stopped even if it fails.
-func begin(ctx context.Context, o options, export bool, workers int, dir, program string) (s *setting, err error) {
+func begin(ctx context.Context, o options, export bool, mode string, workers int, dir, program string) (s *setting, err error) {
 	s = &setting{export: export}
 	if err := embedded.Configure(dir); err != nil {
 		return s, err
+	}
+	if mode != "" {
+		if err := addMode(dir, mode); err != nil {
+			return s, err
+		}
 	}
 	role, flags := embedded.Role{Source: true, Items: o.items}, []string(nil)
 	if export {
@@ -75,6 +81,16 @@ func begin(ctx context.Context, o options, export bool, workers int, dir, progra
 		}
 	}
 	return s, nil
+}
+
+// addMode sets how loads write rows in the configuration.
+func addMode(dir, mode string) error {
+	file := filepath.Join(dir, "replicator.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, "backfill: {mode: "+mode+"}\n"...), 0o600)
 }
 
 // ask begins to follow the table, exports it, and asks for the copy of the export, in the order that
@@ -149,7 +165,7 @@ func (s *setting) watch(ctx context.Context, each func(items int) error) (took t
 
 // copyInterrupted copies the table with interruptions, and judges what it took.
 func copyInterrupted(ctx context.Context, o options, dir, program string, log io.Writer) error {
-	s, err := begin(ctx, o, o.export, o.workers, dir, program)
+	s, err := begin(ctx, o, o.export, "", o.workers, dir, program)
 	defer s.stop()
 	if err != nil {
 		return err

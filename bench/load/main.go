@@ -4,13 +4,15 @@
 //	go run ./bench/load -export -items 1000000 -workers 4 -interruptions 20
 //	go run ./bench/load -ratio -former PROGRAM
 //	go run ./bench/load -ratio -export
+//	go run ./bench/load -ratio -modes
 //
 // The first kills, freezes and stops workers while they copy. It fails if more items are read than
 // the table's and one page for each part that an interrupted worker held, if a worker used more
 // than 512 MiB, or if a row differs. With -export the table is exported to files, from which it is
 // copied, and not one item may be read by a scan. The third compares rates: the copy of one worker,
 // of this program and of a former one, beside prepared conditional requests of the official client,
-// in interleaved rounds of one run; the fourth, the copy by a scan and the copy of an export.
+// in interleaved rounds of one run; the fourth, the copy by a scan and the copy of an export; the
+// last, a guarded and a fast copy, with -export of an export.
 package main
 
 import (
@@ -40,6 +42,7 @@ func main() {
 	flag.BoolVar(&o.export, "export", false, "copy an export of the table")
 	flag.IntVar(&o.files, "files", 48, "with -export: how many data files it has")
 	flag.BoolVar(&o.ratio, "ratio", false, "compare rates instead")
+	flag.BoolVar(&o.modes, "modes", false, "with -ratio: compare a guarded and a fast copy")
 	flag.StringVar(&o.former, "former", "", "with -ratio: a former version of the program")
 	flag.IntVar(&o.rounds, "rounds", 3, "with -ratio: how many rounds")
 	flag.StringVar(&o.out, "out", "", "keep what is printed in this file, too")
@@ -64,6 +67,7 @@ type options struct {
 	export bool
 	files  int
 	ratio  bool
+	modes  bool
 	former string
 	rounds int
 	out    string

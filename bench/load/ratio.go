@@ -23,17 +23,21 @@ const preparedInFlight = 256
 type measured struct {
 	name, program string
 	export        bool
+	mode          string // backfill.mode; "" for the default
 }
 
 // compareRates measures, in interleaved rounds, prepared conditional requests and the copies: of
 // this program, and of the former one, or by a scan and of an export. Each has services of its own.
 func compareRates(ctx context.Context, o options, dir, program string, log io.Writer) error {
-	copies := []measured{{"this version", program, false}}
+	copies := []measured{{"this version", program, false, ""}}
 	if o.former != "" {
-		copies = append(copies, measured{"former version", o.former, false})
+		copies = append(copies, measured{"former version", o.former, false, ""})
 	}
 	if o.export {
-		copies = []measured{{"by a scan", program, false}, {"of an export", program, true}}
+		copies = []measured{{"by a scan", program, false, ""}, {"of an export", program, true, ""}}
+	}
+	if o.modes {
+		copies = []measured{{"guarded", program, o.export, "guarded"}, {"fast", program, o.export, "fast"}}
 	}
 	ratios := make([][]float64, len(copies))
 	var first []float64 // of the last copy to the first
@@ -57,7 +61,9 @@ func compareRates(ctx context.Context, o options, dir, program string, log io.Wr
 	for i, c := range copies {
 		_, _ = fmt.Fprintf(log, "copy against prepared conditional requests, %s: median %.2f\n", c.name, median(ratios[i]))
 	}
-	if o.export {
+	if o.modes {
+		_, _ = fmt.Fprintf(log, "fast copy against the guarded copy of the same round: median %.2f\n", median(first))
+	} else if o.export {
 		_, _ = fmt.Fprintf(log, "copy of an export against the copy by a scan of the same round: median %.2f\n", median(first))
 	}
 	return nil
@@ -75,7 +81,7 @@ func copyRate(ctx context.Context, o options, c measured, dir string) (float64, 
 		return 0, err
 	}
 	// A source of its own: it notes when its first page was read.
-	s, err := begin(ctx, o, c.export, 1, dir, c.program)
+	s, err := begin(ctx, o, c.export, c.mode, 1, dir, c.program)
 	defer s.stop()
 	if err != nil {
 		return 0, err

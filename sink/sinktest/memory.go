@@ -80,7 +80,7 @@ func (m *Memory) Apply(ctx context.Context, r *sink.Request) (bool, error) {
 	return m.apply(ctx, r)
 }
 
-// ApplyAll implements sink.BulkTable. It executes the entries in reverse order.
+// ApplyAll implements bulk requests. It executes the entries in reverse order.
 func (m *Memory) ApplyAll(ctx context.Context, table string, entries []sink.Entry) []error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

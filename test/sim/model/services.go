@@ -75,7 +75,7 @@ func writesOf(ops []sink.Op) []Mutation {
 // bulkOp is the operation of a bulk request's entries.
 const bulkOp = "MutateRows"
 
-// ApplyAll implements sink.BulkTable. Each entry has its own fate, and its own server: a request
+// ApplyAll implements bulk requests. Each entry has its own fate, and its own server: a request
 // may be refused in part, executed in part, or in part long after it was answered.
 func (t Target) ApplyAll(ctx context.Context, table string, sent []sink.Entry) []error {
 	entries := receivedBulk(table, sent)
