@@ -345,3 +345,21 @@ func TestAFailureDuringAStopIsNoTrouble(t *testing.T) {
 		}
 	})
 }
+
+// A loop with Pick acquires only the chosen parts.
+func TestChosenParts(t *testing.T) {
+	play(t, 4, 4, func(ctx context.Context, c *counting) {
+		c.loop.Pick = func(_, free []checkpoint.Part) []checkpoint.Part {
+			return slices.DeleteFunc(free, func(p checkpoint.Part) bool { return p.Index%2 == 0 })
+		}
+		c.check(c.run(ctx, time.Minute, time.Minute, nil))
+		for _, p := range c.parts(ctx) {
+			if p.Index%2 == 0 {
+				t.Errorf("part %d is %s", p.Index, p.State)
+			}
+		}
+		if n := checkpoint.PartsDone(c.parts(ctx), 4).Done; n != 2 {
+			t.Errorf("%d parts are done", n)
+		}
+	})
+}

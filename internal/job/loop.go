@@ -22,13 +22,16 @@ type Loop struct {
 	bounds   func() checkpoint.Limits // the configured bounds
 }
 
-// Options configure a loop. Only Left is optional.
+// Options configure a loop. Left and Pick are optional.
 type Options struct {
 	Verb    string       // what messages call the work on a part: load or verify
 	AtOnce  int          // maximum number of parts that this worker holds
 	Workers func() int   // number of workers that may acquire parts
 	Wake    *task.Wakeup // makes the loop read the ledger early
 	Left    func()       // called when a part was released or done
+	// Pick chooses the parts to acquire, in place of an equal share. Its arguments are the rows of the
+	// phase and its free parts.
+	Pick func(rows, free []checkpoint.Part) []checkpoint.Part
 }
 
 // New returns a loop of a table.
@@ -135,7 +138,13 @@ func (s *phaseLoop) look(ctx context.Context) (checkpoint.TableState, error) {
 	if err := s.pace(ctx, &s.source, state, holders[me], len(others)); err != nil {
 		return state, err
 	}
-	for _, p := range checkpoint.PartsToTake(free, holders, me, s.Workers(), s.AtOnce) {
+	var chosen []checkpoint.Part
+	if s.Pick != nil {
+		chosen = s.Pick(rows, free)
+	} else {
+		chosen = checkpoint.PartsToTake(free, holders, me, s.Workers(), s.AtOnce)
+	}
+	for _, p := range chosen {
 		if err := s.take(state, p); err != nil {
 			return state, err
 		}
