@@ -26,6 +26,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/worker"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -89,6 +90,10 @@ func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]
 	return map[string]func(context.Context) error{
 		"backfill start": load(loads.ActionStart), "backfill pause": load(loads.ActionPause), "backfill resume": load(loads.ActionResume),
 		"backfill redo": load(loads.ActionRedo), "backfill cancel": load(loads.ActionCancel), "throttle": load(loads.ActionThrottle),
+		"lend": func(ctx context.Context) error {
+			_, err := worker.OpenLending(ctx, worker.LendOptions{Config: cfg, Console: c, Ends: e, Table: "Orders", As: "beam/job/host"})
+			return err
+		},
 		"backfill status": func(ctx context.Context) error { return (&loads.Operator{Console: c, Cfg: cfg, Ends: e}).Show(ctx) },
 		"pause":           func(ctx context.Context) error { return table().Pause(ctx) },
 		"resume":          func(ctx context.Context) error { return table().Resume(ctx) },

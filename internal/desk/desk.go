@@ -6,6 +6,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,6 +28,8 @@ type Request struct {
 	Allowed config.Allowed
 	With    string // flags to append to commands in messages
 	Version string // version of the program
+	// As, if not "", replaces the prefix of the id under which the command writes to the ledger.
+	As string
 }
 
 // Migration is a migration that was opened for one command.
@@ -118,7 +121,7 @@ func (m *Migration) read(ctx context.Context) error {
 	ctx, cancel := preflight.Reading(ctx)
 	defer cancel()
 	what := "cannot read the ledger in table " + m.cfg.State.Table
-	ledger, err := preflight.OpenLedger(ctx, m.To.Ledger(m.cfg.State.Table), m.cfg, m.needs.Role, m.request.Version)
+	ledger, err := preflight.OpenLedger(ctx, m.To.Ledger(m.cfg.State.Table), m.cfg, cmp.Or(m.request.As, m.needs.Role), m.request.Version)
 	if err != nil {
 		return preflight.ReadingFailed(ctx, what, err)
 	}

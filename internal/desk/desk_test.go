@@ -150,6 +150,7 @@ func TestWhatCommandsDemand(t *testing.T) {
 		"resume":        {diag.LoadRefused, diag.ClusterChanged, "", "", diag.CutOver, "", "", diag.EmulatorNotAllowed},
 		"failover":      {diag.FailoverRefused, "", "", "", "", "", "", diag.EmulatorNotAllowed},
 		"verify":        {diag.VerifyRefused, diag.ClusterChanged, "", "", diag.CutOver, diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
+		"lend":          {diag.LoadRefused, diag.ClusterChanged, "", diag.CutoverRefused, diag.CutOver, diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
 		"verify pause":  verify,
 		"verify cancel": verify,
 		"verify resume": {diag.VerifyRefused, diag.ClusterChanged, "", "", diag.CutOver, "", "", diag.EmulatorNotAllowed},

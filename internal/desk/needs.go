@@ -58,9 +58,11 @@ var commands = map[string]Needs{
 	"backfill resume": load("resume the load of %s"),
 	"backfill redo":   load("redo the load of %s"),
 	"backfill cancel": load("cancel the load of %s"),
-	"throttle":        {Does: "change the limits of %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
-	"pause":           {Does: "pause %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: Unrequested},
-	"resume":          {Does: "resume %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
+	// A process that copies parts of a load, and that is not a worker.
+	"lend":     {Does: "copy parts of the load of %s", Role: "lend", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeFreeze, Mapping: true, Source: true, Names: true},
+	"throttle": {Does: "change the limits of %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
+	"pause":    {Does: "pause %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: Unrequested},
+	"resume":   {Does: "resume %s", Role: "operator", Begun: diag.LoadRefused, Write: true, Cluster: true, Cutover: BeforeSwitch},
 	// A failover needs no check of the cluster: the new cluster must differ from the ledger's.
 	"failover": {Does: "fail over %s", Role: "failover", Begun: diag.FailoverRefused, Write: true,
 		Hint: "if its ledger is in another cluster and was never replicated here, begin again: replicator run"},

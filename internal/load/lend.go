@@ -82,10 +82,11 @@ type Lending struct {
 // limits, pauses and leases apply to its parts as to those of workers.
 type Lender struct {
 	*Loader
-	order   Order
-	lending Lending
-	life    context.Context
-	drain   context.Context // ends when an error ends the Lender
+	witnesses *engine.Witnesses
+	order     Order
+	lending   Lending
+	life      context.Context
+	drain     context.Context // ends when an error ends the Lender
 
 	mu      sync.Mutex
 	wishes  map[int]*wish // by index
@@ -111,6 +112,7 @@ func NewLender(ctx context.Context, o *engine.Options, spec engine.Spec, order O
 	l := &Lender{order: order, lending: lending, life: ctx, drain: drain, wishes: map[int]*wish{}}
 	s := engine.NewTable(engine.NewWorker(o, halt), spec)
 	l.Loader, _ = New(s)
+	l.witnesses = s.Witnesses
 	l.loop = job.New(s, lent{kind{l.Loader}, l}, job.Options{
 		Verb: "load", AtOnce: 1, Workers: func() int { return 1 }, Wake: &s.Wake.Loader, Pick: l.pick,
 	})
@@ -122,6 +124,30 @@ func NewLender(ctx context.Context, o *engine.Options, spec engine.Spec, order O
 func (l *Lender) Heed() error {
 	l.Register.Heed(l.life, l.Timing.Pass, l.Timing.Heed)
 	return l.Register.Leave(l.life)
+}
+
+// ErrTarget is returned if a witness row shows that the target and the ledger do not belong together.
+var ErrTarget = errors.New("the target was recreated or restored, or belongs to another ledger")
+
+// Check fails with ErrTarget if the target tables and the ledger do not belong together. It also
+// checks the ledger, the mapping and the mode.
+func (l *Lender) Check(ctx context.Context) error {
+	if _, err := l.Record(ctx); err != nil {
+		return err
+	}
+	for _, at := range l.witnesses.Places() {
+		verdict, err := l.Ledger.Look(ctx, l.Source, at)
+		if errors.Is(err, checkpoint.ErrConflict) {
+			continue // the coordinator has just written the witness
+		}
+		if err == nil && verdict != checkpoint.Fine {
+			err = ErrTarget
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Copy works on a part until the part is done or released. While the work lasts, it calls `saved`
