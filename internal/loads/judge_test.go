@@ -26,10 +26,12 @@ func TestWhatSlowsALoad(t *testing.T) {
 		slowed []string
 		live   bool
 	}{
-		"held":           {part(time.Second, "w", "target CPU"), []string{"target CPU"}, true},
-		"well":           {part(time.Second, "w", ""), nil, true},
-		"three leases":   {part(3*testLease, "w", "target CPU"), []string{"target CPU"}, true},
-		"silent":         {part(3*testLease+time.Second, "w", "target CPU"), nil, false},
+		"held":         {part(time.Second, "w", "target CPU"), []string{"target CPU"}, true},
+		"well":         {part(time.Second, "w", ""), nil, true},
+		"three leases": {part(3*testLease, "w", "target CPU"), []string{"target CPU"}, true},
+		"silent": {part(3*testLease+time.Second, "w", "target CPU"),
+			[]string{"no worker or job works on 2 parts; last trouble: target CPU; start a worker, or submit the job again"}, false},
+		"left":           {part(3*testLease+time.Second, "", ""), []string{"no worker or job works on 2 parts; start a worker, or submit the job again"}, false},
 		"held by nobody": {part(time.Second, "", "target CPU"), nil, true},
 	} {
 		p := ProgressOf(copying, []checkpoint.Part{c.part}, noon, testLease)

@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 // rateAfter is how long a load must run before its rate is shown.
@@ -48,6 +49,9 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 			p.Slowed = append(p.Slowed, cause)
 		}
 	}
+	if !live && !paused && stage == checkpoint.StageCopying && !p.Complete() && started(state.Load, now, lease) {
+		p.Slowed = append(p.Slowed, untouched(p.Total-p.Done, parts))
+	}
 	slices.Sort(p.Slowed)
 	if !live || paused {
 		return p
@@ -57,6 +61,26 @@ func ProgressOf(state checkpoint.TableState, parts []checkpoint.Part, now time.T
 		p.ETA, p.ETAKnown = backfill.ETA(p.Items, state.Load.Estimate, p.Rate, now.Sub(state.Load.StartedAt))
 	}
 	return p
+}
+
+// started reports whether a load has lasted long enough for a worker to acquire a part.
+func started(l checkpoint.Load, now time.Time, lease time.Duration) bool {
+	return !l.StartedAt.IsZero() && now.Sub(l.StartedAt) > standing.Fresh(lease)
+}
+
+// untouched describes a copy on which no process works, with the last trouble that a part shows.
+func untouched(left int, parts []checkpoint.Part) string {
+	var last checkpoint.Part
+	for _, part := range parts {
+		if part.Trouble.Cause != "" && part.WrittenAt.After(last.WrittenAt) {
+			last = part
+		}
+	}
+	text := "no worker or job works on " + terminal.Plural(left, "part")
+	if last.Trouble.Cause != "" {
+		text += "; last trouble: " + last.Trouble.Cause
+	}
+	return text + "; start a worker, or submit the job again"
 }
 
 // rate returns the number of items per second that the parts made durable in the last minutes. If a

@@ -2,6 +2,7 @@ package standing
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -26,6 +27,13 @@ func isFresh(at, now time.Time, lease time.Duration) bool {
 func Answers(b checkpoint.Heartbeat, now time.Time, lease time.Duration) bool {
 	return isFresh(beatAt(b), now, lease)
 }
+
+// Lent is the prefix of the ids of processes that only copy parts of loads, such as those of Beam
+// jobs. They read no stream.
+const Lent = "beam/"
+
+// Lends reports whether the process with an id only copies parts of loads.
+func Lends(id string) bool { return strings.HasPrefix(id, Lent) }
 
 // Answering returns the processes that answer.
 func Answering(all []checkpoint.Process, now time.Time, lease time.Duration) []checkpoint.Process {

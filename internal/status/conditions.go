@@ -283,7 +283,7 @@ func (m *Document) started() bool {
 // lease of a shard may still be a table's coordinator, if all shards have ended or are not listed
 // yet.
 func (m *Document) unmanned() bool {
-	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent })
+	lives := slices.ContainsFunc(m.Workers, func(w workerStatus) bool { return !w.Silent && !standing.Lends(w.ID) })
 	return m.Leases == 0 && !lives && slices.ContainsFunc(m.Tables, func(t Table) bool { return !t.drained() && t.Paused == nil })
 }
 

@@ -57,6 +57,7 @@ func TestConditions(t *testing.T) {
 		{"work/no table found", func(m *Document, _ *Table) { m.begun, m.Tables = true, nil }, "", "run", "no table matches the patterns"},
 		{"work/no table met", unmet, "", "run", "Orders: not started yet"},
 		{"work/no worker", func(m *Document, _ *Table) { m.Leases, m.Workers = 0, nil }, "", "run", "no worker reads the stream"},
+		{"work/no worker", func(m *Document, _ *Table) { m.Leases, m.Workers = 0, []workerStatus{{ID: "beam/job/host-1"}} }, "", "run", "no worker reads the stream"},
 		{"work/workers", func(_ *Document, t *Table) { t.silent = 2 }, "", "run", "Orders: a silent worker holds 2 shards"},
 		{"unmet/named", unmet, "", "run", "Orders: not started yet"},
 		{"unmet/of a pattern", func(_ *Document, t *Table) { t.group = "Log_*" }, "", "status", "matches the pattern Log_*"},
