@@ -41,7 +41,7 @@ export CGO_ENABLED = 0
 
 comma = ,
 
-.PHONY: help build test prove vet lint long-scripts long-sim race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check manual release-check vuln
+.PHONY: help build test prove vet lint long-scripts long-sim race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check beam manual release-check vuln
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -108,6 +108,11 @@ promtool: ## the alert rules, their unit tests, the metrics and the dashboard, c
 # A separate module, because the product needs neither kustomize nor the types of Kubernetes.
 deploy-check: ## everything in deploy/: manifests, image definitions, binary, systemd unit, every configuration; offline
 	cd deploy/check && $(GO) test -count=1 ./... # -count=1, because the checked files are outside the module and Go cannot notice their changes
+
+# A separate module, because the product does not need Beam. Its first build takes a minute.
+beam: ## replicator-beam: vet, then loads by jobs on Beam's local runner, beside workers that are killed
+	$(GO) -C beam vet ./...
+	$(GO) -C beam test -count=1 $(LIMIT) ./... # -count=1, because the tested program is outside the module
 
 manual: ## the man pages and completions that a release ships, in bin/manual
 	rm -rf bin/manual && mkdir -p bin/manual

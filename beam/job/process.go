@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/load"
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/internal/worker"
@@ -145,7 +145,7 @@ var unnamed = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 // so that two processes on one machine differ.
 func owner(name string) string {
 	host, _ := os.Hostname()
-	return strings.Join([]string{"beam", unnamed.ReplaceAllString(name, "-"), unnamed.ReplaceAllString(host, "-")}, "/")
+	return standing.Lent + unnamed.ReplaceAllString(name, "-") + "/" + unnamed.ReplaceAllString(host, "-")
 }
 
 func newLog() *slog.Logger { return slog.New(newHandler()) }

@@ -22,19 +22,20 @@ import (
 
 // elsewhere lists other programs that documents call, and why no test of this package runs them.
 var elsewhere = map[string]string{
-	"aws":       "needs an account of AWS; the embedded DynamoDB takes the place of its services in the scripts",
-	"cbt":       "is not installed with Go; the scripts read rows by themselves",
-	"docker":    "needs a daemon; deploy/check builds what the image holds",
-	"gcloud":    "needs an account of Google Cloud; the scripts make topics and subscriptions by themselves",
-	"git":       "is run by whoever reads what a command wrote",
-	"go":        "the toolchain: CI builds the program and runs the demo with it",
-	"jq":        "filters what a command printed, whose schema is tested",
-	"make":      "CI calls the same targets",
-	"alias":     "is the shell's own",
-	"export":    "is the shell's own",
-	"curl":      "asks the endpoints of a worker, which Go tests do over HTTP",
-	"dynamodb":  "is an alias of the AWS command line in the tutorial",
-	"sha256sum": "is run by the script of the cutover's runbook, through a shell",
+	"bin/replicator-beam": "its module tests it on the local runner; other runners need a cluster",
+	"aws":                 "needs an account of AWS; the embedded DynamoDB takes the place of its services in the scripts",
+	"cbt":                 "is not installed with Go; the scripts read rows by themselves",
+	"docker":              "needs a daemon; deploy/check builds what the image holds",
+	"gcloud":              "needs an account of Google Cloud; the scripts make topics and subscriptions by themselves",
+	"git":                 "is run by whoever reads what a command wrote",
+	"go":                  "the toolchain: CI builds the program and runs the demo with it",
+	"jq":                  "filters what a command printed, whose schema is tested",
+	"make":                "CI calls the same targets",
+	"alias":               "is the shell's own",
+	"export":              "is the shell's own",
+	"curl":                "asks the endpoints of a worker, which Go tests do over HTTP",
+	"dynamodb":            "is an alias of the AWS command line in the tutorial",
+	"sha256sum":           "is run by the script of the cutover's runbook, through a shell",
 }
 
 // ofTests lists, by command, flags that scripts add and that do not change what a command does to
