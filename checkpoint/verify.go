@@ -149,6 +149,8 @@ func (s *TableState) BeginVerify(number uint32, plan VerifyPlan) error {
 		return nil
 	case s.Verify.Running():
 		return s.refuse(step, "a verify is running", "see replicator verify status, and wait for its end or cancel it: replicator verify cancel --table "+s.Source)
+	case s.Copying():
+		return s.CheckCopied(step)
 	case number != s.Verify.Number+1:
 		return s.refuseYet(step, "another verify began meanwhile", "the table's record has changed: retry")
 	}
@@ -231,6 +233,8 @@ func (s *TableState) VerifyOutdated() string {
 		return "the mapping has changed since it began"
 	case v.Generation != 0 && v.Generation != s.Generation:
 		return "the table has begun a new generation since"
+	case s.Copying():
+		return "a fast load of the table runs, so rows may still differ"
 	case s.Halt.Switched:
 		return "the application has left the source, so rows may differ from its items"
 	}

@@ -23,8 +23,11 @@ func verifying(t *testing.T, ctx context.Context, l *checkpoint.Ledger, parts in
 // give no result, even if they were done before any worker noticed.
 func TestAVerifyEndsWhenItIsOutdated(t *testing.T) {
 	for reason, change := range map[string]func(s *checkpoint.TableState){
-		"the mapping has changed":      func(s *checkpoint.TableState) { s.MappingHash = "another" },
-		"the table has begun a new":    func(s *checkpoint.TableState) { s.Generation++ },
+		"the mapping has changed":   func(s *checkpoint.TableState) { s.MappingHash = "another" },
+		"the table has begun a new": func(s *checkpoint.TableState) { s.Generation++ },
+		"a fast load of the table runs": func(s *checkpoint.TableState) {
+			s.Load = checkpoint.Load{Generation: s.Generation, Number: 1, Parts: 1, Fast: true}
+		},
 		"the application has left the": func(s *checkpoint.TableState) { s.Halt.Switched = true },
 		"":                             func(s *checkpoint.TableState) { s.Halt.On = true }, // frozen, it still compares
 	} {
@@ -54,6 +57,29 @@ func TestAVerifyEndsWhenItIsOutdated(t *testing.T) {
 				t.Errorf("%s: %+v", reason, v)
 			}
 		})
+	}
+}
+
+// While a fast load copies or sweeps, no row is compared or repaired. Before the load is sealed, and
+// after its sweep, nothing hinders that. A guarded load never does.
+func TestH146_NothingIsComparedDuringAFastLoad(t *testing.T) {
+	load := checkpoint.Load{Generation: 2, Number: 1, Parts: 3, AskedAt: begin, StartedAt: begin, Fast: true}
+	asked, swept, guarded := checkpoint.Load{AskedAt: begin, Mode: checkpoint.FastLoad}, load, load
+	swept.DoneAt, swept.SweptAt, guarded.Fast = begin, begin, false
+	sweeping := load
+	sweeping.DoneAt = begin
+	for name, c := range map[string]struct {
+		load  checkpoint.Load
+		waits bool
+	}{"asked": {asked, false}, "copying": {load, true}, "sweeping": {sweeping, true}, "swept": {swept, false}, "guarded": {guarded, false}} {
+		s := checkpoint.TableState{Source: source, Generation: 2, Load: c.load}
+		err := s.BeginVerify(1, checkpoint.VerifyPlan{Plan: []byte("{}"), Phase: 1, Parts: 1})
+		for what, err := range map[string]error{"a verify": err, "a repair": s.CheckCopied("repair rows")} {
+			var refused *checkpoint.LoadError
+			if is := errors.As(err, &refused); is != c.waits || is && !strings.Contains(refused.Cure, "backfill status --wait --table "+source) || !is && err != nil {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
 	}
 }
 

@@ -16,6 +16,13 @@ func (m *Mapping) NotPlain() string {
 	case m.ttl.Attribute != "" && m.ttl.Expire == ExpireByGC:
 		return "expire: gc gives cells artificial times"
 	}
+	if m.spec != nil {
+		for _, f := range m.spec.Families {
+			if f.GC.hasAge() {
+				return "family " + f.Name + " collects cells by age"
+			}
+		}
+	}
 	if m.spec != nil && slices.ContainsFunc(m.spec.Families, func(f Family) bool { return f.Aggregate != NoAggregate }) {
 		return "a family holds aggregates"
 	}
@@ -34,4 +41,10 @@ func (m *Mapping) NotPlain() string {
 		}
 	}
 	return ""
+}
+
+// NotPlain is Mapping.NotPlain for a mapping whose primary key may be unknown.
+func (s Spec) NotPlain() string {
+	m, _ := compile(&s, false)
+	return m.NotPlain()
 }

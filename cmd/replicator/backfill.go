@@ -23,8 +23,7 @@ The first load of a table begins when replicator run first sees the table, from 
 backfill.from names one. After a gap the table needs another load. With on_gap: load in the config,
 it begins automatically.
 
-All workers share the parts of a load. After the copy a sweep removes orphan rows. Then the table is
-in sync again.`,
+All workers share the parts of a load. After the copy a sweep removes orphan rows.`,
 		Example: `  replicator backfill status
   replicator backfill start --repair-gap --dry-run
   replicator backfill redo --table Orders --dry-run`,
@@ -69,18 +68,25 @@ func (p *program) steer(ctx context.Context, s *steering, do func(ctx context.Co
 	return err
 }
 
+// request carries out a request.
+func (p *program) request(ctx context.Context, s *steering, r loads.Request) error {
+	return p.steer(ctx, s, func(ctx context.Context, o *loads.Operator) error { return o.Steer(ctx, r) })
+}
+
 func newBackfillStart(p *program) *cobra.Command {
 	var s steering
 	r := loads.Request{Action: loads.ActionStart}
 	c := &cobra.Command{
 		Use:   "start [flags]",
 		Short: "Request a load",
-		Long: `Start the load of tables that were never copied, or that need another load after a gap. Workers plan
-it within seconds.
+		Long: `Start the load of tables that were never copied, or that need another load after a gap.
 
 A table with nothing to load is left alone; replicator backfill redo loads it again. --yes approves
 the sweep after the copy. Without it, the first sweep of a target that replicator did not create
 only counts orphan rows, and waits for replicator backfill resume --yes.
+
+--fast copies many rows in one request, which is several times as fast. Only the first load of a
+table into a target that replicator created can be fast.
 
 --export reads a full export instead of a scan, so it uses no read units. Give its folder: s3://,
 gs:// or a directory that every worker can read. The stream must still hold every change made since
@@ -109,17 +115,17 @@ shows the cost.`,
     --export s3://exports/AWSDynamoDB/WINDOW
   replicator backfill start --table Orders --repair-gap \
     --export s3://exports/AWSDynamoDB/WINDOW
-  replicator backfill start --repair-gap --wait
-  replicator backfill start --table Orders --yes`,
+  replicator backfill start --table Orders --fast --wait`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := r.Check(s.Table); err != nil {
 				return err
 			}
-			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error { return o.Steer(ctx, r) })
+			return p.request(c.Context(), &s, r)
 		},
 	}
 	c.Flags().BoolVar(&r.Repair, "repair-gap", false, "only tables that need a load because changes were lost")
+	c.Flags().BoolVar(&r.Fast, "fast", false, "write many rows in one request, without conditions; a sweep follows")
 	s.flags(c, true)
 	c.Flags().StringArrayVar(&r.From, "export", nil, "copy the export in this `FOLDER` instead of a scan; repeat it for each window")
 	c.Flags().BoolVar(&r.Whole, "whole-export", false, "the export has no filter, projection or key conditions")
@@ -140,9 +146,7 @@ Workers finish their current pages and start no new part. A resumed load copies 
 		Example: `  replicator backfill pause --table Orders`,
 		Args:    none,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
-				return o.Steer(ctx, loads.Request{Action: loads.ActionPause})
-			})
+			return p.request(c.Context(), &s, loads.Request{Action: loads.ActionPause})
 		},
 	}
 	s.flags(c, false)
@@ -163,9 +167,7 @@ of the table need no new approval.`,
   replicator backfill resume --table Orders --yes  # allows the sweep`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
-				return o.Steer(ctx, loads.Request{Action: loads.ActionResume})
-			})
+			return p.request(c.Context(), &s, loads.Request{Action: loads.ActionResume})
 		},
 	}
 	s.flags(c, false)
@@ -176,6 +178,7 @@ of the table need no new approval.`,
 
 func newBackfillRedo(p *program) *cobra.Command {
 	var s steering
+	r := loads.Request{Action: loads.ActionRedo}
 	c := &cobra.Command{
 		Use:   "redo --table TABLE [flags]",
 		Short: "Load all items of a table again",
@@ -192,13 +195,12 @@ sync until the load and its sweep are complete. A running load ends.
 			if s.Table == "" {
 				return diag.BadUsage("replicator backfill redo needs a table", "add --table")
 			}
-			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
-				return o.Steer(ctx, loads.Request{Action: loads.ActionRedo})
-			})
+			return p.request(c.Context(), &s, r)
 		},
 	}
 	s.flags(c, true)
 	c.Flags().BoolVar(&s.Yes, "yes", false, "do not ask, and approve the sweep in advance")
+	c.Flags().BoolVar(&r.Fast, "fast", false, "always refused, because only a table's first load can be fast")
 	s.waits(c)
 	return c
 }
@@ -220,9 +222,7 @@ any source. If the load has copied items, this begins a new generation.`,
 			if s.Table == "" {
 				return diag.BadUsage("replicator backfill cancel needs a table", "add --table")
 			}
-			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error {
-				return o.Steer(ctx, loads.Request{Action: loads.ActionCancel})
-			})
+			return p.request(c.Context(), &s, loads.Request{Action: loads.ActionCancel})
 		},
 	}
 	s.flags(c, true)

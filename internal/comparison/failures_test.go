@@ -111,6 +111,18 @@ func TestWhatBecameOfAVerify(t *testing.T) {
 	}
 }
 
+// A verify is refused while a fast load runs, with the reason and what to wait for.
+func TestH146_AVerifyIsRefusedDuringAFastLoad(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.Change("Orders", func(state *checkpoint.TableState) {
+			state.Load = checkpoint.Load{Generation: state.Generation, Number: 9, Parts: 1, Fast: true}
+		})
+		if _, code := s.begin(nil); code != diag.VerifyRefused || s.Table("Orders").Verify.Running() {
+			t.Errorf("%q", code)
+		}
+	})
+}
+
 // In mode topic, a repair command becomes a load, and other commands stay.
 func TestNextStepsInModeTopic(t *testing.T) {
 	for name, c := range map[string]struct {

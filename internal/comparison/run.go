@@ -82,6 +82,9 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 	refuse := func(cause, fix string) error {
 		return &checkpoint.LoadError{Table: t.config.From, Step: "verify", Reason: cause, Cure: fix}
 	}
+	if err := t.state.CheckCopied("verify"); err != nil {
+		return err
+	}
 	hash := o.Cfg.Hash(t.config)
 	if why := t.state.VerifyOutdated(); why != "" {
 		_, _ = fmt.Fprintf(o.Stderr, "%s: ended the running verify: %s\n", t.config.From, why)

@@ -114,6 +114,7 @@ type Table struct {
 	Owned         bool          `key:"owned" omit:"true"`                                                                      // true: no other program writes the target. The sweep after a load then also removes orphan rows without a replicator version
 	DualWrites    string        `key:"dual_writes" omit:"true" oneof:"off"`                                                    // off: only replicator writes this target table
 	BackfillFrom  string        `key:"backfill_from" omit:"true" check:"images"`                                               // overrides backfill.from
+	BackfillMode  string        `key:"backfill_mode" omit:"true" oneof:"auto,guarded,fast"`                                    // overrides backfill.mode
 
 	where   map[string]diag.Position // positions of the values; the same map as in Config
 	written map[string]written       // form of each value in the file
@@ -202,7 +203,8 @@ type Backfill struct {
 	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                 // limit on reads of each source table by all workers: a share of its provisioned read capacity, such as 25%, or read units a second
 	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`             // limit on the rows that one process copies per second, for all tables together; 0 means no limit
 	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"loads ignore the CPU"` // loads wait while Cloud Monitoring reports a higher CPU load for a cluster of the target
-	Fast                bool     `key:"fast" default:"false" oneof:"false" later:"true"`                     // false: loads use conditional writes, as changes do
+	Mode                string   `key:"mode" default:"auto" oneof:"auto,guarded,fast"`                       // how loads write rows. guarded: under a condition; fast: many rows in one request, only for the first load into a table that replicator created; auto: fast if that is allowed
+	Fast                bool     `key:"fast" default:"false" oneof:"false" omit:"true"`                      // has no effect; see mode
 	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                             // how a load begins after a gap. wait: an operator starts it; load: it starts automatically
 	SkipExpired         bool     `key:"skip_expired" default:"false"`                                        // do not copy expired items that DynamoDB has not removed yet
 	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                          // parallel Scan segments per table; DynamoDB's limit is 1,000,000

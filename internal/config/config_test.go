@@ -143,7 +143,7 @@ func TestMinimal(t *testing.T) {
 		State:    State{Table: "replicator_state", TombstoneAge: 14 * 24 * time.Hour, Lease: 15 * time.Second},
 		Tables:   []Table{{From: "Orders", To: "Orders", Start: StartHorizon}},
 		Apply:    "guarded",
-		Backfill: Backfill{From: "scan", OnGap: "wait", Segments: 4},
+		Backfill: Backfill{From: "scan", Mode: "auto", OnGap: "wait", Segments: 4},
 		Verify:   Verify{Sample: "1%", Settle: 30 * time.Second},
 		Cutover: Cutover{Hooks: CutoverHooks{Timeout: 10 * time.Minute, FreezeWithin: time.Minute}, ReadyWhen: ReadyWhen{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, Headroom: 12 * time.Hour},
 			RequestExpires: 15 * time.Minute,

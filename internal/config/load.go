@@ -152,6 +152,7 @@ func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag
 	}
 	d.checkMappings(c)
 	d.checkDualWrites(c)
+	d.checkModes(c)
 	d.checkHooks(c)
 	d.checkGroups(c)
 	delete(d.where, "")

@@ -376,7 +376,7 @@ var ofOneRule = map[transform.Problem]bool{transform.BadRule: true, transform.Ba
 	transform.CounterFamily: true, transform.NotInjective: true}
 
 // ofNoMapping are the keys of a table entry that do not belong to the mapping.
-var ofNoMapping = []string{".start", ".discover_every", ".dual_writes"}
+var ofNoMapping = []string{".start", ".discover_every", ".dual_writes", ".backfill_mode"}
 
 // refusedParts returns the rules in which the decoder has refused a value, and noRule if it refused
 // another part of the mapping.

@@ -41,6 +41,8 @@ type Table struct {
 	// Share is the part of a worker's and the cluster's capacity that this table can use while
 	// other tables are copied concurrently; 0 means all.
 	Share float64
+	// Fast reports that the copy writes many rows in one request, without a condition.
+	Fast bool
 }
 
 func (t Table) share() float64 {
@@ -61,6 +63,7 @@ type Copy struct {
 	RowsPerSecond float64
 	LimitedBy     string
 	Time          time.Duration // 0 if the table is empty
+	Fast          bool          // see Table.Fast
 }
 
 // TooSlow reports whether the copy takes so long that the stream may drop changes before they are
@@ -69,7 +72,7 @@ func (c Copy) TooSlow() bool { return c.Time > longestCopy }
 
 // Copying estimates the copy of a table by one worker, as the lowest of all bounds.
 func (p Prices) Copying(t Table, c Cluster) Copy {
-	out := Copy{RowsPerSecond: p.Rates["worker_rows"] * t.share(), LimitedBy: "one worker (assumed)"}
+	out := Copy{RowsPerSecond: p.Rates["worker_rows"] * p.speedup(t) * t.share(), LimitedBy: "one worker (assumed)", Fast: t.Fast}
 	slower := func(rows float64, by string) {
 		if rows > 0 && rows < out.RowsPerSecond {
 			out.RowsPerSecond, out.LimitedBy = rows, by
@@ -85,26 +88,38 @@ func (p Prices) Copying(t Table, c Cluster) Copy {
 		}
 		slower(t.ReadLimit/units, "backfill.max_read_capacity")
 	}
-	slower(float64(c.Nodes)*p.guarded(c.HDD)*t.share(), "the nodes of the target's cluster")
+	slower(float64(c.Nodes)*p.nodeRows(t.Fast, c.HDD)*t.share(), "the nodes of the target's cluster")
 	if t.Items > 0 {
 		out.Time = time.Duration(math.Min(float64(t.Items)/out.RowsPerSecond, 1e9) * float64(time.Second))
 	}
 	return out
 }
 
-// guarded returns how many rows per second a node accepts. Each guarded write reads and writes a
-// row in one request.
-func (p Prices) guarded(hdd bool) float64 {
+// smallItem is the maximum size, in bytes, of items that a fast copy writes at its full speed.
+const smallItem = 1024
+
+// speedup returns how many times as many rows a worker copies as under a condition for each row.
+func (p Prices) speedup(t Table) float64 {
+	switch {
+	case !t.Fast:
+		return 1
+	case t.Bytes > smallItem*t.Items:
+		return p.Rates["fast_large"]
+	}
+	return p.Rates["fast_small"]
+}
+
+// nodeRows returns how many rows per second a node accepts. Each guarded write reads and writes a
+// row in one request. A fast copy only writes.
+func (p Prices) nodeRows(fast, hdd bool) float64 {
 	kind := "ssd"
 	if hdd {
 		kind = "hdd"
 	}
+	if fast {
+		return p.Rates[kind+"_writes"]
+	}
 	return 1 / (1/p.Rates[kind+"_reads"] + 1/p.Rates[kind+"_writes"])
-}
-
-// nodesFor returns how many nodes are needed for the given number of rows per second.
-func (p Prices) nodesFor(rowsPerSecond float64, hdd bool) int {
-	return max(1, int(math.Ceil(rowsPerSecond/p.guarded(hdd))))
 }
 
 // Line is one item of an estimate.
@@ -209,16 +224,17 @@ func (p Prices) egress(t Table) Line {
 // for at least an hour.
 func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 	var (
-		rows    float64
+		nodes   float64
 		longest time.Duration
 	)
 	for _, copying := range copies {
 		if copying.Time > 0 {
 			// A copy that takes only seconds counts in part, because it does not need more nodes.
-			rows, longest = rows+copying.RowsPerSecond*min(1, copying.Time.Minutes()), max(longest, copying.Time)
+			nodes += copying.RowsPerSecond * min(1, copying.Time.Minutes()) / p.nodeRows(copying.Fast, c.HDD)
+			longest = max(longest, copying.Time)
 		}
 	}
-	needed := p.nodesFor(rows, c.HDD)
+	needed := max(1, int(math.Ceil(nodes)))
 	line := Line{What: "Bigtable nodes for the copy", Quantity: terminal.Plural(needed, "node"), Per: Once}
 	if c.Nodes >= needed {
 		line.Note = fmt.Sprintf("the cluster has %d", c.Nodes)

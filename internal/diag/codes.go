@@ -406,7 +406,7 @@ var registry = []Entry{
 		"Some items could not be mapped or stored, and wait for your decision. All other changes are applied.",
 		"see them with `replicator parked list` and `replicator parked show`. Correct the item in the source, read it again with `replicator parked retry`, or discard it with `replicator parked drop`", ExitNo},
 	{RetryNotYet, "an item cannot be retried yet",
-		"The item's row has no version, so a retry would store the item as a load does. That is safe only after every shard has the table's generation, and every root shard has been read. Until then a change of the item could be lost.",
+		"The item's row has no version, so a retry would store the item as a load does. That is safe only after every shard has the table's generation, and every root shard has been read. Until then a change of the item could be lost. While a fast load runs, no row is repaired, because its sweep could delete what the repair keeps.",
 		"keep `replicator run` running for a moment, then retry", ExitFailed},
 	{ItemNotFound, "no such item",
 		"The source table has no item with this key. The read was strongly consistent.",

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -58,7 +59,10 @@ type heldVersion struct {
 	Sequence   string `json:"sequence"`
 	Count      uint16 `json:"count"`
 	// LoadedAt is when a load read the item; null for a change from the stream.
-	LoadedAt  *time.Time `json:"loaded_at"`
+	LoadedAt *time.Time `json:"loaded_at"`
+	// Copied is the fast load that copied the row, as generation.number; null for other rows. Such
+	// a row has no version of its own, and the version above only ranks it.
+	Copied    *string    `json:"copied_by"`
 	WrittenAt *time.Time `json:"written_at"` // when a tombstone was written, by the server's clock
 }
 
@@ -87,6 +91,10 @@ func (r *itemRow) explain(values bool) explainedRow {
 	live, gone, goneAt := r.seen.Versions(r.want.Owner)
 	e := explainedRow{Table: r.want.Table, Row: Octets(r.want.Row), Wanted: !r.want.Remove, Cells: len(sink.Owned(r.seen, r.want)), Differs: []differingAt{},
 		Equal: sink.Holds(r.seen, r.want), Live: decoded(live), Tombstone: decoded(gone)}
+	if r.seen.CopiedOnly() && e.Live != nil {
+		load := fmt.Sprintf("%d.%d", r.seen.Marker.Generation, r.seen.Marker.Load)
+		e.Live.Copied, e.Live.LoadedAt = &load, nil
+	}
 	if e.Tombstone != nil {
 		at := time.UnixMicro(goneAt).UTC()
 		e.Tombstone.WrittenAt = &at

@@ -67,6 +67,9 @@ func (r *explainedRow) held() string {
 }
 
 func (v *heldVersion) String() string {
+	if v.Copied != nil {
+		return "copied by load " + *v.Copied
+	}
 	if v.LoadedAt != nil {
 		return fmt.Sprintf("generation %d, loaded %s, count %d", v.Generation, v.LoadedAt.Format(time.RFC3339), v.Count)
 	}

@@ -153,6 +153,8 @@ func judge(f itemFindings) (itemVerdict, time.Duration) {
 		return say(itemNeedsLoad, "different, and the table needs a load: %s", status.OrDash(f.status.NeedsLoadReason)), 0
 	case f.kept():
 		return f.judgeKept()
+	case f.status.Copying:
+		return say(itemBehind, "different, because a fast load is not over; its sweep corrects the row"), 0
 	case f.leases == 0:
 		return say(itemBehind, "target is behind: no worker reads the stream"), 0
 	case f.status.LagSeconds == nil:

@@ -54,6 +54,8 @@ func TestJudge(t *testing.T) {
 	lost.NeedsLoad, lost.Reason = true, "trimmed"
 	running := loadedTable()
 	running.Load.DoneAt = time.Time{}
+	fast := running
+	fast.Load.Fast, fast.Load.Parts, fast.Load.DoneAt = true, 1, noon
 	for name, c := range map[string]struct {
 		f     itemFindings
 		state string
@@ -81,6 +83,7 @@ func TestJudge(t *testing.T) {
 		"needs load":              {itemFindings{status: judged(status.TableInput{Found: true, State: lost}), leases: 1, present: true, rows: []itemRow{other}}, itemNeedsLoad, "trimmed", 0},
 		"behind":                  {itemFindings{status: lag(3, false), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "lag 3.0s", 5 * time.Second},
 		"behind, removed":         {itemFindings{status: lag(3, false), leases: 1, rows: []itemRow{{remove, other.seen}}}, itemBehind, "lag 3.0s", 5 * time.Second},
+		"a fast load":             {itemFindings{status: judged(status.TableInput{Found: true, State: fast}), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "a fast load is not over", 0},
 		"no worker":               {itemFindings{status: lag(3, false), present: true, rows: []itemRow{other}}, itemBehind, "no worker", 0},
 		"lag unknown":             {itemFindings{status: judged(status.TableInput{Found: true, State: loadedTable()}), leases: 1, present: true, rows: []itemRow{other}}, itemBehind, "not been read", 0},
 		"expired":                 {itemFindings{status: lag(1, true), leases: 1, present: true, expired: true, rows: []itemRow{emptied}}, itemExpired, "garbage collection removes", 0},
@@ -124,5 +127,21 @@ func TestDecodedVersions(t *testing.T) {
 	loaded := decoded(transform.NewVersion(3, transform.LoadHop, cdc.SequenceOf(1_700_000_000), 2))
 	if got := loaded.String(); got != "generation 3, loaded 2023-11-14T22:13:20Z, count 2" {
 		t.Error(got)
+	}
+}
+
+// A row that only a fast load has copied is live, and names the load instead of a version.
+func TestARowOfAFastLoad(t *testing.T) {
+	cells := []transform.Cell{{Family: sink.LiveFamily, Qualifier: sink.MarkerColumn, Timestamp: 5_000, Value: []byte("7.2")}, {Family: "d", Qualifier: "a", Timestamp: 5_000, Value: []byte("1")}}
+	want := transform.RowMutation{Table: "t", Row: "r", Families: []string{"d"}, Cells: []transform.Cell{{Family: "d", Qualifier: "a", Value: []byte("1")}}}
+	row := itemRow{want, sink.NewRow("r", cells)}
+	e := row.explain(false)
+	if got := e.held(); got != "live with 1 cell, copied by load 7.2" || !e.Equal || e.Live.LoadedAt != nil {
+		t.Errorf("%s, %+v", got, e)
+	}
+	version := transform.Cell{Family: sink.LiveFamily, Qualifier: sink.VersionColumn, Value: []byte(transform.NewVersion(7, 5, cdc.SequenceOf(1), 1))}
+	row.seen = sink.NewRow("r", append(cells, version))
+	if e = row.explain(false); e.Live.Copied != nil {
+		t.Errorf("with a version: %+v", e.Live)
 	}
 }

@@ -1,10 +1,12 @@
 package loads
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
@@ -39,6 +41,8 @@ type Request struct {
 	Whole bool
 	// Wish is for start. An export to the address in From is requested first.
 	Wish bool
+	// Fast is for start. The load writes many rows in one request, without conditions.
+	Fast bool
 	// Approve is the operator's approval of the sweep.
 	Approve bool
 	// Limits and Reset are for throttle: the limits to set, or that the configured limits apply
@@ -84,7 +88,11 @@ func (r Request) decide(t TableInput) Decided {
 	}
 	switch r.Action {
 	case ActionStart:
-		return r.start(s, is)
+		start := r.start(s, is)
+		if why := r.refusesFast(t); start.acts() && why != "" {
+			return is(actionRefused, "the load cannot be fast: %s; leave out --fast for a guarded load", why)
+		}
+		return start
 	case ActionPause:
 		switch {
 		case !standing.LoadOf(s, false).UnderWay:
@@ -96,6 +104,9 @@ func (r Request) decide(t TableInput) Decided {
 	case ActionResume:
 		return r.resume(s, is)
 	case ActionRedo:
+		if r.Fast {
+			return is(actionRefused, "only the first load of a table can be fast; leave out --fast")
+		}
 		return is(ActionRedo, "the table is loaded again in a new generation; it is not in sync until the load and its sweep are complete")
 	case ActionCancel:
 		next := "the table needs another load: replicator backfill start --table " + s.Source
@@ -145,10 +156,41 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 	return is(ActionStart, "its existing items are not copied yet%s", from)
 }
 
-// replaces reports whether the request names another export than the load that is already
+// refusesFast returns why the load that the request asks for cannot be fast; "" if it can be, or
+// need not be. A worker decides the rest when it plans the load.
+func (r Request) refusesFast(t TableInput) string {
+	if !r.Fast {
+		return ""
+	}
+	s := t.State
+	if err := r.ask(&s, s.Load.AskedAt); err != nil {
+		return err.Error()
+	}
+	return cmp.Or(s.RefusesFast(), t.notFast)
+}
+
+// ask requests the load in a table's record.
+func (r Request) ask(s *checkpoint.TableState, at time.Time) (err error) {
+	switch {
+	case r.wish != nil:
+		err = s.RequestExport(at, r.Approve, r.wish.ExportRequest)
+	case r.named != nil:
+		err = s.AskExport(at, r.Approve, r.named.records...)
+	default:
+		err = s.AskLoad(at, r.Approve)
+	}
+	if err == nil && r.Fast {
+		s.Load.Mode = checkpoint.FastLoad
+	}
+	return err
+}
+
+// replaces reports whether the request names another export or mode than the load that is already
 // requested.
 func (r Request) replaces(asked checkpoint.Load) bool {
 	switch wish := asked.Request; {
+	case r.Fast && asked.Mode != checkpoint.FastLoad:
+		return true
 	case r.wish != nil:
 		return wish.To != r.wish.To || wish.Failed != ""
 	case r.named == nil:
@@ -211,15 +253,8 @@ func (in *Input) carryOut(ctx context.Context, r Request, decided []Decided) err
 func (in *Input) carry(ctx context.Context, r Request, s checkpoint.TableState) (err error) {
 	switch r.Action {
 	case ActionStart:
-		if r.wish != nil {
-			_, err = in.ledger.RequestExport(ctx, s.Source, r.Approve, r.wish.ExportRequest)
-			return err
-		}
-		if r.named != nil {
-			_, err = in.ledger.AskExport(ctx, s.Source, r.Approve, r.named.records...)
-			return err
-		}
-		_, err = in.ledger.AskLoad(ctx, s.Source, r.Approve)
+		at := in.ledger.Now(ctx)
+		_, err = in.ledger.UpdateTable(ctx, s.Source, func(s *checkpoint.TableState) error { return r.ask(s, at) })
 	case ActionPause:
 		_, err = in.ledger.PauseLoad(ctx, s.Source, checkpoint.PausedByOperator)
 	case ActionResume:

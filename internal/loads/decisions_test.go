@@ -287,7 +287,7 @@ func TestWhatFollowsTheCopy(t *testing.T) {
 // A table without items takes no time, and no figure is invented for it.
 func TestAnEmptyTableHasNoDuration(t *testing.T) {
 	in := &Input{Cfg: &config.Config{}}
-	if e := in.estimate(backfill.Description{}, cost.Default(), TableInput{}); e.Seconds != nil || e.Items != 0 || e.Parts < 1 {
+	if e := in.estimate(backfill.Description{}, cost.Default(), Request{}, TableInput{}); e.Seconds != nil || e.Items != 0 || e.Parts < 1 {
 		t.Errorf("%+v", e)
 	}
 }

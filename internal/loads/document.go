@@ -40,9 +40,10 @@ type Decided struct {
 
 // Estimate is the expected duration and cost of a load.
 type Estimate struct {
-	Items int64 `json:"items"` // DynamoDB's count, which may be hours old
-	Bytes int64 `json:"bytes"`
-	Parts int   `json:"parts"`
+	Mode  string `json:"mode"`  // how rows are written: guarded or fast
+	Items int64  `json:"items"` // DynamoDB's count, which may be hours old
+	Bytes int64  `json:"bytes"`
+	Parts int    `json:"parts"`
 	// Seconds is the time that one worker needs.
 	Seconds   *float64    `json:"seconds"`
 	LimitedBy string      `json:"limited_by"`
@@ -74,7 +75,12 @@ type Table struct {
 
 // Load is the last load of a table.
 type Load struct {
-	Number        uint32     `json:"number"`
+	Number uint32 `json:"number"`
+	// Mode is how rows are written: guarded or fast. It is null until the load is planned.
+	Mode *string `json:"mode"`
+	// Guarded explains why the load is not fast. It is null if it is fast, or if no fast
+	// load was wanted.
+	Guarded       *string    `json:"guarded_because"`
 	Exports       []string   `json:"exports"` // addresses of the exports that the load copies; empty for a scan
 	AskedAt       *time.Time `json:"asked_at"`
 	StartedAt     *time.Time `json:"started_at"`
@@ -97,6 +103,7 @@ type Load struct {
 	Sweep  Sweep       `json:"sweep"`
 
 	copiedFrom string // see CopiedFrom
+	copying    bool   // a fast load is not swept yet
 }
 
 // Parts counts the parts of a phase.

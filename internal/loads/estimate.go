@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/source"
@@ -12,7 +13,7 @@ import (
 )
 
 // estimateAll adds the estimate to each decision that begins a load.
-func (in *Input) estimateAll(ctx context.Context, from preflight.Describer, prices cost.Prices, decided []Decided) error {
+func (in *Input) estimateAll(ctx context.Context, from preflight.Describer, prices cost.Prices, r Request, decided []Decided) error {
 	for i := range decided {
 		d := &decided[i]
 		if d.Action != ActionStart && d.Action != ActionRedo {
@@ -22,18 +23,21 @@ func (in *Input) estimateAll(ctx context.Context, from preflight.Describer, pric
 		if err != nil {
 			return err
 		}
-		d.Estimate = in.estimate(t, prices, in.Tables[i])
+		d.Estimate = in.estimate(t, prices, r, in.Tables[i])
 	}
 	return nil
 }
 
-func (in *Input) estimate(d backfill.Description, prices cost.Prices, t TableInput) *Estimate {
+func (in *Input) estimate(d backfill.Description, prices cost.Prices, r Request, t TableInput) *Estimate {
 	limits := t.State.Limits.Over(Configured(in.Cfg.Backfill))
-	asked := cost.Table{Items: d.Items, Bytes: d.Bytes, ReadCapacity: d.ReadCapacity}
+	asked := cost.Table{Items: d.Items, Bytes: d.Bytes, ReadCapacity: d.ReadCapacity, Fast: in.fast(r, t)}
 	asked.RowsPerSecond, _ = limits.Rows()
 	asked.ReadLimit, _ = limits.ReadUnits(d.ReadCapacity)
 	copying := prices.Copying(asked, cost.Cluster{})
-	e := &Estimate{Items: d.Items, Bytes: d.Bytes, Parts: source.OfScan(d, in.Cfg.Backfill.Segments).Parts, LimitedBy: copying.LimitedBy, Sweep: sweepText(t)}
+	e := &Estimate{Items: d.Items, Bytes: d.Bytes, Parts: source.OfScan(d, in.Cfg.Backfill.Segments).Parts, LimitedBy: copying.LimitedBy, Mode: string(checkpoint.GuardedLoad), Sweep: sweepText(t)}
+	if asked.Fast {
+		e.Mode, e.Sweep = string(checkpoint.FastLoad), "removes the cells that the copy left in rows that changed meanwhile"
+	}
 	if copying.Time > 0 {
 		seconds := copying.Time.Seconds()
 		e.Seconds = &seconds
@@ -44,6 +48,13 @@ func (in *Input) estimate(d backfill.Description, prices cost.Prices, t TableInp
 		}
 	}
 	return e
+}
+
+// fast reports whether the load that the request asks for is fast, as far as a command can see.
+func (in *Input) fast(r Request, t TableInput) bool {
+	mode := in.Cfg.ModeOf(t.Config)
+	wanted := r.Fast || mode == string(checkpoint.AutoLoad) || mode == string(checkpoint.FastLoad)
+	return wanted && r.Action == ActionStart && t.State.RefusesFast() == "" && t.notFast == ""
 }
 
 // sweepText describes the expected sweep after the copy.

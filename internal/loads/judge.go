@@ -70,7 +70,9 @@ func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
 	}
 	if l.Parts > 0 {
 		out.Estimate, out.EstimateBytes = &l.Estimate, &l.EstimateBytes
+		out.Mode = ModeOf(l)
 	}
+	out.Guarded, out.copying = terminal.Known(l.Guarded), s.Copying()
 	if s.Stage() == checkpoint.StageCopying {
 		out.Items, out.Bytes, out.ReadUnits = p.Items, p.Bytes, p.Units
 	} else {
@@ -85,6 +87,15 @@ func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
 	}
 	out.Spent = prices.Spent(out.ReadUnits, out.Bytes)
 	return out
+}
+
+// ModeOf returns how the rows of a planned load are written.
+func ModeOf(l checkpoint.Load) *string {
+	mode := string(checkpoint.GuardedLoad)
+	if l.Fast {
+		mode = string(checkpoint.FastLoad)
+	}
+	return &mode
 }
 
 // sweepOf adds the counts of the running pass to those of the earlier passes.

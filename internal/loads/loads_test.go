@@ -268,7 +268,7 @@ func TestDryRun(t *testing.T) {
 		in, before := s.read(ctx), s.state(ctx)
 		decided := in.decideAll(Request{Action: ActionStart, Repair: true})
 		source := described{backfill.Description{Items: 40 << 20, Bytes: 40 << 30, ReadCapacity: 1000}}
-		s.check(in.estimateAll(ctx, source, cost.Default(), decided))
+		s.check(in.estimateAll(ctx, source, cost.Default(), Request{Action: ActionStart}, decided))
 		e := decided[0].Estimate
 		if e.Parts != 640 || e.LimitedBy != "backfill.max_read_capacity" || int(*e.Seconds) != 41943 || len(e.Cost) != 2 {
 			t.Errorf("%+v", e)

@@ -245,11 +245,11 @@ func TestAShortEstimateHasItsDuration(t *testing.T) {
 	var text strings.Builder
 	seconds := 30.0
 	d := &Document{DryRun: true, Currency: "USD", Decided: []Decided{{Source: "Orders", Action: ActionStart, Why: "why",
-		Estimate: &Estimate{Items: 1, Bytes: 1 << 20, Parts: 2, Seconds: &seconds, LimitedBy: "rows", Cost: []cost.Line{{What: "read", Quantity: "q", Amount: 1, Note: "n"}}, Sweep: "none"}}}}
+		Estimate: &Estimate{Mode: "fast", Items: 1, Bytes: 1 << 20, Parts: 2, Seconds: &seconds, LimitedBy: "rows", Cost: []cost.Line{{What: "read", Quantity: "q", Amount: 1, Note: "n"}}, Sweep: "none"}}}}
 	if err := d.render(&text); err != nil {
 		t.Fatal(err)
 	}
-	want := "Orders: would start: why\n  1 item of " + cost.Size(1<<20) + " in 2 parts, about 30s with one worker, limited by rows\n  read: q, " + cost.Money(1) + " USD (n)\n  sweep: none\nnothing was changed\n"
+	want := "Orders: would start: why\n  1 item of " + cost.Size(1<<20) + " in 2 parts, fast, about 30s with one worker, limited by rows\n  read: q, " + cost.Money(1) + " USD (n)\n  sweep: none\nnothing was changed\n"
 	if text.String() != want {
 		t.Errorf("%s, want\n%s", &text, want)
 	}
@@ -318,7 +318,7 @@ func TestTheQuestionsOfARequestForAllTables(t *testing.T) {
 func TestTheEstimateOfASmallTable(t *testing.T) {
 	for segments, want := range map[int]int{1: 4, 2: 8, 9: 36} {
 		in := &Input{Cfg: &config.Config{Backfill: config.Backfill{Segments: segments}}}
-		e := in.estimate(backfill.Description{Items: 10, Bytes: 8 << 20, ReadCapacity: 100}, cost.Default(), TableInput{})
+		e := in.estimate(backfill.Description{Items: 10, Bytes: 8 << 20, ReadCapacity: 100}, cost.Default(), Request{}, TableInput{})
 		if e.Parts != want || e.Items != 10 || e.Bytes != 8<<20 {
 			t.Errorf("%d segments: %+v", segments, e)
 		}

@@ -129,5 +129,8 @@ func pausedText(why string) string {
 	if other, yes := strings.CutPrefix(why, checkpoint.PausedForStranger); yes {
 		return "refused: " + other
 	}
+	if cause, yes := strings.CutPrefix(why, checkpoint.PausedForFence); yes {
+		return "waits: the fence does not reject late requests: " + cause
+	}
 	return "paused: " + strings.ReplaceAll(why, "_", " ")
 }

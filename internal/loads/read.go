@@ -25,6 +25,8 @@ type TableInput struct {
 	Found  bool
 	State  checkpoint.TableState
 	Parts  []checkpoint.Part // parts of the current phase
+	// notFast explains why the settings or a target table do not allow a fast load; "" if they do.
+	notFast string
 }
 
 // tablesAtOnce is the number of tables that are read concurrently.
@@ -57,11 +59,32 @@ func (in *Input) refresh(ctx context.Context) error {
 			if t.State, t.Found, err = in.ledger.Table(ctx, t.Config.From); err != nil {
 				return err
 			}
-			t.Parts, err = ReadParts(ctx, in.ledger, t.State)
+			if t.Parts, err = ReadParts(ctx, in.ledger, t.State); err != nil || t.State.RefusesFast() != "" {
+				return err
+			}
+			t.notFast, err = in.refusesFast(ctx, t.Config)
 			return err
 		})
 	}
 	return g.Wait()
+}
+
+// refusesFast returns why the settings of a table, a target table or a worker do not allow a fast
+// load; "" if they do.
+func (in *Input) refusesFast(ctx context.Context, t config.Table) (string, error) {
+	if why := in.Cfg.RefusesFast(t); why != "" {
+		return why, nil
+	}
+	for _, target := range t.Targets() {
+		record, _, err := in.ledger.Target(ctx, target.Table)
+		if err != nil {
+			return "", err
+		}
+		if record.Withheld != "" {
+			return "table " + target.Table + " has no fence: " + record.Withheld, nil
+		}
+	}
+	return "", nil
 }
 
 // ReadParts reads the parts of the current phase of a table's load.

@@ -64,7 +64,7 @@ func (d *Document) actionText(action string) string {
 }
 
 func (d *Document) estimate(w io.Writer, e *Estimate) {
-	_, _ = fmt.Fprintf(w, "  %s of %s in %s", terminal.Plural(int(e.Items), "item"), cost.Size(e.Bytes), terminal.Plural(e.Parts, "part"))
+	_, _ = fmt.Fprintf(w, "  %s of %s in %s, %s", terminal.Plural(int(e.Items), "item"), cost.Size(e.Bytes), terminal.Plural(e.Parts, "part"), e.Mode)
 	if e.Seconds != nil {
 		_, _ = fmt.Fprintf(w, ", about %s with one worker, limited by %s", backfill.FormatDuration(time.Duration(*e.Seconds*float64(time.Second))), e.LimitedBy)
 	}
@@ -169,6 +169,12 @@ func (d *Document) notes() []string {
 		if t.Load != nil {
 			if t.Load.copiedFrom != "" {
 				add("%s is copied %s", t.Source, t.Load.copiedFrom)
+			}
+			if t.Load.copying {
+				add("%s: a fast load; removed items and attributes may show until the sweep is done", t.Source)
+			}
+			if t.Load.Guarded != nil {
+				add("%s: the load is guarded, not fast: %s", t.Source, *t.Load.Guarded)
 			}
 			for _, why := range t.Load.Slowed {
 				add("%s is slow: %s", t.Source, why)

@@ -143,7 +143,7 @@ func (o *Operator) rehearse(ctx context.Context, m *desk.Migration, in *Input, r
 	}
 	prices := cost.Default()
 	if r.named == nil && r.wish == nil && slices.ContainsFunc(decided, func(d Decided) bool { return d.Action == ActionStart || d.Action == ActionRedo }) {
-		if err := in.estimateAll(ctx, m, prices, decided); err != nil {
+		if err := in.estimateAll(ctx, m, prices, r, decided); err != nil {
 			return err
 		}
 	}

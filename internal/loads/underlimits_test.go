@@ -18,7 +18,7 @@ func TestAnEstimateUnderAnOperatorsLimits(t *testing.T) {
 		seconds  float64
 	}{"configured": {nil, 100}, "an operator's": {rows(50), 200}, "an operator's is higher": {rows(200), 50}} {
 		in := &Input{Cfg: &config.Config{Backfill: config.Backfill{MaxRowsPerSecond: 100}}}
-		e := in.estimate(backfill.Description{Items: 10_000, Bytes: 1 << 20}, cost.Default(), TableInput{State: checkpoint.TableState{Limits: checkpoint.Limits{RowsPerSecond: c.operator}}})
+		e := in.estimate(backfill.Description{Items: 10_000, Bytes: 1 << 20}, cost.Default(), Request{}, TableInput{State: checkpoint.TableState{Limits: checkpoint.Limits{RowsPerSecond: c.operator}}})
 		if e.Seconds == nil || *e.Seconds != c.seconds {
 			t.Errorf("%s: %+v", name, e)
 		}

@@ -233,7 +233,7 @@ func TestAnEstimateHasTheConfiguredSegments(t *testing.T) {
 	d := backfill.Description{Items: 10_000, Bytes: 1 << 40}
 	for _, segments := range []int{2, 9} {
 		in := &Input{Cfg: &config.Config{Backfill: config.Backfill{Segments: segments, MaxRowsPerSecond: 1}}}
-		if e := in.estimate(d, cost.Default(), TableInput{}); e.Parts != source.OfScan(d, segments).Parts {
+		if e := in.estimate(d, cost.Default(), Request{}, TableInput{}); e.Parts != source.OfScan(d, segments).Parts {
 			t.Errorf("%d segments: %d parts", segments, e.Parts)
 		}
 	}

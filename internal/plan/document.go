@@ -101,10 +101,26 @@ type Export struct {
 	Files   int       `json:"files"`
 }
 
+// Copy is the expected first load of a table.
 type Copy struct {
+	Mode string `json:"mode"` // how rows are written: guarded or fast
+	// Guarded explains why the load cannot be fast. It is null if it can be.
+	Guarded       *string `json:"guarded_because"`
 	RowsPerSecond float64 `json:"rows_per_second"`
 	LimitedBy     string  `json:"limited_by"`
 	Seconds       float64 `json:"seconds"`
+	// Modes are the estimates of all modes that are possible.
+	Modes []CopyMode `json:"modes"`
+}
+
+// CopyMode is the estimate of a load in one mode.
+type CopyMode struct {
+	Mode          string  `json:"mode"`
+	RowsPerSecond float64 `json:"rows_per_second"`
+	LimitedBy     string  `json:"limited_by"`
+	Seconds       float64 `json:"seconds"`
+	// Nodes is the cost of the additional nodes that this load alone needs.
+	Nodes float64 `json:"nodes_cost"`
 }
 
 // Prices holds the assumptions of the estimates.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/load"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/source"
@@ -111,8 +113,7 @@ func (in *Input) estimate(s *sourceTable) (cost.Copy, *diag.Error) {
 		_, inS3 := source.InS3(source.Folder(s.Export.Address))
 		t.Outside = !inS3
 	}
-	copying := in.question.Prices.Copying(t, in.cluster)
-	s.Copy = Copy{copying.RowsPerSecond, copying.LimitedBy, copying.Time.Seconds()}
+	copying := in.copying(s, &t)
 	lease := in.Cfg.State.Lease
 	timing := engine.Timing{Poll: in.Cfg.Source.Poll, Soon: in.Cfg.Source.PollActive}.OrDefault(lease)
 	s.Cost = in.question.Prices.Estimate(t, in.cluster, cost.Run{Active: timing.Between(0, 0), Idle: timing.LongIdle(), Lease: lease, Pass: timing.Pass, Survey: engine.SurveyEvery})
@@ -121,6 +122,53 @@ func (in *Input) estimate(s *sourceTable) (cost.Copy, *diag.Error) {
 	}
 	return copying, &diag.Error{Code: diag.SlowCopy, What: fmt.Sprintf("the copy of table %s would take about %s", s.Table.Source, backfill.FormatDuration(copying.Time)),
 		Cause: fmt.Sprintf("about %.0f rows a second, limited by %s; the stream keeps changes for 24 hours", copying.RowsPerSecond, copying.LimitedBy)}
+}
+
+// The modes of a load.
+const (
+	guarded = string(checkpoint.GuardedLoad)
+	fast    = string(checkpoint.FastLoad)
+)
+
+// copying estimates the copy in all modes that are possible. It returns the copy in the mode that
+// the first load would have, and sets that mode in t.
+func (in *Input) copying(s *sourceTable, t *cost.Table) (chosen cost.Copy) {
+	s.Copy = Copy{Mode: guarded, Modes: []CopyMode{}}
+	modes := []string{guarded, fast}
+	if why := in.notFast(s); why != "" {
+		s.Copy.Guarded, modes = &why, modes[:1]
+	} else if mode := in.Cfg.ModeOf(s.found.Config); mode != guarded && mode != "" {
+		s.Copy.Mode = fast
+	}
+	for _, mode := range modes {
+		t.Fast = mode == fast
+		c := in.question.Prices.Copying(*t, in.cluster)
+		nodes := in.question.Prices.Nodes([]cost.Copy{c}, in.cluster)
+		s.Copy.Modes = append(s.Copy.Modes, CopyMode{mode, c.RowsPerSecond, c.LimitedBy, c.Time.Seconds(), nodes.Amount})
+		if mode == s.Copy.Mode {
+			chosen = c
+		}
+	}
+	t.Fast = chosen.Fast
+	s.Copy.RowsPerSecond, s.Copy.LimitedBy, s.Copy.Seconds = chosen.RowsPerSecond, chosen.LimitedBy, chosen.Time.Seconds()
+	return chosen
+}
+
+// notFast returns why the table's next load cannot be fast; "" if it can be.
+func (in *Input) notFast(s *sourceTable) string {
+	m := s.found.Mapping
+	if m == nil {
+		return "" // the table could not be described
+	}
+	mode := checkpoint.Direct
+	if in.Cfg.Relay.Topic != "" {
+		mode = checkpoint.Both
+	}
+	why := cmp.Or(load.SettingsRefuse(m, mode, in.Cfg.Late(s.found.Config), in.Cfg.Target.Shared), s.guarded)
+	for _, table := range m.Tables() {
+		why = cmp.Or(why, in.unfit[table])
+	}
+	return why
 }
 
 // round rounds the estimates to a plausible precision.
@@ -133,6 +181,10 @@ func (d *Document) round() {
 		lines = append(lines, d.Tables[i].Cost)
 		d.Tables[i].Copy.RowsPerSecond = cost.Round(d.Tables[i].Copy.RowsPerSecond)
 		d.Tables[i].Copy.Seconds = cost.Round(d.Tables[i].Copy.Seconds)
+		for j := range d.Tables[i].Copy.Modes {
+			m := &d.Tables[i].Copy.Modes[j]
+			m.RowsPerSecond, m.Seconds, m.Nodes = cost.Round(m.RowsPerSecond), cost.Round(m.Seconds), cost.Round(m.Nodes)
+		}
 	}
 	for _, list := range lines {
 		for i := range list {

@@ -8,11 +8,13 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // read returns the input for source tables with the given numbers of items.
@@ -55,6 +57,52 @@ func TestTablesShareTheLimitOfRows(t *testing.T) {
 	alone, beside := read(1_000_000).Judge().Tables[0].Copy, read(1_000_000, 1_000_000).Judge().Tables[0].Copy
 	if alone.RowsPerSecond != 2000 || beside.RowsPerSecond != 1000 || beside.Seconds != 2*alone.Seconds {
 		t.Errorf("alone %+v, beside another %+v", alone, beside)
+	}
+}
+
+// The plan names the mode of the first load, and the estimates of all modes that are possible. If
+// the load cannot be fast, the plan says why.
+func TestModesOfACopy(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(in *Input)
+		mode   string
+		why    string // why the load cannot be fast
+	}{
+		"auto":              {func(*Input) {}, fast, ""},
+		"guarded":           {func(in *Input) { in.Cfg.Backfill.Mode = guarded }, guarded, ""},
+		"of the table":      {func(in *Input) { in.sources[0].found.Config.BackfillMode = guarded }, guarded, ""},
+		"published changes": {func(in *Input) { in.Cfg.Relay.Topic = "projects/p/topics/t" }, guarded, "published to a topic"},
+		"dual writes":       {func(in *Input) { in.Cfg.DualWrites.Settle = time.Second }, guarded, "dual_writes"},
+		"loaded before":     {func(in *Input) { in.sources[0].guarded = "it is not the table's first load" }, guarded, "first load"},
+		"rows":              {func(in *Input) { in.forbid("a", "target table a holds rows") }, guarded, "holds rows"},
+		"rows elsewhere":    {func(in *Input) { in.forbid("b", "target table b holds rows") }, fast, ""},
+	} {
+		in := read(100_000_000)
+		in.Cfg.Backfill.MaxRowsPerSecond, in.Cfg.Backfill.Mode = 0, "auto"
+		m, err := transform.NewMapping("A", "a", "d", []transform.KeyAttribute{{Name: "pk", Type: attribute.KindS}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.sources[0].found.Mapping = m
+		in.cluster = cost.Cluster{Nodes: 30}
+		c.change(in)
+		got := in.Judge().Tables[0].Copy
+		if got.Mode != c.mode || (got.Guarded != nil) != (c.why != "") || c.why != "" && !strings.Contains(*got.Guarded, c.why) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		want := map[string]float64{guarded: 10_000}
+		if c.why == "" {
+			want[fast] = 50_000
+		}
+		for _, m := range got.Modes {
+			if m.RowsPerSecond != want[m.Mode] || m.Seconds != 100_000_000/m.RowsPerSecond || m.Mode == got.Mode && m.RowsPerSecond != got.RowsPerSecond {
+				t.Errorf("%s: %+v", name, m)
+			}
+			delete(want, m.Mode)
+		}
+		if len(want) > 0 {
+			t.Errorf("%s: no estimate of %v", name, want)
+		}
 	}
 }
 

@@ -37,10 +37,11 @@ type Input struct {
 	from     sourceEnd
 	to       targetEnd // nil before it is connected
 
-	configured diag.List     // warnings of the configuration itself
-	sources    []sourceTable // source tables that exist
-	sharing    int           // number of tables that share the copy's limits
-	targets    diag.List     // warnings of the target's tables
+	configured diag.List         // warnings of the configuration itself
+	sources    []sourceTable     // source tables that exist
+	sharing    int               // number of tables that share the copy's limits
+	targets    diag.List         // warnings of the target's tables
+	unfit      map[string]string // why target tables do not allow a fast load, by name
 
 	create  []Creation
 	missing []preflight.Lacking // in the order of the creations
@@ -62,6 +63,7 @@ type sourceTable struct {
 	items    []attribute.Item // items of the sample
 	refused  *diag.Error      // why the configured export would not be copied
 	copied   bool             // the table was loaded before
+	guarded  string           // why the target or the ledger does not allow a fast load
 	warnings diag.List
 }
 

@@ -89,9 +89,7 @@ func writePlanTable(w io.Writer, t Table) {
 	if e := t.Export; e != nil {
 		row("copied from", "%s, as of %s: %s in %s", e.Address, e.At.Format(time.RFC3339), terminal.Plural(int(e.Items), "item"), terminal.Plural(e.Files, "file"))
 	}
-	if t.Copy.Seconds > 0 {
-		row("copy", "%s at %s rows/s, limited by %s", copyTime(t.Copy.Seconds), backfill.FormatCount(t.Copy.RowsPerSecond), t.Copy.LimitedBy)
-	}
+	t.Copy.write(row)
 	if t.OpenShards != nil {
 		row("stream", "%s", terminal.Plural(*t.OpenShards, "open shard"))
 	}
@@ -118,6 +116,30 @@ func writePlanTable(w io.Writer, t Table) {
 		row(name, "would lose data: %s", why)
 	}
 	_ = tab.Flush()
+}
+
+// write writes the estimates of the copy: first the mode that is used, then the other mode.
+func (c Copy) write(row func(name, format string, args ...any)) {
+	if c.Seconds <= 0 {
+		return
+	}
+	name := "copy"
+	for _, used := range []bool{true, false} {
+		for _, m := range c.Modes {
+			if (m.Mode == c.Mode) != used {
+				continue
+			}
+			mode := m.Mode
+			if !used {
+				mode = "or " + mode
+			}
+			row(name, "%s: %s at %s rows/s, limited by %s; %s for nodes", mode, copyTime(m.Seconds), backfill.FormatCount(m.RowsPerSecond), m.LimitedBy, cost.Money(m.Nodes))
+			name = ""
+		}
+	}
+	if c.Guarded != nil {
+		row("", "not fast: %s", *c.Guarded)
+	}
 }
 
 // copyTime formats the estimated time of a copy.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,9 +195,12 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 			}
 			text := in.addMissing(spec, lacks)
 			if lacks.Protected && spec.Name != in.Cfg.State.Table {
-				warn(&in.targets, withholds("table "+spec.Name, "the table and its families are protected against deletion"))
+				const why = "the table and its families are protected against deletion"
+				in.forbid(spec.Name, "table "+spec.Name+" has no fence: "+why)
+				warn(&in.targets, withholds("table "+spec.Name, why))
 			}
 			for _, family := range lacks.Ageing {
+				in.forbid(spec.Name, "family "+family.Family+" of table "+spec.Name+" collects cells by age")
 				warn(&in.targets, preflight.ExplainAgeing(family))
 				text += "; " + preflight.AgeingText(family)
 			}
@@ -240,6 +244,7 @@ func (in *Input) examineRows(ctx context.Context) {
 	}
 	held = slices.DeleteFunc(held, func(e *engine.RowsError) bool { return preflight.IsTaken(taken, e.Table) })
 	for _, rows := range held {
+		in.forbid(rows.Target, "target table "+rows.Target+" holds rows")
 		warn(&in.targets, &diag.Error{Code: diag.TargetHoldsRows, What: "run will refuse table " + rows.Table + ": target table " + rows.Target + " holds rows", Cause: rows.Error()})
 	}
 }
@@ -283,6 +288,9 @@ func (in *Input) examineLedger(ctx context.Context) error {
 		for n := range in.sources {
 			if s := &in.sources[n]; s.Source == t.From {
 				in.judgeExport(s, l.Inputs[i].State, l.Inputs[i].Shards)
+				if state := l.Inputs[i].State; state.Generation > 0 {
+					s.guarded = state.RefusesFast()
+				}
 			}
 		}
 		switch state := l.Inputs[i].State; {
@@ -330,6 +338,14 @@ func (in *Input) examineCluster(ctx context.Context, ledger *checkpoint.Ledger) 
 			Cause: "the ledger was kept in cluster " + kept + "; rows written there may be missing in the other cluster"})
 	}
 	return nil
+}
+
+// forbid records why a target table does not allow a fast load.
+func (in *Input) forbid(table, why string) {
+	if in.unfit == nil {
+		in.unfit = map[string]string{}
+	}
+	in.unfit[table] = cmp.Or(in.unfit[table], why)
 }
 
 // addMissing converts the missing parts of a table to creations.

@@ -75,7 +75,7 @@ func Of(ctx context.Context, cfg *config.Config, t config.Table, source Source, 
 		err = preflight.SameCluster(ctx, ledger, target.Cluster)
 	}
 	if err != nil {
-		return nil, preflight.ReadingFailed(ctx, what, err)
+		return nil, Failed(ctx, what, t.From, err)
 	}
 	found, err := preflight.DescribeTable(ctx, source, t)
 	if err != nil {
@@ -137,7 +137,8 @@ func (g generations) admissible(ctx context.Context, at time.Time) (uint32, erro
 }
 
 // underMapping returns the ledger's record of a table. It fails if the table's rows are written
-// with another mapping than the mapping with this hash.
+// with another mapping than the mapping with this hash, or if a fast load is not over. A repair
+// keeps the times of equal cells, so the sweep of that load would delete them.
 func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash string) (checkpoint.TableState, error) {
 	state, _, err := ledger.Table(ctx, table)
 	switch {
@@ -146,6 +147,8 @@ func underMapping(ctx context.Context, ledger *checkpoint.Ledger, table, hash st
 		err = checkpoint.ErrMappingChanged
 	case state.Halted():
 		err = checkpoint.ErrHalted
+	default:
+		err = state.CheckCopied("repair rows")
 	}
 	return state, err
 }
@@ -161,7 +164,10 @@ func itemReader(source Source, table string) func(context.Context, attribute.Ite
 // same command may be run again.
 func Failed(ctx context.Context, what, table string, err error) error {
 	var unready *checkpoint.NotAdmissible
+	var refused *checkpoint.LoadError
 	switch {
+	case errors.As(err, &refused):
+		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: refused.Reason, Fix: refused.Cure, Err: err}
 	case errors.As(err, &unready):
 		return &diag.Error{Code: diag.RetryNotYet, What: what, Cause: unready.Error(), Err: err}
 	case errors.Is(err, sink.ErrNoFence):

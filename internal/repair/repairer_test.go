@@ -94,6 +94,25 @@ func TestARepairNoticesWhatBecomesOfTheTable(t *testing.T) {
 	}
 }
 
+// A fast load that begins during a repair ends it before the next item. A repair would keep cells
+// that the load's sweep deletes.
+func TestH146_ARepairEndsWhenAFastLoadBegins(t *testing.T) {
+	ask, note := asked(t)
+	note(7, 7, "hash")
+	for _, fast := range []bool{false, true} {
+		if _, err := ask.ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
+			s.Load = checkpoint.Load{Generation: 7, Number: 1, Parts: 1, Fast: fast}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ask.current(t.Context())
+		if (err != nil) != fast || fast && !diag.Has(Failed(t.Context(), "cannot", "Orders", err), diag.RetryNotYet) {
+			t.Errorf("fast %t: %v", fast, err)
+		}
+	}
+}
+
 // If the app profile is rerouted between two retries, the second one notices that.
 func TestH46_ARepairAsksForTheClusterAnew(t *testing.T) {
 	ask, _ := asked(t)

@@ -198,9 +198,9 @@ func (j *judgement) copying() {
 	case load.State == LoadAsked && t.Load.Request.Failed != "":
 		j.hold(Copying, exportRefused, t.Load.AskedAt, "")
 	case load.State == LoadAsked:
-		j.hold(Copying, pausedOr(t.Load, asked), t.Load.AskedAt, stranger(t.Load))
+		j.hold(Copying, pausedOr(t.Load, asked), t.Load.AskedAt, pauseDetail(t.Load))
 	case load.State == LoadCopying:
-		j.hold(Copying, pausedOr(t.Load, ""), t.Load.StartedAt, "")
+		j.hold(Copying, pausedOr(t.Load, fastOr(t.Load)), t.Load.StartedAt, "")
 	case load.State == LoadNotStarted && !load.Needed:
 		j.hold(Copying, notAsked, time.Time{}, "")
 	}
@@ -213,7 +213,7 @@ func (j *judgement) sweeping() {
 		c := l.Sweep.Counts
 		j.hold(Sweeping, approval, l.DoneAt, fmt.Sprintf("rows to write: %d, to remove: %d", c.Put, c.Removed))
 	case LoadSweeping:
-		j.hold(Sweeping, pausedOr(l, ""), l.DoneAt, stranger(l))
+		j.hold(Sweeping, pausedOr(l, fastOr(l)), l.DoneAt, pauseDetail(l))
 	}
 }
 
@@ -227,18 +227,32 @@ func pausedOr(l checkpoint.Load, other Reason) Reason {
 	case checkpoint.PausedForHeadroom:
 		return lowHeadroom
 	}
-	if l.PausedForStranger() {
+	switch {
+	case l.PausedForStranger():
 		return sharedTarget
+	case strings.HasPrefix(l.Paused, checkpoint.PausedForFence):
+		return openFence
 	}
 	return targetBusy
 }
 
-// stranger returns the name of another migration, if that is why a load is paused; otherwise "".
-func stranger(l checkpoint.Load) string {
-	if !l.PausedForStranger() {
-		return ""
+// fastOr returns the reason of a load that is fast; "" for another load.
+func fastOr(l checkpoint.Load) Reason {
+	if l.Fast {
+		return fastLoad
 	}
-	return strings.TrimPrefix(l.Paused, checkpoint.PausedForStranger)
+	return ""
+}
+
+// pauseDetail returns the name of another migration or the trouble with the fence, if that is why a
+// load is paused; otherwise "".
+func pauseDetail(l checkpoint.Load) string {
+	for _, reason := range []string{checkpoint.PausedForStranger, checkpoint.PausedForFence} {
+		if detail, is := strings.CutPrefix(l.Paused, reason); is {
+			return detail
+		}
+	}
+	return ""
 }
 
 func (j *judgement) parked() {

@@ -169,6 +169,11 @@ var cases = []struct {
 	{"copying after a gap", func(f *Facts) { load(copying(""))(f); f.Table.NeedsLoad = true }, Copying, "", ago(time.Hour), ""},
 	{"copy paused", load(copying(checkpoint.PausedByOperator)), Copying, byOperator, ago(time.Hour), "backfill resume --table Orders"},
 	{"copy paused for the stream", load(copying(checkpoint.PausedForHeadroom)), Copying, lowHeadroom, ago(time.Hour), ""},
+	{"fast copy", func(f *Facts) { load(copying(""))(f); f.Table.Load.Fast = true }, Copying, fastLoad, ago(time.Hour), ""},
+	{"fast copy paused for the target", func(f *Facts) { load(copying("busy"))(f); f.Table.Load.Fast = true }, Copying, targetBusy, ago(time.Hour), ""},
+	{"sweep of a fast load", sweep(func(l *checkpoint.Load) { l.Fast = true }), Sweeping, fastLoad, time.Time{}, ""},
+	{"sweep of a fast load whose fence is open", sweep(func(l *checkpoint.Load) { l.Fast, l.Paused = true, checkpoint.PausedForFence+"orders" }), Sweeping, openFence, time.Time{},
+		"backfill redo --table Orders"},
 	{"copy paused for the target", load(copying("target CPU 80% > 70%")), Copying, targetBusy, ago(time.Hour), ""},
 
 	{"sweeping", sweep(func(*checkpoint.Load) {}), Sweeping, "", ago(50 * time.Minute), ""},

@@ -47,6 +47,8 @@ const (
 	lowHeadroom      = Reason(checkpoint.PausedForHeadroom)
 	targetBusy       = Reason("target_busy")
 	sharedTarget     = Reason("shared_target")
+	fastLoad         = Reason(checkpoint.FastLoad)
+	openFence        = Reason("fence")
 	byVerify         = Reason("verify")
 	bySample         = Reason("sample")
 	newGeneration    = Reason("new_generation")
@@ -112,6 +114,9 @@ const (
 // the configurations must be changed.
 const shareOrPart = "another migration writes the target table (set target.shared: true in both, or change one target)"
 
+// mayShow is what readers of the target see during a fast load.
+const mayShow = "removed items and attributes may show until the sweep is done"
+
 // Advised returns all commands of conditions, in the form that Command takes.
 func Advised() []string {
 	found := map[string]bool{redo: true, repairGap: true, list: true, foreign: true}
@@ -176,6 +181,7 @@ var words = map[State]map[Reason]wording{
 		targetBusy:    {"the load is paused, because the target is busy", ""},
 		sharedTarget:  {"the load is refused, because " + shareOrPart, ""},
 		exportRefused: {"the load waits for an export", "backfill status"},
+		fastLoad:      {"a fast load copies the existing items; " + mayShow, ""},
 	},
 	Sweeping: {
 		"":           {"rows that the copy did not write are compared with the source", ""},
@@ -184,6 +190,8 @@ var words = map[State]map[Reason]wording{
 		lowHeadroom:  {"the sweep is paused, because the stream will soon drop unapplied changes", ""},
 		targetBusy:   {"the sweep is paused, because the target is busy", ""},
 		sharedTarget: {"the sweep is refused, because " + shareOrPart, ""},
+		fastLoad:     {"the cells that a fast load left are removed from changed rows; " + mayShow, ""},
+		openFence:    {"the sweep waits, because the fence does not reject late requests of the fast load; another load is guarded, and needs no fence", redo},
 	},
 	Parked: {"": {"items could not be stored", "parked list --table TABLE"}},
 	Differs: {

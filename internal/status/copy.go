@@ -19,9 +19,11 @@ const (
 
 // copyStatus is the progress of the copy of a table's existing items.
 type copyStatus struct {
-	State    string `json:"state"` // not_started, running or done
-	Items    *int64 `json:"items"`
-	Estimate *int64 `json:"estimate"` // DynamoDB's count of items, which may be hours old
+	State string `json:"state"` // not_started, running or done
+	// Mode is how rows are written: guarded or fast. It is null before the copy begins.
+	Mode     *string `json:"mode"`
+	Items    *int64  `json:"items"`
+	Estimate *int64  `json:"estimate"` // DynamoDB's count of items, which may be hours old
 	// ItemsPerSecond is null if no worker has reported a rate recently.
 	ItemsPerSecond *float64   `json:"items_per_second"`
 	ETASeconds     *float64   `json:"eta_seconds"` // null if no worker has reported a rate recently
@@ -34,7 +36,7 @@ func copyOf(state checkpoint.TableState, p loads.Progress) copyStatus {
 	if load.Generation != state.Generation || load.StartedAt.IsZero() {
 		return copyStatus{State: copyNotStarted}
 	}
-	c := copyStatus{State: copyRunning, Items: &p.Items, Estimate: &load.Estimate, Started: terminal.KnownTime(load.StartedAt)}
+	c := copyStatus{State: copyRunning, Mode: loads.ModeOf(load), Items: &p.Items, Estimate: &load.Estimate, Started: terminal.KnownTime(load.StartedAt)}
 	if !load.DoneAt.IsZero() {
 		c.State, c.Items, c.Done = copyDone, &load.Items, terminal.KnownTime(load.DoneAt)
 		return c

@@ -63,6 +63,7 @@ type Table struct {
 	TopicLag   *float64 `json:"-"`
 	DeadLetter int      `json:"-"`
 
+	Copying   bool   `json:"-"` // a fast load is not over, so rows may differ
 	Suspended string `json:"-"` // why the table cannot be replicated; "" if it can be
 	stands    standing.Standing
 	// Childless is the time since which listings have not shown the children of an ended shard;
@@ -84,7 +85,7 @@ type Table struct {
 
 // recorded copies values from the table's record in the ledger.
 func (t *Table) recorded(s *checkpoint.TableState) {
-	t.Generation = &s.Generation
+	t.Generation, t.Copying = &s.Generation, s.Copying()
 	t.Gaps = s.GapCount
 	if n := len(s.Gaps); n > 0 {
 		last := s.Gaps[n-1]

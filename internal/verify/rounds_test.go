@@ -60,6 +60,25 @@ func (s *scene) known() string {
 	return strings.Join(kinds, " ")
 }
 
+// During a fast load no sample is compared. Afterwards, rows are compared once they change again.
+func TestH146_NoSampleIsComparedDuringAFastLoad(t *testing.T) {
+	playScene(t, "ab", func(s *scene) {
+		var halted error
+		of := s.sampler(&halted)
+		s.Damage("orders", "a", "d", "pk", "x")
+		for _, copying := range []bool{true, false} {
+			s.Change("Orders", func(state *checkpoint.TableState) {
+				state.Load = checkpoint.Load{Generation: state.Generation, Number: 1, Parts: 1, Fast: copying}
+			})
+			s.applied(of, "a", "b")
+			s.Must(s.rounds(of, 90*time.Second))
+			if known := s.known(); (known == "") != copying {
+				t.Errorf("during a fast load %t: %q", copying, known)
+			}
+		}
+	})
+}
+
 // A round compares the rows that were applied before it, once. It compares rows that are known to
 // differ again, until they are equal. Compared rows are counted once, however often their record is
 // retried.

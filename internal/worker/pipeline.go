@@ -92,7 +92,7 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 		Settle:   w.Config.Verify.Settle,
 		LagBound: w.Config.Cutover.ReadyWhen.LagBelow,
 		Mapping:  m, Pattern: t.Pattern(), MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,
-		Copy: !w.NoCopy, From: w.named(t), LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
+		Copy: !w.NoCopy, LoadMode: checkpoint.LoadMode(w.Config.ModeOf(t)), From: w.named(t), LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
 		LiveLimits: limits, Rows: rows, SkipExpired: w.Config.Backfill.SkipExpired, Owned: t.Owned, Shared: w.Config.Target.Shared, Joined: t.Pattern() != "",
 	}
 }
