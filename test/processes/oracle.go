@@ -25,6 +25,7 @@ const (
 	liveFamily    = "_cdc"
 	goneFamily    = "_cdc_gone"
 	versionColumn = "v"
+	markerColumn  = "b"
 	witnessPrefix = "\xff_cdc~witness~"
 )
 
@@ -133,7 +134,9 @@ func (o *oracle) follow(c *comparison, t *table, row bigtable.Row) {
 	version := ""
 	for _, family := range []string{liveFamily, goneFamily} {
 		for _, cell := range row[family] {
-			version = max(version, string(cell.Value))
+			if cell.Column != family+":"+markerColumn {
+				version = max(version, string(cell.Value))
+			}
 		}
 	}
 	name := t.name + "/" + row.Key()
@@ -204,9 +207,10 @@ func notGone(row bigtable.Row) string {
 	return strings.Join(wrong, ", ")
 }
 
-// one reports whether a family holds exactly one version.
+// one reports whether a family holds exactly one version. A live row that only a fast load has
+// copied holds the load's marker instead.
 func one(cells []bigtable.ReadItem, family string) bool {
-	return len(cells) == 1 && cells[0].Column == family+":"+versionColumn
+	return len(cells) == 1 && (cells[0].Column == family+":"+versionColumn || family == liveFamily && cells[0].Column == family+":"+markerColumn)
 }
 
 // strangers lists the families that a row must not have.

@@ -76,6 +76,8 @@ func TestDiffers(t *testing.T) {
 		what string
 	}{
 		{cellsOf("d:a", "1", "d:b", "2", "_cdc:v", "7"), ""},
+		{cellsOf("d:a", "1", "d:b", "2", "_cdc:b", "7.1"), ""},
+		{cellsOf("d:a", "1", "d:b", "2", "_cdc:v", "7", "_cdc:b", "7.1"), "its versions are not those of a live row"},
 		{cellsOf("d:a", "1", "_cdc:v", "7"), "no b"},
 		{cellsOf("d:a", "1", "d:b", "3", "_cdc:v", "7"), "other value in b"},
 		{cellsOf("d:a", "1", "d:b", "2", "d:c", "3", "_cdc:v", "7"), "surplus c"},
