@@ -97,6 +97,15 @@ func (s *Scanner) End() bool {
 	return s.pos >= len(s.text)
 }
 
+// EndAt reports whether nothing but white space is left before a position in the text. It moves to
+// the position.
+func (s *Scanner) EndAt(pos int) bool {
+	for s.pos < pos && strings.IndexByte(" \n\t\r", s.text[s.pos]) >= 0 {
+		s.pos++
+	}
+	return s.pos == pos
+}
+
 // Offset returns the number of bytes read.
 func (s *Scanner) Offset() int { return s.pos }
 

@@ -26,37 +26,54 @@ type Record struct {
 	Written time.Time
 }
 
+// The members of a line.
+const (
+	theItem = iota
+	theKeys
+	theMetadata
+	theOldImage
+	theNewImage
+)
+
+var memberNames = [...]string{theItem: "Item", theKeys: "Keys", theMetadata: "Metadata", theOldImage: "OldImage", theNewImage: "NewImage"}
+
+// members are the members of a line that have names which the parser knows.
+type members [len(memberNames)]attribute.Item
+
 // ParseItem parses a line of a full export. Its error contains no item data, and neither does an
 // error of ParseChange.
-func ParseItem(line []byte) (Record, error) {
-	members, err := parse(line, "Item")
-	if err != nil {
-		return Record{}, err
-	}
-	r := Record{New: members["Item"]}
+func ParseItem(line []byte) (Record, error) { return parseItem(parse(line, itemNames)) }
+
+// ParseChange parses a line of an incremental export.
+func ParseChange(line []byte) (Record, error) { return parseChange(parse(line, memberNames[:])) }
+
+// itemNames are the names of a full export. A line with keys gets an error of its own.
+var itemNames = memberNames[:theKeys+1]
+
+func parseItem(m members, err error) (Record, error) {
 	switch {
-	case r.New.Exists():
-		return r, nil
-	case members["Keys"].Exists():
+	case err != nil:
+		return Record{}, err
+	case m[theItem].Exists():
+		return Record{New: m[theItem]}, nil
+	case m[theKeys].Exists():
 		return Record{}, errors.New("this line is a change, as in an incremental export, but the export is a full one")
 	}
 	return Record{}, errors.New(`the line has no "Item"`)
 }
 
-// ParseChange parses a line of an incremental export.
-func ParseChange(line []byte) (Record, error) {
-	members, err := parse(line, "Metadata", "Keys", "OldImage", "NewImage")
+func parseChange(m members, err error) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	r := Record{Keys: members["Keys"], Old: members["OldImage"], New: members["NewImage"]}
+	r := Record{Keys: m[theKeys], Old: m[theOldImage], New: m[theNewImage]}
 	if !r.Keys.Exists() {
-		if members["Item"].Exists() {
+		if m[theItem].Exists() {
 			return Record{}, errors.New("this line is an item, as in a full export, but the export is incremental")
 		}
 		return Record{}, errors.New(`the line has no "Keys"`)
 	}
-	micros, _ := members["Metadata"].Get("WriteTimestampMicros")
+	micros, _ := m[theMetadata].Get("WriteTimestampMicros")
 	at, err := strconv.ParseInt(micros.Text(), 10, 64)
 	if err != nil || at <= 0 || micros.Kind() != attribute.KindN {
 		return Record{}, errors.New(`the line has no "WriteTimestampMicros"`)
@@ -74,27 +91,66 @@ func ParseChange(line []byte) (Record, error) {
 
 // parse reads an object whose members all have the form of items. A member with another name is an
 // error, because an unknown form may have another meaning.
-func parse(line []byte, names ...string) (map[string]attribute.Item, error) {
-	members := make(map[string]attribute.Item, len(names))
-	s := attribute.NewScanner(string(line)) // a copy, because the items keep referring to it
-	read := s.Object(func(name string) bool {
-		_, twice := members[name]
-		item, ok := s.Item()
-		members[name] = item
-		return ok && !twice
-	})
-	if !read || !s.End() {
-		var err error
-		if members, err = parseStrictly(line); err != nil {
-			return nil, err
-		}
+func parse(line []byte, names []string) (members, error) {
+	p := newLineParser(names)
+	p.scanner.Reset(string(line)) // a copy, because the items keep referring to it
+	if p.read() && p.scanner.End() {
+		return p.found, nil
 	}
-	for name := range members {
-		if !slices.Contains(names, name) && !slices.Contains([]string{"Item", "Keys"}, name) {
-			return nil, errors.New("the line has a member of unknown name")
-		}
+	return p.strictly(line)
+}
+
+// lineParser reads lines that mostly have the same names in the same order. Their text is one
+// string, because that is faster than a string for each line.
+type lineParser struct {
+	scanner attribute.Scanner
+	names   []string // the names that are allowed
+	member  func(name string) bool
+	found   members
+	seen    [len(memberNames)]bool
+}
+
+func newLineParser(names []string) *lineParser {
+	p := &lineParser{names: names}
+	p.member = p.readMember
+	return p
+}
+
+// read reads one line. It returns false for a line that only strictly can read, if at all.
+func (p *lineParser) read() bool {
+	p.found, p.seen = members{}, [len(memberNames)]bool{}
+	return p.scanner.Object(p.member)
+}
+
+func (p *lineParser) readMember(name string) (ok bool) {
+	i := slices.Index(p.names, name)
+	if i < 0 || p.seen[i] {
+		return false
 	}
-	return members, nil
+	p.seen[i] = true
+	if i == theKeys || i == theMetadata {
+		p.found[i], ok = p.scanner.Keys()
+	} else {
+		p.found[i], ok = p.scanner.Item()
+	}
+	return ok
+}
+
+// strictly reads a line that read does not accept, or returns an error that says what is wrong.
+func (p *lineParser) strictly(line []byte) (members, error) {
+	all, err := parseStrictly(line)
+	if err != nil {
+		return members{}, err
+	}
+	var found members
+	for name, item := range all {
+		i := slices.Index(p.names, name)
+		if i < 0 {
+			return members{}, errors.New("the line has a member of unknown name")
+		}
+		found[i] = item
+	}
+	return found, nil
 }
 
 // parseStrictly reads a line that the fast path does not accept, or returns an error that says what

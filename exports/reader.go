@@ -2,6 +2,7 @@ package exports
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/md5"
@@ -10,27 +11,40 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
 )
 
 // MaxLine is the maximum length of a line, in bytes. An item has up to 400 KiB, as DynamoDB counts
 // its size. As JSON it may be eight times as long, and a window's line has two images and the key.
 const MaxLine = 16 << 20
 
+// blockBytes is the size of the blocks in which a file is read. The items of a block share memory.
+const blockBytes = 128 << 10
+
 // Reader reads the records of one data file in order. It must not be used concurrently.
 type Reader struct {
-	name     string
-	file     File
-	parse    func(line []byte) (Record, error)
-	in       io.ReadCloser
-	origin   *origin
-	sum      hash.Hash
-	packed   *bufio.Reader
-	lines    *bufio.Reader
-	long     []byte // a line that is too long for the buffer of lines
-	n        int64  // number of lines read
-	unpacked int64  // the uncompressed size of these lines, in bytes
-	err      error  // error of the last read
+	name   string
+	file   File
+	lines  *lineParser
+	record func(members, error) (Record, error)
+	in     io.ReadCloser
+	origin *origin
+	sum    hash.Hash
+	packed *bufio.Reader
+
+	unpacked io.Reader
+	failed   error  // the error of unpacked, which may come before all of block is read
+	block    []byte // uncompressed bytes
+	next     int    // position of the next line in block
+	whole    int    // end of the last line that is whole
+	text     int    // position in block at which the text of lines begins; -1 if lines has no text
+
+	n    int64 // number of lines read
+	size int64 // the uncompressed size of these lines, in bytes
+	err  error // error of the last read
 }
 
 // Open opens a data file; index is its index in Files.
@@ -43,19 +57,19 @@ func (e *Export) Open(ctx context.Context, index int) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", f.Name, err)
 	}
-	r := &Reader{name: f.Name, file: f, parse: ParseItem, in: in, origin: &origin{in: in}, sum: md5.New()}
-	if e.Incremental {
-		r.parse = ParseChange
+	r := &Reader{name: f.Name, file: f, in: in, origin: &origin{in: in}, sum: md5.New(), text: -1}
+	if r.lines, r.record = newLineParser(itemNames), parseItem; e.Incremental {
+		r.lines, r.record = newLineParser(memberNames[:]), parseChange
 	}
 	r.packed = bufio.NewReaderSize(io.TeeReader(r.origin, r.sum), 64<<10)
 	unpacked, err := gzip.NewReader(r.packed)
 	switch {
 	case err == io.EOF && r.origin.err == nil && f.Items == 0:
-		r.lines = bufio.NewReader(strings.NewReader("")) // the file of an empty partition may have no bytes
+		r.unpacked = strings.NewReader("") // the file of an empty partition may have no bytes
 	case err != nil:
 		return nil, errors.Join(r.damaged(err), in.Close())
 	default:
-		r.lines = bufio.NewReaderSize(unpacked, 64<<10)
+		r.unpacked = unpacked
 	}
 	return r, nil
 }
@@ -67,16 +81,16 @@ func (r *Reader) Close() error { return r.in.Close() }
 func (r *Reader) Line() int64 { return r.n }
 
 // Unpacked returns the uncompressed size of the lines read or skipped, in bytes.
-func (r *Reader) Unpacked() int64 { return r.unpacked }
+func (r *Reader) Unpacked() int64 { return r.size }
 
 // Next returns the next record. After the last record the error is io.EOF if the file matches its
 // manifest, and *Error if it does not (E2). After an error the Reader returns no further records.
 func (r *Reader) Next() (Record, error) {
-	line, err := r.line()
+	from, to, err := r.line()
 	if err != nil {
 		return Record{}, err
 	}
-	record, err := r.parse(line)
+	record, err := r.record(r.parse(from, to))
 	if err != nil {
 		r.err = &Error{Place: r.name, Line: r.n, What: "the line cannot be read", Fix: again, Err: err}
 		return Record{}, r.err
@@ -84,10 +98,24 @@ func (r *Reader) Next() (Record, error) {
 	return record, nil
 }
 
+// parse parses a line, by its positions in the block.
+func (r *Reader) parse(from, to int) (members, error) {
+	if r.text < 0 {
+		r.text = from
+		r.lines.scanner.Reset(string(r.block[from:r.whole])) // a copy, because the items keep referring to it
+	}
+	if r.lines.read() && r.lines.scanner.EndAt(to-r.text) {
+		return r.lines.found, nil
+	}
+	r.text = -1
+	r.lines.scanner = attribute.Scanner{} // it must not be used after such a line
+	return r.lines.strictly(r.block[from:to])
+}
+
 // Skip skips lines without parsing them. The error is io.EOF if the file has fewer lines.
 func (r *Reader) Skip(lines int64) error {
-	for ; lines > 0; lines-- {
-		if _, err := r.line(); err != nil {
+	for r.text = -1; lines > 0; lines-- {
+		if _, _, err := r.line(); err != nil {
 			return err
 		}
 	}
@@ -96,8 +124,8 @@ func (r *Reader) Skip(lines int64) error {
 
 // Verify reads the rest of the file. Nil means that the file matches its manifest.
 func (r *Reader) Verify() error {
-	for {
-		if _, err := r.line(); err == io.EOF {
+	for r.text = -1; ; {
+		if _, _, err := r.line(); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
@@ -105,47 +133,72 @@ func (r *Reader) Verify() error {
 	}
 }
 
-// line returns the next line without its line end. The line is valid until the next call.
-func (r *Reader) line() ([]byte, error) {
+// line returns the next line without its line end, as positions in the block. They are valid until
+// the next call.
+func (r *Reader) line() (from, to int, err error) {
 	if r.err != nil {
-		return nil, r.err
+		return 0, 0, r.err
 	}
-	line, err := r.whole()
-	if err == nil {
-		r.n++
-		r.unpacked += int64(len(line)) + 1
-		if r.n > r.file.Items {
-			err = r.fault("the file has more records than the %d of the manifest", r.file.Items)
+	for r.next == r.whole {
+		if r.err = r.fill(); r.err != nil {
+			return 0, 0, r.err
 		}
 	}
-	r.err = err
-	return line, err
+	from, to = r.next, r.whole
+	if n := bytes.IndexByte(r.block[from:to], '\n'); n >= 0 {
+		to, r.next = from+n, from+n+1
+	} else {
+		r.next = to // the last line may have no line end
+	}
+	if to-from > MaxLine {
+		r.err = r.tooLong()
+		return 0, 0, r.err
+	}
+	r.n++
+	r.size += int64(to-from) + 1
+	if r.n > r.file.Items {
+		r.err = r.fault("the file has more records than the %d of the manifest", r.file.Items)
+	}
+	return from, to, r.err
 }
 
-func (r *Reader) whole() ([]byte, error) {
-	r.long = r.long[:0]
-	for {
-		part, err := r.lines.ReadSlice('\n')
-		switch {
-		case err == bufio.ErrBufferFull:
-			if len(r.long)+len(part) > MaxLine {
-				return nil, &Error{Place: r.name, Line: r.n + 1, What: fmt.Sprintf("the line has more than %d MiB, which no item needs", MaxLine>>20), Fix: again}
-			}
-			r.long = append(r.long, part...)
-			continue
-		case err == io.EOF && len(part)+len(r.long) == 0:
-			return nil, r.end()
-		case err != nil && err != io.EOF:
-			return nil, r.damaged(err)
-		case err == nil:
-			part = part[:len(part)-1]
-		}
-		if len(r.long) == 0 {
-			return part, nil
-		}
-		r.long = append(r.long, part...)
-		return r.long, nil
+// fill replaces the block, all of whose whole lines were read, by one with at least one whole line.
+func (r *Reader) fill() error {
+	block := r.block[:0]
+	if cap(block) != blockBytes && len(r.block)-r.whole < blockBytes {
+		block = make([]byte, 0, blockBytes)
 	}
+	r.block = append(block, r.block[r.whole:]...)
+	r.next, r.whole, r.text = 0, 0, -1
+	for searched := 0; r.whole == 0; searched = len(r.block) {
+		if len(r.block) == cap(r.block) {
+			if len(r.block) > MaxLine {
+				return r.tooLong()
+			}
+			r.block = slices.Grow(r.block, len(r.block))
+		}
+		for len(r.block) < cap(r.block) && r.failed == nil {
+			var n int
+			n, r.failed = r.unpacked.Read(r.block[len(r.block):cap(r.block)])
+			r.block = r.block[:len(r.block)+n]
+		}
+		r.whole = searched + bytes.LastIndexByte(r.block[searched:], '\n') + 1
+		switch {
+		case r.failed == io.EOF && len(r.block) > 0:
+			r.whole = len(r.block)
+		case r.failed == io.EOF:
+			return r.end()
+		case r.failed != nil && r.whole == searched:
+			return r.damaged(r.failed)
+		case r.whole == searched:
+			r.whole = 0
+		}
+	}
+	return nil
+}
+
+func (r *Reader) tooLong() error {
+	return &Error{Place: r.name, Line: r.n + 1, What: fmt.Sprintf("the line has more than %d MiB, which no item needs", MaxLine>>20), Fix: again}
 }
 
 // end compares a file that was read to its end with the manifest (E2).
@@ -177,7 +230,7 @@ func (r *Reader) damaged(err error) error {
 		what = "the file is cut short"
 	}
 	e := &Error{Place: r.name, What: what, Fix: again}
-	if r.lines != nil {
+	if r.unpacked != nil {
 		e.Line = r.n + 1
 	}
 	return e

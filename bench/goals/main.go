@@ -63,7 +63,7 @@ func run(ctx context.Context, b bench) error {
 	fmt.Fprint(b.out, "# The garbage collector is set as in replicator run, for the baselines too. Each ratio is the median of the rounds' ratios of replicator to the baseline, so it may differ from the ratio of the medians beside it.\n"+
 		"# CPU is in microseconds of the client's process for each record or row; rows/s are of wall time on this machine.\n\n")
 	fmt.Fprintf(b.out, "%-44s %-9s %9s %9s %9s  %s\n", "", "", "ours", "baseline", "ratio", "goal")
-	for _, part := range []func(context.Context, *bench) error{decoding, encoding, writing, following, copying, loading, waiting, folding, creating, publishing, applying, remembering} {
+	for _, part := range []func(context.Context, *bench) error{decoding, encoding, writing, following, copying, loading, exporting, waiting, folding, creating, publishing, applying, remembering} {
 		if err := part(ctx, &b); err != nil {
 			return err
 		}
