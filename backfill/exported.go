@@ -1,6 +1,7 @@
 package backfill
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -163,11 +164,7 @@ func (e *Exported) open(ctx context.Context, step exports.Step, file int, line i
 		return err
 	}
 	if e.Verify {
-		r, err := step.Open(ctx, file)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(r.Verify(), r.Close()); err != nil {
+		if err := verify(ctx, step, file); err != nil {
 			return err
 		}
 	}
@@ -183,6 +180,27 @@ func (e *Exported) open(ctx context.Context, step exports.Step, file int, line i
 	}
 	e.reader = r
 	return nil
+}
+
+// verify reads a whole file before its first item is used. A file whose checksum matches is the one
+// that the service wrote, so only a file that does not match is also decompressed. That shows the
+// line at which it is damaged.
+func verify(ctx context.Context, step exports.Step, file int) error {
+	var fault *exports.Error
+	err := with(ctx, step, file, (*exports.Reader).Checksum)
+	if errors.As(err, &fault) {
+		err = cmp.Or(with(ctx, step, file, (*exports.Reader).Verify), err)
+	}
+	return err
+}
+
+// with opens a file, and closes it after the work.
+func with(ctx context.Context, step exports.Step, file int, work func(*exports.Reader) error) error {
+	r, err := step.Open(ctx, file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(r), r.Close())
 }
 
 // Close closes the open file, if there is one.

@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -81,4 +82,33 @@ func itemOf(line string) attribute.Item {
 		return attribute.Item{}
 	}
 	return item
+}
+
+// TestChecksum: a file with the checksum of its manifest is accepted without decompressing it, and
+// gives no records afterwards. The failure of a store is no fault of the file.
+func TestChecksum(t *testing.T) {
+	o := objects{}
+	e := read(t, o, full("1", hat, scarf))
+	check := func() (*Reader, error) {
+		r, err := e.Open(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, r.Checksum()
+	}
+	r, err := check()
+	if _, next := r.Next(); err != nil || next != io.EOF {
+		t.Errorf("%v, then %v", err, next)
+	}
+	var fault *Error
+	e.store = failing{o, 30}
+	if _, err = check(); !errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &fault) {
+		t.Errorf("of a store that fails: %v", err)
+	}
+	e.store = o
+	o["1/data/1-0.json.gz"] = packed(t, scarf)
+	r, err = check()
+	if _, next := r.Next(); !errors.As(err, &fault) || next != err || r.Checksum() != err {
+		t.Errorf("of another file: %v, then %v", err, next)
+	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/md5"
 	"encoding/base64"
@@ -14,6 +13,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/exports"
@@ -117,7 +118,7 @@ func mapExport(ctx context.Context, e *exports.Export, items int) (first transfo
 }
 
 // exporting is the reading of an export's file beside the bulk requests of the same items. The file is read as a load reads it,
-// which checks the whole file before its first item.
+// which compares its checksum before its first item.
 func exporting(ctx context.Context, b *bench) error {
 	for _, s := range []shape{tiny, shapes[0], shapes[1]} {
 		row := "read an export, " + s.name
@@ -177,7 +178,7 @@ func exporting(ctx context.Context, b *bench) error {
 		}
 		b.ratio(row+", gunzip / bulk requests", "CPU", cpu, costs[0], costs[3], goal{})
 		b.ratio(row+", and parse / bulk requests", "CPU", cpu, costs[1], costs[3], goal{})
-		b.ratio(row+", and map / bulk requests", "CPU", cpu, costs[2], costs[3], atMost(1/0.6))
+		b.ratio(row+", and map / bulk requests", "CPU", cpu, costs[2], costs[3], atMost(1.67))
 	}
 	return nil
 }
