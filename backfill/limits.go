@@ -18,19 +18,24 @@ const halves = 2
 // second. Both limits may be changed while parts run. A nil Limits never waits.
 type Limits struct {
 	rows    atomic.Pointer[Throttle]
+	ramp    *Throttle // rows too
 	units   *Throttle
 	running atomic.Int64 // the number of running parts
 }
 
 // NewLimits returns limits of rows and units a second; zero or less means no limit.
 func NewLimits(rows, units float64) *Limits {
-	l := &Limits{units: NewThrottle(units * halves)}
+	l := &Limits{ramp: NewThrottle(0), units: NewThrottle(units * halves)}
 	l.rows.Store(NewThrottle(rows))
 	return l
 }
 
 // UseRows makes a throttle pace the rows. Other loads may use the same throttle.
 func (l *Limits) UseRows(t *Throttle) { l.rows.Store(t) }
+
+// SetRamp changes a second limit of rows per second, which bounds this worker at the beginning of a
+// load (RampUp); 0 means no limit.
+func (l *Limits) SetRamp(ctx context.Context, rows float64) { l.ramp.Set(ctx, rows) }
 
 // SetUnits changes the limit of read capacity units a second.
 func (l *Limits) SetUnits(ctx context.Context, units float64) { l.units.Set(ctx, units*halves) }
@@ -71,11 +76,12 @@ func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forR
 	}
 	cost := int(math.Ceil(units * halves))
 	for rows > 0 || cost > 0 {
-		paid, rowsDelay := l.rows.Load().reserve(ctx, rows)
+		paid, rowsDelay := l.rows.Load().reserve(ctx, min(rows, l.ramp.portion()))
+		rampDelay := l.ramp.reserveAll(ctx, paid)
 		rows -= paid
 		paid, unitsDelay := l.units.reserve(ctx, cost)
 		cost -= paid
-		delay := max(rowsDelay, unitsDelay)
+		delay := max(rowsDelay, rampDelay, unitsDelay)
 		if delay <= 0 {
 			continue
 		}
@@ -83,9 +89,11 @@ func (l *Limits) Take(drain, ctx context.Context, rows int, units float64) (forR
 		if err != nil {
 			return forRows, forUnits, err
 		}
-		if rowsDelay >= unitsDelay {
+		switch {
+		case rampDelay > max(rowsDelay, unitsDelay): // nobody can raise this limit
+		case rowsDelay >= unitsDelay:
 			forRows += waited
-		} else {
+		default:
 			forUnits += waited
 		}
 	}

@@ -63,6 +63,24 @@ func (t *Throttle) reserve(ctx context.Context, n int) (portion int, delay time.
 	return n, 0
 }
 
+// portion returns about how many rows the limit allows in a second.
+func (t *Throttle) portion() int {
+	if t.limiter.Limit() == rate.Inf {
+		return math.MaxInt
+	}
+	return t.limiter.Burst()
+}
+
+// reserveAll pays for n rows, and returns how long to wait for all of them.
+func (t *Throttle) reserveAll(ctx context.Context, n int) (delay time.Duration) {
+	for n > 0 {
+		var paid int
+		paid, delay = t.reserve(ctx, n)
+		n -= paid
+	}
+	return delay
+}
+
 // Take accounts for n rows and waits until the limit allows them. It returns how long the wait
 // took, and an error if one of the contexts ended first. A nil throttle never waits.
 func (t *Throttle) Take(drain, ctx context.Context, n int) (time.Duration, error) {

@@ -124,6 +124,22 @@ func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, 
 	return clusters, "", nil
 }
 
+// Nodes returns how many nodes serve the cluster to which the app profile routes; 0 if that is
+// unknown.
+func (a *Admin) Nodes(ctx context.Context) (int, error) {
+	profile, err := a.Profile(ctx)
+	if err != nil {
+		return 0, err
+	}
+	clusters, _, err := a.Clusters(ctx)
+	for _, c := range clusters {
+		if c.Name == profile.Cluster {
+			return c.Nodes, nil
+		}
+	}
+	return 0, err
+}
+
 // Replicate waits until all writes to the table that precede the call are in every cluster of the
 // instance, or until ctx ends.
 func (a *Admin) Replicate(ctx context.Context, table string) error {

@@ -42,6 +42,9 @@ type Options struct {
 	// its CPU. It returns "" if loads may continue, or if the CPU load is unknown. If Busy is nil,
 	// the CPU load is not checked.
 	Busy func(ctx context.Context, above float64) (why string)
+	// RampUp returns how many rows per second all workers together may write at a time after the
+	// beginning of a fast load; 0 means no limit. If RampUp is nil, such a load begins at full speed.
+	RampUp func(ctx context.Context, elapsed time.Duration) float64
 	// Families creates and drops the families of the fence. It is nil if this process may not
 	// change families.
 	Families sink.Families

@@ -17,7 +17,9 @@ type Kind interface {
 	// called again.
 	Begin(ctx context.Context, state checkpoint.TableState, rows []checkpoint.Part) (Phase, error)
 	// Pace sets the limit on rows per second of this worker. The loop itself limits the read units.
-	Pace(ctx context.Context, state checkpoint.TableState, limits checkpoint.Limits)
+	// Pace returns the rows per second that all workers together may write while the job begins; 0
+	// means no limit.
+	Pace(ctx context.Context, state checkpoint.TableState, limits checkpoint.Limits) (ramp float64)
 	// Failed is called if a part has failed with an error that no retry can fix, but that is not
 	// fatal. The part is released, and acquired again.
 	Failed(err error)

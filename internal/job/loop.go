@@ -166,7 +166,7 @@ type source struct {
 // applies.
 func (l *Loop) pace(ctx context.Context, at *source, state checkpoint.TableState, mine, all int) error {
 	limits := state.Limits.Over(l.bounds())
-	l.kind.Pace(ctx, state, limits)
+	l.Limits.SetRamp(ctx, backfill.Share(l.kind.Pace(ctx, state, limits), mine, all))
 	shared := limits.Read != nil && limits.Read.Share > 0
 	if now := task.Mono(ctx); shared && (!at.known || now-at.asked >= l.Timing.List) {
 		d, err := l.database.Describe(ctx, l.Source)

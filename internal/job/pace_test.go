@@ -170,3 +170,26 @@ func TestAnotherJobAsksForTheCapacity(t *testing.T) {
 		c.check(s.held.Tasks.Wait())
 	})
 }
+
+// Each worker has a share of the rate at which a job begins, in proportion to its parts, beside its
+// own limits.
+func TestPartsShareTheRampUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		ramp      float64
+		mine, all int
+		lasts     time.Duration
+	}{"none": {0, 1, 1, 0}, "alone": {2, 3, 3, 5 * time.Second}, "a third": {3, 1, 3, 11 * time.Second}} {
+		play(t, 1, 1, func(ctx context.Context, c0 *counting) {
+			c0.loop.bounds, c0.ramp = func() checkpoint.Limits { return checkpoint.Limits{} }, c.ramp
+			c0.check(c0.loop.pace(ctx, &source{}, checkpoint.TableState{}, c.mine, c.all))
+			began := task.Mono(ctx)
+			for range 12 {
+				_, _, err := c0.loop.Limits.Take(ctx, ctx, 1, 0)
+				c0.check(err)
+			}
+			if took := task.Mono(ctx) - began; took < c.lasts-time.Second || took > c.lasts+time.Second {
+				t.Errorf("%s: it took %s", name, took)
+			}
+		})
+	}
+}

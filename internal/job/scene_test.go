@@ -42,6 +42,7 @@ type counting struct {
 	told      []string // failed steps that were reported
 	completed int
 	paced     []checkpoint.Limits
+	ramp      float64 // rows per second of all workers together
 	ticks     int
 }
 
@@ -149,8 +150,9 @@ func (c *counting) Begin(_ context.Context, state checkpoint.TableState, _ []che
 	return counted{c}, nil
 }
 
-func (c *counting) Pace(_ context.Context, _ checkpoint.TableState, limits checkpoint.Limits) {
+func (c *counting) Pace(_ context.Context, _ checkpoint.TableState, limits checkpoint.Limits) float64 {
 	c.paced = append(c.paced, limits)
+	return c.ramp
 }
 
 func (c *counting) Failed(err error) { c.failed = append(c.failed, err) }

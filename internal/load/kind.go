@@ -33,18 +33,22 @@ func (k kind) Begin(_ context.Context, state checkpoint.TableState, rows []check
 }
 
 // Pace sets the limit on written rows. An operator's limit takes precedence over the configured
-// limit, which several tables may share.
-func (k kind) Pace(ctx context.Context, state checkpoint.TableState, limits checkpoint.Limits) {
+// limit, which several tables may share. The beginning of a fast load has a limit of its own.
+func (k kind) Pace(ctx context.Context, state checkpoint.TableState, limits checkpoint.Limits) (ramp float64) {
+	if k.rampUp != nil && state.Load.Fast && state.Stage() == checkpoint.StageCopying {
+		ramp = k.rampUp(ctx, k.now(ctx).Sub(state.Load.StartedAt))
+	}
 	if state.Limits.RowsPerSecond != nil {
 		k.own.Set(ctx, *state.Limits.RowsPerSecond)
 		k.loop.Limits.UseRows(k.own)
-		return
+		return ramp
 	}
 	if k.settings.live {
 		rows, _ := limits.Rows()
 		k.rows.Set(ctx, rows)
 	}
 	k.loop.Limits.UseRows(k.rows)
+	return ramp
 }
 
 // Failed does nothing, because another worker acquires the part.

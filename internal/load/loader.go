@@ -34,6 +34,7 @@ type Loader struct {
 	loop      *job.Loop
 	rows      *backfill.Throttle // the limiter of the configured rate
 	own       *backfill.Throttle // the limiter of an operator's rate
+	rampUp    func(ctx context.Context, elapsed time.Duration) float64
 }
 
 // loadSettings are the configuration's settings of loads.
@@ -70,6 +71,7 @@ func New(s *engine.Table) (*Loader, *Conductor) {
 	l := &Loader{
 		Common: s.Common, applier: s.Applier(nil), publisher: s.Publisher, fencing: s.Fencing, mapping: s.Mapping, database: s.Database,
 		target: p.Target, settings: settings, sources: sources, rows: spec.Throttle(), own: backfill.NewThrottle(0),
+		rampUp: p.RampUp,
 	}
 	l.loop = job.New(s, kind{l}, job.Options{
 		Verb: "load", AtOnce: settings.segments, Workers: s.Workers, Wake: &s.Wake.Loader, Left: s.Wake.Conductor.Signal,

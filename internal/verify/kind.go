@@ -43,9 +43,10 @@ func (k kind) Begin(ctx context.Context, state checkpoint.TableState, _ []checkp
 }
 
 // Pace sets the limit on rows that are read from the target.
-func (k kind) Pace(ctx context.Context, _ checkpoint.TableState, limits checkpoint.Limits) {
+func (k kind) Pace(ctx context.Context, _ checkpoint.TableState, limits checkpoint.Limits) float64 {
 	rows, _ := limits.Rows()
 	k.rows.Set(ctx, rows)
+	return 0
 }
 
 // Failed ends a process that only works on verifies. In a worker, the part becomes free and is

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
@@ -44,7 +45,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		Open:     func(arn string) cdc.Source { return w.source.Stream(arn) },
 		Witness:  w.target.WitnessStore, Families: w.target.Admin, Restore: config.RestoreMapping,
 		Target: w.target.Data, Rows: w.target.Data,
-		Busy: w.busy(),
+		Busy: w.busy(), RampUp: w.rampUp(),
 		Cluster: func(ctx context.Context) (string, error) {
 			profile, err := w.target.Admin.Profile(ctx)
 			return profile.Cluster, err
@@ -140,6 +141,26 @@ func (w *Worker) busy() func(ctx context.Context, above float64) string {
 			return ""
 		}
 		return fmt.Sprintf("target CPU %.0f%% > %.0f%%", r.CPU*100, above*100)
+	}
+}
+
+// rampUp returns the function that bounds the beginning of a fast load; nil for an emulator. It reads
+// the number of nodes once. Without the permission for that, the load begins as for one node.
+func (w *Worker) rampUp() func(ctx context.Context, elapsed time.Duration) float64 {
+	if emulator, _ := w.Console.Env("BIGTABLE_EMULATOR_HOST"); emulator != "" {
+		return nil
+	}
+	var mu sync.Mutex
+	var nodes int
+	var asked bool
+	return func(ctx context.Context, elapsed time.Duration) float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		if !asked {
+			asked = true
+			nodes, _ = preflight.AskTarget(ctx, w.target.Admin.Nodes)
+		}
+		return backfill.RampUp(elapsed, nodes)
 	}
 }
 
