@@ -112,11 +112,11 @@ func TestSplitKeysOfALargeSample(t *testing.T) {
 		sample = append(sample, fmt.Sprintf("%05d", (i*7919)%20_000))
 	}
 	before := slices.Clone(sample)
-	splits := SplitKeys(sample, 0)
+	splits := SplitKeys(sample, 0, 0)
 	if len(splits) != 99 || splits[0] != "00200" || splits[98] != "19800" || !slices.Equal(sample, before) {
 		t.Errorf("%d splits: %q", len(splits), splits)
 	}
-	if got := SplitKeys(slices.Repeat([]string{"b", "a"}, 500), 3*tabletBytes); !slices.Equal(got, []string{"b"}) {
+	if got := SplitKeys(slices.Repeat([]string{"b", "a"}, 500), 3*tabletBytes, 0); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("of two keys: %q", got)
 	}
 }

@@ -48,22 +48,31 @@ const (
 	tabletBytes = 512 << 20
 	// keysPerTablet is how many sampled keys a tablet needs for meaningful bounds.
 	keysPerTablet = 50
-	// maxTablets bounds a new table's tablets. A smaller number already spreads a copy well over
-	// the nodes.
+	// tabletsPerNode is how many tablets spread a copy evenly over the nodes. For that a tablet may be
+	// smaller than tabletBytes, but not smaller than leastTablet.
+	tabletsPerNode = 4
+	leastTablet    = 64 << 20
+	// maxTablets bounds a new table's tablets, unless the cluster has more than 25 nodes. A smaller
+	// number already spreads a copy well over the nodes. A tablet of many nodes needs leastKeys
+	// sampled keys.
 	maxTablets = 100
+	leastKeys  = 5
 )
 
 // SplitKeys chooses the row keys at which a new target table is split, so that its copy does not
 // begin on one tablet. The keys are quantiles of a sample of row keys. The argument `bytes` is the
 // size of the table that the source reports. This size is up to six hours old and may be zero. So a
-// large sample alone is a sufficient reason to split. The result is ascending and has no
-// repetitions. It is empty for a small table.
-func SplitKeys(sample []string, bytes int64) []string {
+// large sample alone is a sufficient reason to split. The argument `nodes` is the number of nodes of
+// the target's cluster; 0 if it is unknown, and then the size decides. The result is ascending and
+// has no repetitions. It is empty for a small table.
+func SplitKeys(sample []string, bytes int64, nodes int) []string {
 	keys := slices.Clone(sample)
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
 	tablets := max(int(min(bytes/tabletBytes, maxTablets)), len(keys)/keysPerTablet)
 	tablets = min(tablets, maxTablets, len(keys))
+	spread := min(int64(tabletsPerNode*nodes), bytes/leastTablet, int64(len(keys)/leastKeys))
+	tablets = max(tablets, int(spread))
 	var splits []string
 	for i := 1; i < tablets; i++ {
 		splits = append(splits, keys[i*len(keys)/tablets])

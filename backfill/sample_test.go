@@ -29,24 +29,30 @@ func TestSplitKeys(t *testing.T) {
 	for _, c := range []struct {
 		keys  []string
 		bytes int64
+		nodes int
 		want  int
 	}{
-		{nil, 1 << 50, 0},
-		{[]string{"a"}, 1 << 50, 0},
-		{keys[:30], 0, 0},
-		{keys[:100], 0, 1},
-		{keys, 0, 19},
-		{keys, 10 << 30, 19},
-		{keys, 20 << 30, 39},
-		{keys, 1 << 50, 99},
-		{keys[:30], 1 << 50, 29},
+		{nil, 1 << 50, 50, 0},
+		{[]string{"a"}, 1 << 50, 50, 0},
+		{keys[:30], 0, 50, 0},
+		{keys[:100], 0, 50, 1},
+		{keys, 0, 50, 19},
+		{keys, 10 << 30, 0, 19},
+		{keys, 20 << 30, 0, 39},
+		{keys, 1 << 50, 0, 99},
+		{keys[:30], 1 << 50, 0, 29},
+		{keys, 10 << 30, 3, 19},
+		{keys, 10 << 30, 10, 39},
+		{keys, 2 << 30, 50, 31}, // no tablet below 64 MiB
+		{keys, 1 << 50, 30, 119},
+		{keys, 1 << 50, 500, 199}, // the sample says no more
 	} {
-		got := SplitKeys(c.keys, c.bytes)
+		got := SplitKeys(c.keys, c.bytes, c.nodes)
 		if len(got) != c.want {
-			t.Errorf("%d keys, %d bytes: %d splits, want %d", len(c.keys), c.bytes, len(got), c.want)
+			t.Errorf("%d keys, %d bytes, %d nodes: %d splits, want %d", len(c.keys), c.bytes, c.nodes, len(got), c.want)
 		}
 	}
-	if got := SplitKeys(keys[:1000], 2<<30); got[0] != "k0050" || got[18] != "k0950" {
+	if got := SplitKeys(keys[:1000], 2<<30, 0); got[0] != "k0050" || got[18] != "k0950" {
 		t.Errorf("not the quantiles: %v", got)
 	}
 }
@@ -55,7 +61,7 @@ func TestSplitKeys(t *testing.T) {
 func TestSplitKeysAscend(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.SliceOfN(rapid.StringN(1, 3, -1), 0, 300).Draw(t, "keys")
-		splits := SplitKeys(keys, rapid.Int64Range(0, 1<<45).Draw(t, "bytes"))
+		splits := SplitKeys(keys, rapid.Int64Range(0, 1<<45).Draw(t, "bytes"), rapid.IntRange(0, 200).Draw(t, "nodes"))
 		for i, s := range splits {
 			if !slices.Contains(keys, s) || i > 0 && s <= splits[i-1] {
 				t.Fatalf("split %d of %q", i, splits)

@@ -124,20 +124,19 @@ func (a *Admin) Clusters(ctx context.Context) (clusters []Cluster, note string, 
 	return clusters, "", nil
 }
 
-// Nodes returns how many nodes serve the cluster to which the app profile routes; 0 if that is
-// unknown.
-func (a *Admin) Nodes(ctx context.Context) (int, error) {
+// Cluster returns the cluster to which the app profile routes; the zero Cluster if it is unknown.
+func (a *Admin) Cluster(ctx context.Context) (Cluster, error) {
 	profile, err := a.Profile(ctx)
 	if err != nil {
-		return 0, err
+		return Cluster{}, err
 	}
 	clusters, _, err := a.Clusters(ctx)
 	for _, c := range clusters {
 		if c.Name == profile.Cluster {
-			return c.Nodes, nil
+			return c, nil
 		}
 	}
-	return 0, err
+	return Cluster{}, err
 }
 
 // Replicate waits until all writes to the table that precede the call are in every cluster of the

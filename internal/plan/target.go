@@ -189,7 +189,7 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 				return "", preflight.ExplainTarget(name+" has an unexpected schema", err)
 			}
 			if lacks.Table {
-				spec.SplitKeys = all.Splits(spec.Name)
+				spec.SplitKeys = all.Splits(spec.Name, in.cluster.Nodes)
 			} else if err := in.checkView(ctx, spec, lacks); err != nil {
 				return "", err
 			}

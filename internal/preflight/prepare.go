@@ -324,6 +324,7 @@ func namesOf(missing []Lacking) []string {
 // slower at first.
 func (p *Prober) split(ctx context.Context, missing []Lacking) (notes []string) {
 	all, asked := Samples{}, map[string]bool{}
+	cluster, _ := AskTarget(ctx, p.Target.Admin.Cluster) // if it is unknown, the table's size decides
 	for i := range missing {
 		m := &missing[i]
 		if !m.Lacks.Table {
@@ -341,7 +342,7 @@ func (p *Prober) split(ctx context.Context, missing []Lacking) (notes []string) 
 			}
 			all.Add(t, s)
 		}
-		m.Spec.SplitKeys = all.Splits(m.Spec.Name)
+		m.Spec.SplitKeys = all.Splits(m.Spec.Name, max(cluster.Nodes, cluster.MaxNodes))
 	}
 	return notes
 }

@@ -105,10 +105,11 @@ func (s Samples) Add(t Table, found Sampled) {
 	}
 }
 
-// Splits returns the split points of a new target table; nil without a sample.
-func (s Samples) Splits(target string) []string {
+// Splits returns the split points of a new target table in a cluster of so many nodes; nil without a
+// sample.
+func (s Samples) Splits(target string, nodes int) []string {
 	if of := s[target]; of != nil {
-		return backfill.SplitKeys(of.rows, of.bytes)
+		return backfill.SplitKeys(of.rows, of.bytes, nodes)
 	}
 	return nil
 }

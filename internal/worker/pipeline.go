@@ -151,16 +151,16 @@ func (w *Worker) rampUp() func(ctx context.Context, elapsed time.Duration) float
 		return nil
 	}
 	var mu sync.Mutex
-	var nodes int
+	var cluster sink.Cluster
 	var asked bool
 	return func(ctx context.Context, elapsed time.Duration) float64 {
 		mu.Lock()
 		defer mu.Unlock()
 		if !asked {
 			asked = true
-			nodes, _ = preflight.AskTarget(ctx, w.target.Admin.Nodes)
+			cluster, _ = preflight.AskTarget(ctx, w.target.Admin.Cluster)
 		}
-		return backfill.RampUp(elapsed, nodes)
+		return backfill.RampUp(elapsed, cluster.Nodes)
 	}
 }
 
