@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sort"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/exports"
@@ -35,19 +37,48 @@ type Exported struct {
 	file   int // the file's index in the part
 }
 
+const (
+	// leastFileParts is enough to keep several workers busy with a small export of many files.
+	leastFileParts = 64
+	// mostPartBytes is about ten minutes of work. Beyond maxParts of this size, an export has more
+	// parts, up to mostFileParts.
+	mostPartBytes = 12 << 30
+	mostFileParts = 4096
+)
+
 // GroupOf returns the maximum number of files in a part. The argument `files` has the number of
-// files of each export of the load. The result keeps the number of parts low, because every worker
-// reads the rows of all parts in the ledger.
-func GroupOf(files []int) int {
-	for group := 1; ; group++ {
-		parts, most := 0, 0
-		for _, n := range files {
-			parts, most = parts+PartsOfFiles(n, group), max(most, n)
-		}
-		if parts <= maxParts || group >= most {
-			return group
-		}
+// files of each export of the load, and `bytes` is the uncompressed size of all; 0 if it is unknown.
+// The result keeps the number of parts low, because every worker reads the rows of all parts in the
+// ledger. Only a huge export has more than maxParts.
+func GroupOf(files []int, bytes int64) int {
+	wanted := int64(maxParts)
+	if bytes > 0 {
+		wanted = min(max(bytes/partBytes, leastFileParts), maxParts)
+		wanted = max(wanted, min(bytes/mostPartBytes, mostFileParts))
 	}
+	return smallestGroup(files, int(wanted))
+}
+
+// GroupFor returns the group with which a load of the files has exactly so many parts; false if
+// there is none. It is the smallest such group, which GroupOf of any version chooses.
+func GroupFor(files []int, parts int) (group int, ok bool) {
+	group = smallestGroup(files, parts)
+	return group, partsWith(files, group) == parts
+}
+
+// smallestGroup returns the smallest group that gives at most so many parts, or one part for each
+// export if no group does.
+func smallestGroup(files []int, parts int) int {
+	most := slices.Max(append([]int{1}, files...))
+	return 1 + sort.Search(most-1, func(i int) bool { return partsWith(files, i+1) <= parts })
+}
+
+// partsWith returns the number of parts of a load of exports with so many files.
+func partsWith(files []int, group int) (parts int) {
+	for _, n := range files {
+		parts += PartsOfFiles(n, group)
+	}
+	return parts
 }
 
 // PartsOfFiles returns the number of parts for an export with the given number of files. An export

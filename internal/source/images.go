@@ -84,20 +84,18 @@ func (i Images) grouped(files int) Images {
 }
 
 // divided returns the same images with the given number of parts. If the number is 0, it is the
-// default number. A load that an earlier version of the program sealed has one part for each file.
-// It returns false if the number is impossible.
+// default number. The number that a load was sealed with determines the files of each part, whatever
+// the default number was then. It returns false if the number is impossible.
 func (i Images) divided(parts int) (Images, bool) {
 	var files []int
 	for _, s := range i.sets {
 		files = append(files, s.Size().Files)
 	}
-	for _, group := range []int{backfill.GroupOf(files), 1} {
-		out := i.grouped(group)
-		if n := out.Size().Parts; n == 0 || parts == 0 || n == parts {
-			return out, true
-		}
+	if parts == 0 || i.Size().Parts == 0 {
+		return i.grouped(backfill.GroupOf(files, i.Size().Bytes)), true
 	}
-	return i, false
+	group, ok := backfill.GroupFor(files, parts)
+	return i.grouped(group), ok
 }
 
 // Fit returns the images in the order in which a load of the table copies them. It fails with a
