@@ -101,6 +101,9 @@ func TestTheModeOfALoadIsShown(t *testing.T) {
 			if (l.Mode == nil) != (c.mode == "") || l.Mode != nil && *l.Mode != c.mode || (l.Guarded != nil) != (c.load.Guarded != "") {
 				t.Errorf("%+v: %+v", c.load, l)
 			}
+			if next := o.document(t).NextSteps; (len(next) == 1 && strings.Contains(next[0].Command, "backfill redo --table Orders")) != (c.load.Paused != "") {
+				t.Errorf("%+v: %+v", c.load, next)
+			}
 			o = s.operator("Orders")
 			o.Output = "text"
 			s.check(o.Show(ctx))

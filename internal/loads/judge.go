@@ -2,6 +2,7 @@ package loads
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -135,6 +136,9 @@ func next(s checkpoint.TableState, again bool) (command, why string) {
 	case load.UnderWay:
 		if s.Load.Paused == checkpoint.PausedByOperator {
 			return "backfill resume --table TABLE", "the load is paused by an operator"
+		}
+		if cause, open := strings.CutPrefix(s.Load.Paused, checkpoint.PausedForFence); open {
+			return "backfill redo --table TABLE", fmt.Sprintf("the fence does not reject late requests of the fast load (%s), so its sweep waits; another load is guarded, and needs no fence", cause)
 		}
 	case load.Needed && load.State == standing.LoadDone:
 		return load.Leads, s.Reason

@@ -84,6 +84,10 @@ func (m *Document) workersText() string {
 func (t *Table) standsText() string {
 	switch t.State {
 	case standing.Stalled, standing.Sweeping, standing.Differs, standing.CatchingUp, standing.Unknown:
+	case standing.Copying:
+		if !t.Copying {
+			return ""
+		}
 	default:
 		return ""
 	}
