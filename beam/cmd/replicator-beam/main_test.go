@@ -215,14 +215,15 @@ func (s *scene) worker(arguments ...string) *process {
 	return s.start(nil, replicator, append([]string{"run", "-c", s.config, "--allow-emulator", "--listen", "off"}, arguments...)...)
 }
 
-// job starts a launcher.
+// job starts a launcher. The local runner copies one part after another, so a job must not wait
+// long for a part that another process holds.
 func (s *scene) job(name string) *process {
 	s.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		s.Fatal(err)
 	}
-	return s.start([]string{asProgram + "=1"}, self, "--config", s.config, "--table", "Orders", "--job_name", name, "--allow_emulator")
+	return s.start([]string{asProgram + "=1"}, self, "--config", s.config, "--table", "Orders", "--job_name", name, "--allow_emulator", "--patience", "2s")
 }
 
 // command runs a command of replicator.
@@ -234,16 +235,16 @@ func (s *scene) command(arguments ...string) {
 	}
 }
 
-// ends waits for the end of a launcher, which must succeed.
+// ends waits for the end of a process, which must succeed.
 func (s *scene) ends(p *process) {
 	s.Helper()
 	select {
 	case err := <-p.done:
 		if err != nil {
-			s.Fatalf("the job failed: %v", err)
+			s.Fatalf("%s failed: %v", strings.Join(p.cmd.Args[1:], " "), err)
 		}
 	case <-time.After(time.Minute):
-		s.Fatal("the job does not end")
+		s.Fatalf("%s does not end", strings.Join(p.cmd.Args[1:], " "))
 	}
 }
 
@@ -258,53 +259,91 @@ func (s *scene) equal() {
 	s.command("verify")
 }
 
-// A load is copied only by a job. The worker plans the load, dies, and another completes it.
-func TestALoadByAJobAlone(t *testing.T) {
-	s := newScene(t, 3000, "segments: 4")
-	first := s.worker("--no-backfill")
+// plan makes the worker plan a load. The load is paused, so that no process has copied a part yet.
+func (s *scene) plan(mode checkpoint.LoadMode) {
+	s.Helper()
 	s.until("the table is registered", func() bool { return s.state().Generation > 0 })
 	s.command("backfill", "pause", "--table", "Orders")
-	s.command("backfill", "start", "--table", "Orders", "--yes")
-	s.until("the load is planned", func() bool { _, running := load.RunningCopy(s.state()); return running })
-	first.kill()
-	s.command("backfill", "resume", "--table", "Orders")
-	job := s.job("alone")
-	s.ends(job)
-	rows := s.parts()
-	if done := checkpoint.PartsDone(rows, s.state().Load.Parts); !done.Complete() {
-		t.Errorf("%+v", done)
+	if _, err := s.ledger.UpdateTable(s.Context(), "Orders", func(state *checkpoint.TableState) error {
+		err := state.AskLoad(time.Now(), false)
+		state.Load.Mode = mode
+		return err
+	}); err != nil {
+		s.Fatal(err)
 	}
-	s.worker("--no-backfill")
-	s.equal()
-	if out := job.output(); !strings.Contains(out, "all parts are copied") {
-		t.Errorf("the job logs %s", out)
+	s.until("the load is planned", func() bool { _, running := load.RunningCopy(s.state()); return running })
+	if l := s.state().Load; l.Fast != (mode == checkpoint.FastLoad) {
+		s.Fatalf("the load is not %s: %s", mode, l.Guarded)
 	}
 }
 
-// Two jobs and a worker share a load. One job is killed and submitted again, twice.
-func TestJobsAndAWorkerTogether(t *testing.T) {
-	s := newScene(t, 15000, "segments: 4, max_rows_per_second: 600")
-	s.worker()
-	s.until("the load is planned", func() bool { _, running := load.RunningCopy(s.state()); return running })
-	other := s.job("other")
-	killed := s.job("killed")
-	for range 2 {
-		s.until("the job holds a part", func() bool {
-			if _, running := load.RunningCopy(s.state()); !running {
-				s.Fatal("the load ended before the job was killed")
+// A load is copied only by a job. The worker plans the load, dies, and another completes it. A task
+// writes the rows as the plan says: guarded, or fast.
+func TestALoadByAJobAlone(t *testing.T) {
+	for _, mode := range []checkpoint.LoadMode{checkpoint.GuardedLoad, checkpoint.FastLoad} {
+		t.Run(string(mode), func(t *testing.T) {
+			s := newScene(t, 3000, "segments: 4")
+			first := s.worker("--no-backfill")
+			s.plan(mode)
+			first.kill()
+			s.command("backfill", "resume", "--table", "Orders")
+			job := s.job("alone")
+			s.ends(job)
+			rows := s.parts()
+			if done := checkpoint.PartsDone(rows, s.state().Load.Parts); !done.Complete() {
+				t.Errorf("%+v", done)
 			}
-			for _, p := range s.parts() {
-				if strings.HasPrefix(p.Owner, "beam/killed/") && p.Items > 0 {
-					return true
-				}
+			s.worker("--no-backfill")
+			s.equal()
+			if out := job.output(); !strings.Contains(out, "all parts are copied") {
+				t.Errorf("the job logs %s", out)
 			}
-			return false
 		})
+	}
+}
+
+// Two jobs, a worker, and a worker that ends by itself share a fast load. One job is killed and
+// submitted again, twice. The load is slow until each process has held parts.
+func TestJobsAndWorkersTogether(t *testing.T) {
+	s := newScene(t, 6000, "segments: 2, max_rows_per_second: 15")
+	s.worker("--no-backfill")
+	s.plan(checkpoint.FastLoad)
+	killed, other := s.job("killed"), s.job("other")
+	once := s.worker("--once", "--idle", "2s")
+	s.command("backfill", "resume", "--table", "Orders")
+	owners := map[string]int{} // distinct owners by kind
+	seen := map[string]bool{}
+	hold := func(kind string, distinct int) {
+		s.until(fmt.Sprintf("%d processes of kind %s held a part", distinct, kind), func() bool {
+			for _, p := range s.parts() {
+				if p.Owner == "" || p.Items == 0 || seen[p.Owner] {
+					continue
+				}
+				seen[p.Owner] = true
+				of := "worker"
+				if job, lent := strings.CutPrefix(p.Owner, "beam/"); lent {
+					of, _, _ = strings.Cut(job, "/")
+				}
+				owners[of]++
+			}
+			return owners[kind] >= distinct
+		})
+	}
+	for distinct := range 2 {
+		hold("killed", distinct+1)
 		killed.kill()
 		killed = s.job("killed")
 	}
-	s.ends(other)
-	s.ends(killed)
+	hold("killed", 3)
+	hold("worker", 2)
+	hold("other", 1)
+	if _, running := load.RunningCopy(s.state()); !running {
+		t.Error("the load ended early")
+	}
+	s.command("throttle", "--table", "Orders", "--max-rows-per-second", "100000")
+	for _, p := range []*process{other, killed, once} {
+		s.ends(p)
+	}
 	s.equal()
 }
 
