@@ -29,6 +29,7 @@ type recorder struct {
 	m      *Migration
 	layout layout
 	keeps  bool // columns keep older values
+	fast   bool // the first load may be fast
 	// exports, if not nil, makes the exports that loads copy. byHand means that nothing is copied
 	// without a command.
 	exports *exportService
@@ -240,7 +241,7 @@ func (t *recorder) watch(table, key string, before, after *model.Row) {
 				r := register{rowID{table, key}, owner}
 				t.highest[r] = max(t.highest[r], heldIn(after, r.column()))
 			}
-		case reflect.DeepEqual(before.Cols, after.Cols): // a cell of a fast load is removed twice
+		case t.fast && reflect.DeepEqual(before.Cols, after.Cols): // a cell of a fast load is removed twice
 		case !strings.HasPrefix(key, transform.WitnessPrefix):
 			t.rowWritten(rowID{table, key}, before, after)
 		}

@@ -224,6 +224,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 		s.placeOthers()
 	}
 	s.rec = newRecorder(s.Migration)
+	s.rec.fast = o.Fast
 	if s.work == nil {
 		s.rec.layout = newNaive(&s.Entry, s.Mapping)
 	} else {
