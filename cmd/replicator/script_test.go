@@ -474,8 +474,9 @@ func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], l.Addr().String())
 }
 
-// testConfiguration is the minimal configuration for tests that are not scripts.
-const testConfiguration = "version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders }]\n"
+// testConfiguration is the minimal configuration for tests that are not scripts. A fast load would only
+// take longer.
+const testConfiguration = "version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders, backfill_mode: guarded }]\n"
 
 func writeTestConfiguration(t *testing.T) string {
 	t.Helper()
