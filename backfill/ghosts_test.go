@@ -49,9 +49,11 @@ func TestH142_ASweepDeletesGhosts(t *testing.T) {
 	for _, counts := range []bool{true, false} {
 		s := Sweep{
 			Sweeping: sink.Sweeping{Mapping: m, Table: "t", Generation: 7}, Target: table, DryRun: counts, pageRows: 1,
-			Now:   func(context.Context) time.Time { return time.Unix(9, 0) },
-			Save:  func(context.Context, SweepProgress) error { return nil },
-			Clean: func(ctx context.Context, entries []sink.Entry) error { return w.Clean(ctx, sink.Unfenced(), "Orders", "t", entries) },
+			Now:  func(context.Context) time.Time { return time.Unix(9, 0) },
+			Save: func(context.Context, SweepProgress) error { return nil },
+			Clean: func(ctx context.Context, entries []sink.Entry) error {
+				return w.Clean(ctx, sink.Unfenced(), "Orders", "t", entries)
+			},
 		}
 		p, err := s.Run(t.Context(), SweepProgress{})
 		if err != nil || (p.Sums.Suspects == 1) != counts || p.Sums.Wrote() {
