@@ -72,7 +72,9 @@ const (
 
 // Lending bounds the work on one part.
 type Lending struct {
-	Patience time.Duration // how long to wait for a part that another worker holds
+	// Patience is how long to wait for a part that another worker holds. It is at least as long as it
+	// takes to see that the worker is dead.
+	Patience time.Duration
 	AtMost   time.Duration // how long to work on a part
 	Report   time.Duration // time between two reports of saved items
 }
@@ -108,6 +110,8 @@ type wish struct {
 // NewLender returns the Lender of a process. When ctx ends, it abandons all parts.
 func NewLender(ctx context.Context, o *engine.Options, spec engine.Spec, order Order, lending Lending) *Lender {
 	o.Timing, o.Events = o.Timing.OrDefault(o.Ledger.Lease()), o.Events.OrSilent()
+	// The lease of a dead worker ends only after this process has seen it unchanged for its duration.
+	lending.Patience = max(lending.Patience, o.Ledger.Lease()+2*o.Timing.Pass)
 	drain, halt := context.WithCancelCause(ctx)
 	l := &Lender{order: order, lending: lending, life: ctx, drain: drain, wishes: map[int]*wish{}}
 	s := engine.NewTable(engine.NewWorker(o, halt), spec)

@@ -178,6 +178,18 @@ func TestWhatEndsALender(t *testing.T) {
 	}
 }
 
+// However short the patience is, the part of a dead worker is acquired.
+func TestThePartOfADeadWorker(t *testing.T) {
+	loads(t, func(ctx context.Context, s *loadScene) {
+		s.sealed(ctx, 2)
+		s.part(ctx, 0)
+		before := lending
+		lending.Patience = time.Second
+		defer func() { lending = before }()
+		s.lent(ctx, s.lender(ctx), 0, Done)
+	})
+}
+
 // Trouble that passes is repeated under the lease. It is noted in the row of the part.
 func TestTroubleOfABorrowedPart(t *testing.T) {
 	loads(t, func(ctx context.Context, s *loadScene) {
