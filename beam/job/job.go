@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -70,10 +71,8 @@ func init() {
 // and a last look at the ledger.
 func Pipeline(j Job) *beam.Pipeline {
 	p, s := beam.NewPipelineWithRoot()
-	numbers := make([]int, j.Parts)
-	for i := range numbers {
-		numbers[i] = i
-	}
+	// In random order, because tasks of two jobs would else wait for the same parts.
+	numbers := rand.Perm(j.Parts)
 	parts := beam.Reshuffle(s, beam.CreateList(s, numbers))
 	items, outcomes := beam.ParDo2(s.Scope("copy parts"), &CopyPart{j}, parts)
 	beam.ParDo0(s.Scope("count outcomes"), &Outcomes{}, stats.SumPerKey(s, outcomes))
