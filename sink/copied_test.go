@@ -207,9 +207,9 @@ func (b *bulkTable) ApplyAll(ctx context.Context, table string, entries []sink.E
 	return b.Memory.ApplyAll(ctx, table, entries)
 }
 
-// H142: after a failure, whatever its code, the fence's mark decides: if it has risen, the right must
+// H80, H142: after a failure, whatever its code, the fence's mark decides: if it has risen, the right must
 // be proved again. The mark is read at most once a second. Durable rows leave the batch.
-func TestH142_TheMarkDecidesAfterEachFailure(t *testing.T) {
+func TestH80_H142_TheMarkDecidesAfterEachFailure(t *testing.T) {
 	for _, code := range []sink.Reason{sink.Unknown, sink.Throttled, sink.Permanent, sink.Rejected, sink.Denied} {
 		synctest.Test(t, func(t *testing.T) {
 			table := &bulkTable{Memory: &sinktest.Memory{}}
@@ -289,9 +289,9 @@ func TestBulkRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// Bulk requests are messages of the service. Each entry gets its own status. An entry without one
+// H48, H49: bulk requests are messages of the service. Each entry gets its own status. An entry without one
 // has an unknown outcome, and so have all entries of a broken answer.
-func TestBulkRequestsOnTheWire(t *testing.T) {
+func TestH48_H49_BulkRequestsOnTheWire(t *testing.T) {
 	var request *bigtablepb.MutateRowsRequest
 	var answer []*bigtablepb.MutateRowsResponse
 	var failed error
