@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,12 +197,17 @@ func TestH142_RepairsOfCopiedRows(t *testing.T) {
 type bulkTable struct {
 	*sinktest.Memory
 	answer func(entries []sink.Entry) []error
-	sent   int
+
+	mu   sync.Mutex
+	sent int
 }
 
 func (b *bulkTable) ApplyAll(ctx context.Context, table string, entries []sink.Entry) []error {
+	b.mu.Lock()
 	b.sent++
-	if errs := b.answer(entries); errs != nil {
+	errs := b.answer(entries)
+	b.mu.Unlock()
+	if errs != nil {
 		return errs
 	}
 	return b.Memory.ApplyAll(ctx, table, entries)
