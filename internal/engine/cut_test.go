@@ -30,4 +30,9 @@ func TestH84_CutDropsAnUnbrokenPrefix(t *testing.T) {
 	if kept := Keep(&at, cut, page(-1)); len(kept) != 1 {
 		t.Error("a change dated before the cut is dropped after the prefix")
 	}
+	at, undated := checkpoint.Progress{Dropping: true}, page(-2, -1, -1)
+	undated[1].Time = time.Time{}
+	if kept := Keep(&at, cut, undated); len(kept) != 2 || at.Dropping {
+		t.Errorf("%d changes are kept from one without a time on, dropping %v", len(kept), at.Dropping)
+	}
 }
