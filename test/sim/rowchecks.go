@@ -332,11 +332,16 @@ func (t *recorder) leftSince(r register, number int) bool {
 }
 
 // checkTimes: the cells of a change have its second or, if times ran backwards, the latest one
-// before it in its lineage (H43), unless the image itself sets them.
+// before it in its lineage (H43), unless the image itself sets them. A change without a time may
+// have any.
 func (t *recorder) checkTimes(w rowWrite, s *spot, c model.Write) {
 	var earliest int64
 	for i := c.Shard.Trimmed; i < len(c.Shard.Records) && c.Shard.Records[i].Change.Sequence.Compare(c.Sequence) <= 0; i++ {
-		earliest = max(earliest, c.Shard.Records[i].Change.Time.UnixMicro())
+		change := &c.Shard.Records[i].Change
+		if change.Sequence == c.Sequence && change.Time.IsZero() {
+			return
+		}
+		earliest = max(earliest, change.Time.UnixMicro())
 	}
 	latest := max(c.Latest.UnixMicro(), simEpoch.UnixMicro()) // a record may have no time
 	t.eachTime(w, s, func(qualifier string, micros int64) {

@@ -246,8 +246,7 @@ func newSimulation(p plan, o SimOptions) *simulation {
 	if o.Fast {
 		rng := stream(p.seed, "fast load")
 		s.Target.BulkLate, s.Target.BulkLateBy = 0.1+0.6*rng.Float64(), s.limit(time.Hour)
-		// Checkers of cell times do not know which changes a cut drops.
-		if rng.IntN(4) == 0 && s.Mapping.NotPlain() == "" && !p.unloaded && !p.byHand {
+		if rng.IntN(4) == 0 && s.Mapping.NotPlain() == "" {
 			s.Source.Timeless = 0.1 * rng.Float64()
 		}
 	}
