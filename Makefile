@@ -136,7 +136,7 @@ demo: build ## a whole migration on this machine
 	bin/replicator demo
 
 # The features that seeds play beside the stream.
-PLAY = $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(FAILOVERS),-failovers) $(if $(FAST),-fast) $(if $(RELAY),-relay) \
+PLAY = $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(FAILOVERS),-failovers) $(if $(FAST),-fast) $(if $(PLAIN),-plain) $(if $(RELAY),-relay) \
 	$(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings) $(if $(CUTOVERS),-cutovers) $(if $(NEIGHBOURS),-neighbours)
 
 sim: ## one seed (SEED, default 1) of the simulation: a failure, reduced, with its history; MAPPING= for one of the examples; DENSE=1, EXPORTS=1 … as for soak

@@ -73,6 +73,9 @@ func (o SimOptions) Named() (text string) {
 	}
 	if o.Fast {
 		text += " FAST=1"
+		if o.Plain {
+			text += " PLAIN=1"
+		}
 	}
 	if o.Relay {
 		text += " RELAY=1"

@@ -153,7 +153,7 @@ func newPlan(seed uint64, o SimOptions) plan {
 	p.atHorizon = stream(seed, "horizon").IntN(2) == 0
 	p.long = stream(seed, "long keys").IntN(8) == 0
 	p.again = stream(seed, "mends").IntN(2) == 0
-	if p.mapping = o.Mapping; p.mapping == "" && stream(seed, "rules").IntN(4) < 2 {
+	if p.mapping = o.Mapping; p.mapping == "" && !o.Plain && stream(seed, "rules").IntN(4) < 2 {
 		p.mapping = shapeOf(seed)
 	}
 	if o.Verifies {
@@ -163,7 +163,8 @@ func newPlan(seed uint64, o SimOptions) plan {
 	if o.Exports {
 		p.byExports()
 	}
-	p.shared = p.mapping == "mappings/merged" || stream(seed, "others' rows").IntN(6) == 0
+	p.shared = p.mapping == "mappings/merged" || stream(seed, "others' rows").IntN(6) == 0 && !o.Plain
+	p.unloaded = p.unloaded && !o.Plain
 	if rng := stream(seed, "pages"); rng.IntN(4) == 0 {
 		p.pages = 1 + rng.IntN(2)
 	}

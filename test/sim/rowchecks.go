@@ -333,7 +333,7 @@ func (t *recorder) leftSince(r register, number int) bool {
 
 // checkTimes: the cells of a change have its second or, if times ran backwards, the latest one
 // before it in its lineage (H43), unless the image itself sets them. A change without a time may
-// have any.
+// have any. After a gap, the changes before this one may be lost to its lineage.
 func (t *recorder) checkTimes(w rowWrite, s *spot, c model.Write) {
 	var earliest int64
 	for i := c.Shard.Trimmed; i < len(c.Shard.Records) && c.Shard.Records[i].Change.Sequence.Compare(c.Sequence) <= 0; i++ {
@@ -341,7 +341,9 @@ func (t *recorder) checkTimes(w rowWrite, s *spot, c model.Write) {
 		if change.Sequence == c.Sequence && change.Time.IsZero() {
 			return
 		}
-		earliest = max(earliest, change.Time.UnixMicro())
+		if change.Sequence == c.Sequence || len(t.m.Gaps) == 0 {
+			earliest = max(earliest, change.Time.UnixMicro())
+		}
 	}
 	latest := max(c.Latest.UnixMicro(), simEpoch.UnixMicro()) // a record may have no time
 	t.eachTime(w, s, func(qualifier string, micros int64) {

@@ -45,6 +45,9 @@ type SimOptions struct {
 	Exports bool
 	// Fast makes the first load a fast one, if that is allowed.
 	Fast bool
+	// Plain makes most seeds allow a fast load: they have the mapping without rules, no rows of
+	// others, and a load.
+	Plain bool
 	// Cutovers plays cutovers (SimulateCutover) instead of everything else.
 	Cutovers bool
 	// Mappings plays mappings that are replaced (SimulateMappingChanges) instead of everything
