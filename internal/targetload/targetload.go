@@ -170,7 +170,7 @@ func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (
 	case response.StatusCode == http.StatusForbidden:
 		return out, fmt.Errorf("no permission %s in project %s: %s", permission, m.Project, out.message(response))
 	case response.StatusCode != http.StatusOK:
-		return out, fmt.Errorf("Cloud Monitoring refuses the request: %s", out.message(response))
+		return out, fmt.Errorf("the request to Cloud Monitoring is refused: %s", out.message(response))
 	case err != nil:
 		return out, fmt.Errorf("cannot read the answer of Cloud Monitoring: %w", err)
 	}

@@ -90,7 +90,7 @@ func TestWhichPointCounts(t *testing.T) {
 		t.Error("a reading that is not known is above")
 	}
 	m, _ := monitoring(t, http.StatusServiceUnavailable, `{"error":{"message":""}}`)
-	if r := m.Read(context.Background(), now); r.Why != "Cloud Monitoring refuses the request: 503 Service Unavailable" {
+	if r := m.Read(context.Background(), now); r.Why != "the request to Cloud Monitoring is refused: 503 Service Unavailable" {
 		t.Error(r)
 	}
 	m.Endpoint, m.Client = "", &http.Client{Transport: asked(func(r *http.Request) string { return r.URL.Host })}
@@ -116,7 +116,7 @@ func TestCannotTell(t *testing.T) {
 		{http.StatusForbidden, `{"error":{"code":403,"message":"Permission denied.","status":"PERMISSION_DENIED"}}`,
 			"no permission monitoring.timeSeries.list in project example.com:shop: Permission denied."},
 		{http.StatusForbidden, `<html>`, "no permission monitoring.timeSeries.list in project example.com:shop: 403 Forbidden"},
-		{http.StatusInternalServerError, `{"error":{"message":"later"}}`, "Cloud Monitoring refuses the request: later"},
+		{http.StatusInternalServerError, `{"error":{"message":"later"}}`, "the request to Cloud Monitoring is refused: later"},
 	} {
 		m, _ := monitoring(t, c.status, c.answer)
 		r := m.Read(context.Background(), now)
@@ -171,7 +171,7 @@ func TestDefaultCredentials(t *testing.T) {
 func TestARefusalIsOneLine(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusTooManyRequests, http.StatusBadGateway} {
 		m, _ := monitoring(t, status, `{"error":{"message":"quota\nof the project"},"timeSeries":[`+cluster("a", point(now, `"doubleValue":0.5`))+`]}`)
-		if r := m.Read(context.Background(), now); r != (Reading{Why: "Cloud Monitoring refuses the request: quota"}) {
+		if r := m.Read(context.Background(), now); r != (Reading{Why: "the request to Cloud Monitoring is refused: quota"}) {
 			t.Errorf("%d: %+v", status, r)
 		}
 	}
