@@ -82,14 +82,7 @@ func (w *Writer) risen(ctx context.Context, stamps Stamps, source string, reject
 	if !w.bulk.due(source, task.Mono(ctx)) && !rejected {
 		return failed
 	}
-	outdated, err := stamps.Outdated(ctx)
-	switch {
-	case err != nil:
-		return &Error{Op: "read the fence's number", Reason: Unknown, Code: "Unavailable"}
-	case outdated:
-		return ErrRefenced
-	}
-	return failed
+	return stamps.decide(ctx, failed)
 }
 
 // copyAll sends all rows of a batch once that a bulk request can write. It removes the durable ones

@@ -251,6 +251,11 @@ func (s Stamps) refenced(ctx context.Context, failed error) error {
 	if !Is(failed, Permanent) {
 		return failed
 	}
+	return s.decide(ctx, failed)
+}
+
+// decide returns ErrRefenced if a mark of the stamps has changed. Otherwise it returns the error.
+func (s Stamps) decide(ctx context.Context, failed error) error {
 	outdated, err := s.Outdated(ctx)
 	switch {
 	case err != nil:

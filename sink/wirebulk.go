@@ -5,13 +5,12 @@ import (
 	"errors"
 	"io"
 
-	"google.golang.org/genproto/googleapis/rpc/status"
+	"cloud.google.com/go/bigtable/apiv2/bigtablepb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -57,12 +56,17 @@ func (w *wire) applyAll(ctx context.Context, table string, entries []Entry, f fu
 		return err
 	}
 	for {
-		answer := bulkAnswer{f}
+		var answer bigtablepb.MutateRowsResponse
 		switch err := stream.RecvMsg(&answer); {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
+		}
+		for _, e := range answer.Entries {
+			if e.Status != nil { // without a status, the outcome is unknown
+				f(int(e.Index), grpcstatus.ErrorProto(e.Status))
+			}
 		}
 	}
 }
@@ -74,12 +78,7 @@ type bulkMessage struct {
 	table, profile string
 }
 
-// bulkAnswer is a MutateRowsResponse. Its function gets the status of each entry.
-type bulkAnswer struct {
-	f func(index int, status error)
-}
-
-// bulkCodec encodes bulkMessages and decodes bulkAnswers.
+// bulkCodec encodes bulkMessages, and decodes the answers to them.
 type bulkCodec struct{}
 
 func (bulkCodec) Name() string { return "" }
@@ -97,63 +96,11 @@ func (bulkCodec) Marshal(message any) (mem.BufferSlice, error) {
 }
 
 func (bulkCodec) Unmarshal(data mem.BufferSlice, message any) error {
-	answer, ok := message.(*bulkAnswer)
+	answer, ok := message.(*bigtablepb.MutateRowsResponse)
 	if !ok {
-		return errors.New("not a bulk answer of replicator")
+		return errors.New("not an answer to a bulk request")
 	}
-	b := data.Materialize()
-	return fields(b, func(field protowire.Number, value []byte, _ uint64) error {
-		if field != 1 {
-			return nil
-		}
-		index, failed, answered := 0, error(nil), false
-		err := fields(value, func(field protowire.Number, value []byte, n uint64) error {
-			switch field {
-			case 1:
-				index = int(n)
-			case 2:
-				var s status.Status
-				if err := proto.Unmarshal(value, &s); err != nil {
-					return err
-				}
-				failed, answered = grpcstatus.ErrorProto(&s), true
-			}
-			return nil
-		})
-		if err == nil && answered { // without a status, the outcome is unknown
-			answer.f(index, failed)
-		}
-		return err
-	})
-}
-
-// fields calls f with each field of a message: the bytes of a field of bytes, or a varint.
-func fields(b []byte, f func(field protowire.Number, value []byte, n uint64) error) error {
-	for len(b) > 0 {
-		field, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		var value []byte
-		var number uint64
-		switch kind {
-		case protowire.BytesType:
-			value, n = protowire.ConsumeBytes(b)
-		case protowire.VarintType:
-			number, n = protowire.ConsumeVarint(b)
-		default:
-			n = protowire.ConsumeFieldValue(field, kind, b)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		if err := f(field, value, number); err != nil {
-			return err
-		}
-		b = b[n:]
-	}
-	return nil
+	return proto.Unmarshal(data.Materialize(), answer)
 }
 
 // AppendBulk appends entries as a google.bigtable.v2.MutateRowsRequest, for a table by its full
