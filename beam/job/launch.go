@@ -65,7 +65,7 @@ func (l *Launch) Run(ctx context.Context) error {
 // await waits until a copy of the table runs and may acquire parts. If `of` is not nil, it waits
 // for that copy, and fails if another load has replaced it.
 func await(ctx context.Context, m *worker.Lending, log *slog.Logger, of *load.Order) (load.Order, error) {
-	told := ""
+	reported := ""
 	for {
 		state, err := m.State(ctx)
 		switch {
@@ -85,9 +85,9 @@ func await(ctx context.Context, m *worker.Lending, log *slog.Logger, of *load.Or
 			if why == "" {
 				return order, nil
 			}
-			if why != told {
+			if why != reported {
 				log.Info("waiting for a load", "table", m.Table, "reason", why)
-				told = why
+				reported = why
 			}
 		}
 		if err := task.Sleep(ctx, lookEvery); err != nil {
