@@ -425,6 +425,23 @@ func TestActivityAndMove(t *testing.T) {
 	}
 }
 
+// A target of a lost ledger may hold copies whose time is not known. They are older than any change
+// that is applied later.
+func TestATargetInheritsCopies(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
+	early := now.Add(-checkpoint.FastTimeMargin).Truncate(time.Millisecond)
+	for name, known := range map[string]time.Time{"unknown": {}, "older": early.Add(-time.Hour), "newer": early.Add(time.Hour)} {
+		target := checkpoint.Target{CopiedAt: known, Swept: true}
+		want := early
+		if known.After(early) {
+			want = known
+		}
+		if target.Inherit(now); !target.CopiedAt.Equal(want) || target.Swept {
+			t.Errorf("%s: copied at %v, swept %v; want %v, unswept", name, target.CopiedAt, target.Swept, want)
+		}
+	}
+}
+
 // A former ledger is noted once, and a ledger never as its own former one.
 func TestATargetIsDisowned(t *testing.T) {
 	target := checkpoint.Target{}

@@ -36,7 +36,8 @@ type Target struct {
 	// AdoptRows is an operator's permission to overwrite the table's existing rows in a first
 	// generation.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
-	// CopiedAt is the time of the cells of fast loads in the table; zero if there was no fast load.
+	// CopiedAt is the time of the cells of fast loads in the table, or a later one if it is not known
+	// (Inherit); zero if there was no fast load.
 	// Swept reports that a sweep has removed their outdated cells.
 	CopiedAt time.Time `json:"copied_at,omitzero"`
 	Swept    bool      `json:"copy_swept,omitempty"`
@@ -57,6 +58,16 @@ func (t *Target) written() int {
 		return groupFormat
 	}
 	return plainFormat
+}
+
+// Inherit records that the table may hold copies of a fast load of a lost ledger, at any time before
+// `now`. Every guarded write then also removes the marker of such a copy. Otherwise a removed row
+// would count as copied once its tombstone is collected.
+func (t *Target) Inherit(now time.Time) {
+	if at := now.Add(-FastTimeMargin).Truncate(time.Millisecond).UTC(); at.After(t.CopiedAt) {
+		t.CopiedAt = at
+	}
+	t.Swept = false
 }
 
 // Disown records that the table was written under a ledger that is now lost. It does nothing if the

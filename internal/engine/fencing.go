@@ -142,6 +142,9 @@ func (f *Fencing) renewed(ctx context.Context, table, former string) error {
 	_, err := f.Common.Ledger.UpdateTarget(ctx, table, func(t *checkpoint.Target) error {
 		t.MadeByUs = t.MadeByUs || made
 		t.Disown(former, f.Common.Ledger.ID())
+		if former != "" && !made {
+			t.Inherit(task.Now(ctx))
+		}
 		return nil
 	})
 	if err == nil {

@@ -36,6 +36,9 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 			if err == nil {
 				err = k.Table().Witnesses.BeatAt(engine.Until(ctx), at)
 			}
+			if heir, _, err := k.Ledger.Target(ctx, mapping.Tables()[0]); err != nil || heir.CopiedAt.IsZero() || heir.Swept {
+				t.Errorf("the lost ledger's copies are not inherited: %+v, %v", heir, err)
+			}
 			now, _, errTable := k.Ledger.Table(ctx, "Orders")
 			if err != nil || errTable != nil || now.Generation <= generation || !now.NeedsLoad || !strings.Contains(now.Reason, "another ledger") {
 				t.Errorf("generation %d after %d, needs a load %v; %v, %v", now.Generation, generation, now.NeedsLoad, err, errTable)
