@@ -36,8 +36,8 @@ type Target struct {
 	// AdoptRows is an operator's permission to overwrite the table's existing rows in a first
 	// generation.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
-	// CopiedAt is the time of the cells of fast loads in the table, or a later one if it is not known
-	// (Inherit); zero if there was no fast load.
+	// CopiedAt is the time of the cells of fast loads in the table, or an earlier one if it is not
+	// known (Inherit); zero if there was no fast load.
 	// Swept reports that a sweep has removed their outdated cells.
 	CopiedAt time.Time `json:"copied_at,omitzero"`
 	Swept    bool      `json:"copy_swept,omitempty"`
@@ -60,14 +60,18 @@ func (t *Target) written() int {
 	return plainFormat
 }
 
-// Inherit records that the table may hold copies of a fast load of a lost ledger, at any time before
-// `now`. Every guarded write then also removes the marker of such a copy. Otherwise a removed row
-// would count as copied once its tombstone is collected.
-func (t *Target) Inherit(now time.Time) {
-	if at := now.Add(-FastTimeMargin).Truncate(time.Millisecond).UTC(); at.After(t.CopiedAt) {
-		t.CopiedAt = at
+// unknownTime stands for the time of cells that an earlier ledger copied. It is earlier than any
+// such time.
+var unknownTime = time.UnixMilli(1).UTC()
+
+// Inherit records that the table may hold copies of a fast load of a lost ledger. Every guarded
+// write then also removes the marker of such a copy. Otherwise a removed row would count as copied
+// once its tombstone is collected.
+func (t *Target) Inherit() {
+	if t.CopiedAt.IsZero() {
+		// The time of the cells is not known, so the next load's sweep must remove them.
+		t.CopiedAt, t.Swept = unknownTime, true
 	}
-	t.Swept = false
 }
 
 // Disown records that the table was written under a ledger that is now lost. It does nothing if the

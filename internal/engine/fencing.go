@@ -143,7 +143,7 @@ func (f *Fencing) renewed(ctx context.Context, table, former string) error {
 		t.MadeByUs = t.MadeByUs || made
 		t.Disown(former, f.Common.Ledger.ID())
 		if former != "" && !made {
-			t.Inherit(task.Now(ctx))
+			t.Inherit()
 		}
 		return nil
 	})

@@ -36,7 +36,7 @@ func TestH68_RaisedAboveTheWitness(t *testing.T) {
 			if err == nil {
 				err = k.Table().Witnesses.BeatAt(engine.Until(ctx), at)
 			}
-			if heir, _, err := k.Ledger.Target(ctx, mapping.Tables()[0]); err != nil || heir.CopiedAt.IsZero() || heir.Swept {
+			if heir, _, err := k.Ledger.Target(ctx, mapping.Tables()[0]); err != nil || heir.CopiedAt.IsZero() || !heir.Swept {
 				t.Errorf("the lost ledger's copies are not inherited: %+v, %v", heir, err)
 			}
 			now, _, errTable := k.Ledger.Table(ctx, "Orders")
