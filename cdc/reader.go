@@ -25,7 +25,7 @@ type Reader struct {
 	// the time of the first page.
 	Covered time.Time
 	// AppliedTo is the service's time up to which every change of the shard itself is applied. Read
-	// advances it with the EmptyRun-th consecutive empty page and with each empty page after that.
+	// advances it with the last page of a run of empty pages and with each empty page after that.
 	// The shard's previous reader passes AppliedTo on; zero means that it is not known.
 	AppliedTo time.Time
 	// Changed is the event time of the last change at or before the applied position; zero if it is
@@ -41,7 +41,12 @@ type Reader struct {
 
 // EmptyRun is how many consecutive empty pages prove that the shard had no change to read. Fewer
 // pages prove nothing, because the service may return empty pages before a page with changes (H18).
-const EmptyRun = 10
+// One more page is necessary for each emptyStep that the reader is behind, because the service
+// walks through that time in empty pages.
+const (
+	EmptyRun  = 10
+	emptyStep = 30 * time.Minute
+)
 
 // Read returns the page that follows the applied position. It holds only changes after that
 // position, with rising sequence numbers. An expired iterator is replaced once within the call.
@@ -149,9 +154,20 @@ func (r *Reader) claim(page Page, empty bool) {
 		}
 		return
 	}
-	if r.empty++; r.empty >= EmptyRun && page.At.After(r.AppliedTo) {
+	if r.empty++; r.empty >= EmptyRun+int(r.behind(page.At)/emptyStep) && page.At.After(r.AppliedTo) {
 		r.AppliedTo = page.At
 	}
+}
+
+// behind returns for how long before `now` the shard may have changes that are not applied.
+func (r *Reader) behind(now time.Time) time.Duration {
+	known := r.Covered
+	for _, t := range []time.Time{r.AppliedTo, r.Changed} {
+		if t.After(known) {
+			known = t
+		}
+	}
+	return now.Sub(known)
 }
 
 // horizon returns an error if changes between the covered time and the oldest kept change may be

@@ -422,6 +422,25 @@ func TestH18ARunOfEmptyPagesProves(t *testing.T) {
 	}
 }
 
+// A reader that is hours behind needs more empty pages: the service walks through that time in them,
+// and changes of that time may follow.
+func TestH18MoreEmptyPagesAfterALongTime(t *testing.T) {
+	c := &clock{now: time.Unix(1_732_000_000, 0)}
+	s := &script{n: 3, size: 2, clock: c}
+	for behind, want := range map[time.Duration]int{29 * time.Minute: EmptyRun, 12 * time.Hour: EmptyRun + 24} {
+		r := &Reader{Source: s, Shard: "s", Covered: c.now.Add(-48 * time.Hour), AppliedTo: c.now.Add(-behind)}
+		n, before := 0, r.AppliedTo
+		for ; r.AppliedTo.Equal(before) && n < 200; n++ {
+			if _, err := r.Read(t.Context(), after(3)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != want {
+			t.Errorf("%s behind: proved after %d pages, want %d", behind, n, want)
+		}
+	}
+}
+
 func TestReaderRefusesPagesOutOfOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		page   Page
