@@ -78,7 +78,8 @@ func (s *simulation) drain() {
 	// A shard that is rolled just now does not matter: it was empty for some time, and its child is
 	// still empty.
 	missing := strings.Join(s.rec.unequal(s.since(s.State())), "\n")
-	if s.disturbed > 0 && s.World.Elapsed()-s.disturbed < s.plan.poll+s.plan.pass+3*time.Minute {
+	s.tooLate = s.disturbed > 0 && s.World.Elapsed()-s.disturbed < s.plan.poll+s.plan.pass+3*time.Minute
+	if s.tooLate {
 		missing = "" // it may have arrived after the last page
 	}
 	switch {

@@ -191,7 +191,7 @@ func (r *relaying) judge() {
 			}
 		}
 	}
-	if len(s.Gaps) > 0 || len(s.Source.Streams) > 1 || s.Source.Stream().Ended {
+	if s.tooLate || len(s.Gaps) > 0 || len(s.Source.Streams) > 1 || s.Source.Stream().Ended {
 		return
 	}
 	items := map[string]attribute.Item{}

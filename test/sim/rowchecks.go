@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +68,11 @@ func (t *recorder) values(c *model.Column) string {
 func isCopied(row *model.Row) bool {
 	_, marked := row.Value(sink.LiveFamily, sink.MarkerColumn)
 	return marked
+}
+
+// sameColumns reports whether a write left a row as it was.
+func sameColumns(before, after *model.Row) bool {
+	return len(before.Cols)+len(after.Cols) == 0 || reflect.DeepEqual(before.Cols, after.Cols)
 }
 
 // owners returns the registers of a row that hold a version, live or tombstone.

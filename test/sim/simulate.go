@@ -169,6 +169,7 @@ type simulation struct {
 	expired                       time.Duration // until then every iterator is too old
 	contended                     time.Duration // until then several workers cannot reach the source
 	disturbed                     time.Duration // when items last changed while a run drained
+	tooLate                       bool          // items changed shortly before a drained run ended
 	elsewhere                     time.Duration // until then the app profile routes to another cluster
 	fast                          bool          // a fast load has begun
 	failedOver                    bool          // the app profile was permanently routed elsewhere
