@@ -74,6 +74,9 @@ type Ledger struct {
 	writers      memory[Writer]
 	cutovers     memory[Cutover]
 	open         memory[openShards]
+
+	fallbacks      memory[Fallback]
+	fallbackRanges memory[FallbackPart]
 }
 
 // pipeline is the record of the whole pipeline.

@@ -1,0 +1,53 @@
+package fallback
+
+import "time"
+
+// Timings are the durations of the way back. The zero value of each stands for its default. Tests
+// with services that have a signature window of seconds scale all of them.
+type Timings struct {
+	// Clocks is how far the clocks of the source's servers may differ; default 60 s. Execution is
+	// the longest time between the admission of a request and its execution; default 90 s. Spare is
+	// added to both; default 30 s.
+	Clocks, Execution, Spare time.Duration
+	// Before is how much earlier than the witness's heartbeat reading begins; default 1 min.
+	Before time.Duration
+	// Unused is how long a continuation waits for its neighbours; default 2 min.
+	Unused time.Duration
+	// Proof is the highest age of a proof with which a look may begin; default 5 s.
+	Proof time.Duration
+	// Save is the time between two writes of the checkpoints; default 1 s.
+	Save time.Duration
+	// Retry is the first wait before a key is looked at again after a refusal; default 100 ms. It
+	// doubles up to a hundred times its value.
+	Retry time.Duration
+	// Heartbeat is how often the service must report on a partition without changes; default 5 s.
+	Heartbeat time.Duration
+	// Call is the longest duration of one request; default 10 s.
+	Call time.Duration
+}
+
+func (t Timings) orDefault() Timings {
+	or := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	or(&t.Clocks, time.Minute)
+	or(&t.Execution, 90*time.Second)
+	or(&t.Spare, 30*time.Second)
+	or(&t.Before, time.Minute)
+	or(&t.Unused, 2*time.Minute)
+	or(&t.Proof, 5*time.Second)
+	or(&t.Save, time.Second)
+	or(&t.Retry, 100*time.Millisecond)
+	or(&t.Heartbeat, 5*time.Second)
+	or(&t.Call, 10*time.Second)
+	return t
+}
+
+// Wait returns W: how long after its signature a request may still change an item, if the source
+// accepts signatures of the given age.
+func (t Timings) Wait(window time.Duration) time.Duration {
+	t = t.orDefault()
+	return window + t.Clocks + t.Execution + t.Spare
+}
