@@ -35,7 +35,7 @@ func newPlay(seed uint64, trace bool) *play {
 	w := virtual.NewWorld(seed, time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), trace)
 	w.StepLimit = 20_000_000
 	p := &play{world: w, target: newTable(w), store: &checkpointtest.Memory{}}
-	p.source = &items{world: w, values: map[string]string{}, window: 5 * time.Minute, execution: 90 * time.Second, late: 0.05, lose: 0.05}
+	p.source = &items{world: w, values: map[string]string{}, window: 5 * time.Minute, execution: 90 * time.Second, late: 0.3, lose: 0.3}
 	return p
 }
 
@@ -112,7 +112,7 @@ func (p *play) differing() (all []string) {
 	return all
 }
 
-var rowKeys = []string{"a", "c", "e", "g", "i", "k", "m", "o", "q", "s", "u", "w"}
+var rowKeys = []string{"c", "h", "m", "t"}
 
 // history plays one random history: forward replication, the switch, writes of the application on
 // Bigtable among faults, and a stop. Afterwards the application writes the items itself.
@@ -122,13 +122,12 @@ func (p *play) history() error {
 		p.ctx, p.ledger = ctx, p.open(ctx, "driver")
 		p.source.heard = p.ledger.Heard
 		p.ledger.Heard(ctx, p.source.clock())
-		value := 0
 		pick := func() (key, to string) {
 			key = rowKeys[rng.IntN(len(rowKeys))]
-			if value++; rng.IntN(5) == 0 {
+			if rng.IntN(4) == 0 {
 				return key, ""
 			}
-			return key, fmt.Sprint(value)
+			return key, fmt.Sprint(rng.IntN(3)) // values return, so an old one may look new
 		}
 		// Before the switch, rows follow items.
 		p.state(func(f *checkpoint.Fallback) {
@@ -160,8 +159,9 @@ func (p *play) history() error {
 		p.switched = true
 		p.state(func(f *checkpoint.Fallback) { f.State = checkpoint.FallbackFollowing })
 		for range 60 {
-			for range 1 + rng.IntN(5) {
+			for range rng.IntN(5) {
 				p.target.set(pick())
+				p.sleep(p.world.UpTo(20 * time.Second))
 			}
 			switch rng.IntN(12) {
 			case 0, 1, 2:

@@ -60,6 +60,7 @@ func (t *table) set(key, value string) {
 		delete(t.rows, key)
 	}
 	at := t.world.Now()
+	t.world.Tracef("row %s is %q", key, value)
 	c := change{key, at}
 	t.pending = append(t.pending, c)
 	readable := at.Add(t.world.UpTo(20 * time.Second))
@@ -206,6 +207,7 @@ func (t *table) Read(ctx context.Context, _ string, from Place, heartbeat time.D
 				return err
 			}
 			quiet = task.Mono(ctx)
+		case !ended && t.advance(&at):
 		case ended, foreign:
 			var children []checkpoint.Continuation
 			for _, c := range at {
@@ -219,6 +221,26 @@ func (t *table) Read(ctx context.Context, _ string, from Place, heartbeat time.D
 			}
 		}
 	}
+}
+
+// advance moves cursors that are at the end of a closed partition to the partitions that follow. It
+// reports whether there was one.
+func (t *table) advance(at *[]cursor) (moved bool) {
+	var next []cursor
+	for _, c := range *at {
+		if p := t.partitions[c.P]; !p.closed || c.At < len(p.log) {
+			next = append(next, c)
+			continue
+		}
+		moved = true
+		for _, child := range t.children(c) {
+			var cs []cursor
+			_ = json.Unmarshal([]byte(child.Token), &cs)
+			next = append(next, cs...)
+		}
+	}
+	*at = next
+	return moved
 }
 
 // watermark returns a time before which no record follows.
@@ -307,6 +329,7 @@ func (s *items) Write(ctx context.Context, _ string, w Write, signed time.Time) 
 		}
 		s.world.After(after, func() {
 			answer[true] = s.execute(w)
+			s.world.Tracef("write of %s signed %s: %v, item %q", keyOf(w.Key), signed, answer[true], s.values[keyOf(w.Key)])
 			event.Set()
 		})
 	})
