@@ -30,6 +30,33 @@ func (s *Server) AdvanceClock(d time.Duration) { s.offset.Add(int64(d)) }
 // Fail makes future calls fail.
 func (s *Server) Fail(f Fault) { s.faults.add(f) }
 
+// SetRole makes an access key id sign for the role with this ARN from now on. With an empty ARN the
+// key belongs to the account's root again.
+func (s *Server) SetRole(accessKeyID, roleARN string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roles[accessKeyID] = roleARN
+}
+
+// SetPolicyDelay makes resource policies of the table that are put or deleted from now on come into
+// force after the duration.
+func (s *Server) SetPolicyDelay(tableName string, d time.Duration) error {
+	return s.withTable(tableName, func(t *table, _ time.Time) error {
+		t.policyDelay = d
+		return nil
+	})
+}
+
+// OldPolicyReads decides what GetResourcePolicy returns while a changed policy is not yet in force.
+// With old it returns the policy in force, or PolicyNotFoundException if there is none. Otherwise
+// it returns the changed policy. DynamoDB may do either.
+func (s *Server) OldPolicyReads(tableName string, old bool) error {
+	return s.withTable(tableName, func(t *table, _ time.Time) error {
+		t.oldPolicyReads = old
+		return nil
+	})
+}
+
 // ClearFaults removes every fault that Fail added and that has not occurred yet.
 func (s *Server) ClearFaults() { s.faults.clear() }
 

@@ -201,6 +201,37 @@ func TestControlEndpoint(t *testing.T) {
 	}
 }
 
+// The controls of policies, from another process.
+func TestControlsOfWriters(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{Control: true})
+	f.createTable("Orders", "", "")
+	call := func(name, body string) {
+		t.Helper()
+		if status, answer := f.control(name, body); status != 200 {
+			t.Errorf("%s: %d %v", name, status, answer)
+		}
+	}
+	call("role", `{"access_key":"APP","role":"`+appRole+`"}`)
+	call("policy-delay", `{"table":"Orders","duration":"1m"}`)
+	call("old-policy-reads", `{"table":"Orders","old":true}`)
+	_, err := f.putPolicy(document(denyPuts), "")
+	f.noError(err)
+	_, _, err = f.readPolicy()
+	f.wantCode(err, "PolicyNotFoundException")
+	call("old-policy-reads", `{"table":"Orders","old":false}`)
+	_, _, err = f.readPolicy()
+	f.noError(err)
+	call("advance-clock", `{"duration":"2m"}`)
+	f.wantMessage(f.writeAs("APP"), "AccessDeniedException", appRole)
+	for name, body := range map[string]string{
+		"policy-delay": `{"table":"Absent"}`, "old-policy-reads": `{"table":"Absent"}`,
+	} {
+		if status, answer := f.control(name, body); status != 400 || answer["error"] == nil {
+			t.Errorf("%s %s: %d %v", name, body, status, answer)
+		}
+	}
+}
+
 func TestControlEndpointIsOffByDefault(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{})
 	resp, err := http.Post(f.url+"/_control/advance-clock", "application/json", strings.NewReader(`{"duration":"1h"}`))

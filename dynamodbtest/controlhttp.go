@@ -28,6 +28,10 @@ type control struct {
 	Restart  bool      `json:"restart"`
 	Key      string    `json:"key"`
 	Fault    Fault     `json:"fault"`
+	// AccessKey is an access key id, and Role is the ARN of its role.
+	AccessKey string `json:"access_key"`
+	Role      string `json:"role"`
+	Old       bool   `json:"old"`
 }
 
 // duration is a time.Duration written as "1h30m".
@@ -95,6 +99,16 @@ var controls = map[string]func(s *Server, c *control) (any, error){
 	"fail": func(s *Server, c *control) (any, error) {
 		s.Fail(c.Fault)
 		return nil, nil
+	},
+	"role": func(s *Server, c *control) (any, error) {
+		s.SetRole(c.AccessKey, c.Role)
+		return nil, nil
+	},
+	"policy-delay": func(s *Server, c *control) (any, error) {
+		return nil, s.SetPolicyDelay(c.Table, time.Duration(c.Duration))
+	},
+	"old-policy-reads": func(s *Server, c *control) (any, error) {
+		return nil, s.OldPolicyReads(c.Table, c.Old)
 	},
 	"clear-faults": func(s *Server, _ *control) (any, error) {
 		s.ClearFaults()

@@ -2,7 +2,7 @@
 // Server is an http.Handler that speaks the services' own protocol (AWS JSON 1.0). So the AWS SDKs,
 // the AWS CLI and boto3 can use it unchanged if AWS_ENDPOINT_URL_DYNAMODB and
 // AWS_ENDPOINT_URL_DYNAMODB_STREAMS name it. It does not verify signatures, and all accounts are
-// one account.
+// one account. The access key id of a signature decides which role calls.
 //
 // # Purpose
 //
@@ -18,7 +18,8 @@
 // for its client. Sequence numbers have gaps, and restart from shard to shard on request. The
 // numbers that bound a shard belong to no record. It has every operation on items, with expressions
 // or with the parameters that they replaced, secondary indexes, transactions, time to live, tags,
-// streams, point-in-time recovery and exports. It does not implement some features, such as
+// resource policies, streams, point-in-time recovery and exports. It does not implement some
+// features, such as
 // PartiQL, restores and global tables. It rejects them with a ValidationException or
 // UnknownOperationException that names the feature. It never ignores a feature silently. With the
 // same clock readings, seed and order of requests it gives the same answers, including shard ids,
@@ -35,6 +36,23 @@
 // full and incremental exports to a directory or to memory, with the service's folders, manifests
 // and files (no Ion). Clients read the exports at the server's own address as from S3, in path
 // style.
+//
+// # Resource policies
+//
+// A table can have a resource-based policy. Options.Roles maps access key ids to roles.
+// Other keys belong to the account's root. A statement with the effect Deny refuses calls with
+// AccessDeniedException. Without one, each call is allowed, because all identities of the server
+// have all permissions. Expired items are deleted regardless of the policy. A policy may have the
+// elements Effect, Principal, Action, Resource and Condition. A condition may compare
+// aws:PrincipalArn with the operators StringEquals, StringLike, ArnEquals, ArnLike and their
+// negations. PutResourcePolicy rejects all else with a ValidationException that names it: policy
+// variables, other operators and keys, and resources other than the table and its indexes. It also
+// rejects policies of streams, and CreateTable rejects a policy.
+//
+// After a change of a policy, the next change is refused for 15 seconds (Options.PolicyRest). AWS
+// documents this time, but not the error, and this server answers ResourceInUseException. A changed
+// policy comes into force after Options.PolicyDelay, at one moment for all calls. GetResourcePolicy
+// returns it immediately. With OldPolicyReads it returns the former policy until then.
 //
 // # Controls from another process
 //
@@ -57,6 +75,8 @@
 //   - S4 A write that does not change the item makes no record.
 //   - S5 An answer has no next iterator only at the end of a closed shard.
 //   - S6 A record can be read until it is 24 hours old, and not later.
+//   - S7 The policy in force when a call arrives decides whether the call is let in. Later policies
+//     do not affect the call.
 //
 // # Files
 //
@@ -66,7 +86,9 @@
 // are the operations that write. source.go, page.go, scan.go and query.go read. legacy.go reads the
 // parameters that expressions replaced. capacity.go adds up consumed capacity. stream.go, shard.go,
 // sequence.go, iterator.go and streamops.go implement streams. ttl.go expires items, and tags.go
-// keeps tags. history.go and backups.go implement point-in-time recovery, export.go writes exports,
+// keeps tags. policy.go reads resource policies, access.go decides with them, and policyops.go
+// changes them.
+// history.go and backups.go implement point-in-time recovery, export.go writes exports,
 // and objects.go serves them. fault.go, control.go and controlhttp.go are for tests. Values come
 // from package attribute, their wire form is in package item, and expressions are in package
 // expression.

@@ -60,15 +60,21 @@ func (l *faultList) add(f Fault) {
 	l.faults = append(l.faults, &f)
 }
 
-// take counts the call and returns the fault that applies to it; nil if there is none. Of several
-// matching faults, the one that was added first applies.
-func (l *faultList) take(operation, table, shard string) *Fault {
+// arrived counts a call.
+func (l *faultList) arrived(operation string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.calls == nil {
 		l.calls = map[string]int{}
 	}
 	l.calls[operation]++
+}
+
+// take returns the fault that applies to the call; nil if there is none. Of several matching
+// faults, the one that was added first applies.
+func (l *faultList) take(operation, table, shard string) *Fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for i, f := range l.faults {
 		if !f.matches(operation, table, shard) {
 			continue

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"hash/crc32"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -46,6 +47,14 @@ type Options struct {
 	// ExportFiles is the number of data files of an export; default 4. An export of DynamoDB has
 	// one file per partition.
 	ExportFiles int
+	// Roles maps access key ids to the ARNs of the roles that sign with them. Other keys belong to
+	// the account's root. The roles matter only for resource policies.
+	Roles map[string]string
+	// PolicyRest is how long a table's resource policy cannot be changed again after a change, by
+	// Clock. 0 means 15 seconds, as with DynamoDB. A negative value turns the rest off.
+	PolicyRest time.Duration
+	// PolicyDelay is how long after a change a table's resource policy comes into force, by Clock.
+	PolicyDelay time.Duration
 	// Control mounts the HTTP endpoint /_control/, through which another process can call the
 	// methods of Server.
 	Control bool
@@ -55,17 +64,20 @@ type Options struct {
 // called at any time from any goroutine.
 type Server struct {
 	opts     Options
+	root     string // ARN of the account's root
 	requests atomic.Uint64
 	offset   atomic.Int64 // nanoseconds added to the clock
 
-	faults faultList
+	faults   faultList
+	policies atomic.Bool // a table has or had a resource policy
 
 	mu      sync.RWMutex // guards the maps, but not the values in them
 	tables  map[string]*table
 	streams map[string]*stream // by ARN, including streams of deleted tables
 	created uint64             // number of tables ever created, so that each table draws its own random numbers
 	tokens  map[string]transactToken
-	exports []*export // in the order of their requests
+	exports []*export         // in the order of their requests
+	roles   map[string]string // ARNs by access key id
 
 	objects *objects
 }
@@ -90,7 +102,14 @@ func New(opts Options) *Server {
 	if opts.FirstSequenceNumber == "" {
 		opts.FirstSequenceNumber = "100000000000000000001"
 	}
-	return &Server{opts: opts, tables: map[string]*table{}, streams: map[string]*stream{}, tokens: map[string]transactToken{},
+	if opts.PolicyRest == 0 {
+		opts.PolicyRest = defaultPolicyRest
+	}
+	roles := maps.Clone(opts.Roles)
+	if roles == nil {
+		roles = map[string]string{}
+	}
+	return &Server{opts: opts, root: "arn:aws:iam::" + opts.AccountID + ":root", roles: roles, tables: map[string]*table{}, streams: map[string]*stream{}, tokens: map[string]transactToken{},
 		objects: &objects{dir: opts.ExportsTo, known: map[string][]byte{}}}
 }
 
@@ -157,7 +176,7 @@ func (s *Server) serveOperation(r *http.Request) ([]byte, error) {
 	if err := readBody(buf, r); err != nil {
 		return nil, newError("SerializationException", "The request body could not be read or is too large")
 	}
-	return op(s, name, buf.Bytes())
+	return op(s, call{name, s.callerOf(r.Header.Get("Authorization"))}, buf.Bytes())
 }
 
 // readBody reads a request's body, which may be compressed with gzip. The limit applies to the
@@ -223,9 +242,12 @@ func mix(x uint64) uint64 {
 	return x ^ (x >> 31)
 }
 
-// handler executes an operation. It gets the operation's name and the request's body, and returns
-// the response's body.
-type handler func(s *Server, name string, body []byte) ([]byte, error)
+// call is what a handler needs of a request in addition to its body: the operation's name, and the
+// caller's ARN.
+type call struct{ operation, caller string }
+
+// handler executes an operation. It gets the request's body, and returns the response's body.
+type handler func(s *Server, c call, body []byte) ([]byte, error)
 
 // request is implemented by the parameters of every operation. Its subject is the table and shard
 // of the request. Faults that are limited to one table or shard use it. The table or the shard may
@@ -237,21 +259,28 @@ type request interface {
 // wire is a response that is already JSON.
 type wire []byte
 
-// operation adapts a method of Server to a handler: strict decoding, then faults, then
-// the method, then encoding.
+// operation adapts a method of Server to a handler: strict decoding, then authorization, then
+// faults, then the method, then encoding.
 func operation[T any, P interface {
 	*T
 	request
 }](method func(*Server, P) (any, error)) handler {
-	return func(s *Server, name string, body []byte) ([]byte, error) {
+	return func(s *Server, c call, body []byte) ([]byte, error) {
 		var req T
 		dec := json.NewDecoder(bytes.NewReader(body))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&req); err != nil {
 			return nil, err
 		}
+		if by, ok := any(&req).(interface{ setCaller(arn string) }); ok {
+			by.setCaller(c.caller)
+		}
+		s.faults.arrived(c.operation)
+		if err := s.authorize(c.caller, c.operation, P(&req)); err != nil {
+			return nil, err
+		}
 		tableName, shardID := P(&req).subject()
-		fault := s.faults.take(name, tableName, shardID)
+		fault := s.faults.take(c.operation, tableName, shardID)
 		if fault != nil && !fault.AfterEffect {
 			return nil, fault.error()
 		}

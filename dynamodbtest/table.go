@@ -38,6 +38,8 @@ type table struct {
 	stream             *stream   // the latest stream; nil until one was enabled
 	streams            []*stream // all readable streams
 	random             *rand.Rand
+	policyVersions     atomic.Pointer[[]policyVersion] // the policy in force and its successors
+	policyRevision     int64                           // the last revision
 
 	// Tests set the following for present and future streams.
 	timeOffset       time.Duration // added to the times of new records
@@ -47,6 +49,8 @@ type table struct {
 	closingDelay     time.Duration // closed shards are shown as open for this time
 	listingPage      int           // maximum number of shards in a page of DescribeStream; 0 means 100
 	repeatPages      int           // number of future pages that repeat the previous one
+	policyDelay      time.Duration // policies come into force after this delay
+	oldPolicyReads   bool          // during the delay, reads return the former policy
 }
 
 // billing holds the capacity settings of CreateTable and UpdateTable.

@@ -232,7 +232,7 @@ func (s *Server) createTable(req *createTableRequest) (any, error) {
 	}
 	t := &table{
 		server: s, name: req.name(), schema: schema, created: now, billing: capacity, tags: req.Tags,
-		tableClass: req.TableClass, deletionProtection: req.DeletionProtectionEnabled, autoRoll: s.opts.AutoRoll,
+		tableClass: req.TableClass, deletionProtection: req.DeletionProtectionEnabled, autoRoll: s.opts.AutoRoll, policyDelay: s.opts.PolicyDelay,
 		onDemand: req.OnDemandThroughput, encryption: req.SSESpecification,
 	}
 	t.secondary.Store(&indexes)
