@@ -2,7 +2,8 @@
 // Server is an http.Handler that speaks the services' own protocol (AWS JSON 1.0). So the AWS SDKs,
 // the AWS CLI and boto3 can use it unchanged if AWS_ENDPOINT_URL_DYNAMODB and
 // AWS_ENDPOINT_URL_DYNAMODB_STREAMS name it. It does not verify signatures, and all accounts are
-// one account. The access key id of a signature decides which role calls.
+// one account. It can check the time of signatures, and the access key id of a signature decides
+// which role calls.
 //
 // # Purpose
 //
@@ -37,7 +38,7 @@
 // and files (no Ion). Clients read the exports at the server's own address as from S3, in path
 // style.
 //
-// # Resource policies
+// # Resource policies and signatures
 //
 // A table can have a resource-based policy. Options.Roles maps access key ids to roles.
 // Other keys belong to the account's root. A statement with the effect Deny refuses calls with
@@ -53,6 +54,10 @@
 // documents this time, but not the error, and this server answers ResourceInUseException. A changed
 // policy comes into force after Options.PolicyDelay, at one moment for all calls. GetResourcePolicy
 // returns it immediately. With OldPolicyReads it returns the former policy until then.
+//
+// With Options.SignatureWindow the server refuses requests that were signed too early or too late,
+// with InvalidSignatureException. The check, like the authorization, happens when a request
+// arrives.
 //
 // # Controls from another process
 //
@@ -87,7 +92,7 @@
 // parameters that expressions replaced. capacity.go adds up consumed capacity. stream.go, shard.go,
 // sequence.go, iterator.go and streamops.go implement streams. ttl.go expires items, and tags.go
 // keeps tags. policy.go reads resource policies, access.go decides with them, and policyops.go
-// changes them.
+// changes them. signature.go checks the time of signatures.
 // history.go and backups.go implement point-in-time recovery, export.go writes exports,
 // and objects.go serves them. fault.go, control.go and controlhttp.go are for tests. Values come
 // from package attribute, their wire form is in package item, and expressions are in package

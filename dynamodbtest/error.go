@@ -65,13 +65,15 @@ const (
 
 // errorNamespaces lists the error types that do not come from DynamoDB itself.
 var errorNamespaces = map[string]string{
-	"ValidationException":         namespaceValidate,
-	"SerializationException":      namespaceService,
-	"UnknownOperationException":   namespaceService,
-	"ExpiredTokenException":       namespaceService,
-	"UnrecognizedClientException": namespaceService,
-	"AccessDeniedException":       namespaceService,
-	"ServiceUnavailable":          namespaceService,
+	"ValidationException":          namespaceValidate,
+	"InvalidSignatureException":    namespaceService,
+	"IncompleteSignatureException": namespaceService,
+	"SerializationException":       namespaceService,
+	"UnknownOperationException":    namespaceService,
+	"ExpiredTokenException":        namespaceService,
+	"UnrecognizedClientException":  namespaceService,
+	"AccessDeniedException":        namespaceService,
+	"ServiceUnavailable":           namespaceService,
 }
 
 // newError makes an error of the named type with the HTTP status that the service uses for this

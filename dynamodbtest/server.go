@@ -55,6 +55,10 @@ type Options struct {
 	PolicyRest time.Duration
 	// PolicyDelay is how long after a change a table's resource policy comes into force, by Clock.
 	PolicyDelay time.Duration
+	// SignatureWindow is how much the time of a request's signature may differ from the time at
+	// which the request arrives, by Clock. DynamoDB allows some minutes. 0 means that the server
+	// does not check this time.
+	SignatureWindow time.Duration
 	// Control mounts the HTTP endpoint /_control/, through which another process can call the
 	// methods of Server.
 	Control bool
@@ -165,6 +169,10 @@ func waitForSender(r *http.Request, size int) {
 }
 
 func (s *Server) serveOperation(r *http.Request) ([]byte, error) {
+	now := s.Now()
+	if err := checkSignature(r.Header, now, s.opts.SignatureWindow); err != nil {
+		return nil, err
+	}
 	service, name, _ := strings.Cut(r.Header.Get(targetHeader), ".")
 	op, ok := operations[service][name]
 	if !ok {
