@@ -30,6 +30,16 @@ func (s *Server) AdvanceClock(d time.Duration) { s.offset.Add(int64(d)) }
 // Fail makes future calls fail.
 func (s *Server) Fail(f Fault) { s.faults.add(f) }
 
+// Straggle makes the next n calls that write items of the table late: they take effect only after
+// the duration, and their clients get no answer. If the table's name is empty, it applies to all
+// calls that write items. Only then does it apply to transactions and to batches of several tables.
+// See Fault.Late.
+func (s *Server) Straggle(tableName string, n int, after time.Duration) {
+	if n > 0 {
+		s.faults.add(Fault{Table: tableName, Times: n, Late: after, writes: true})
+	}
+}
+
 // SetRole makes an access key id sign for the role with this ARN from now on. With an empty ARN the
 // key belongs to the account's root again.
 func (s *Server) SetRole(accessKeyID, roleARN string) {
@@ -67,6 +77,7 @@ func (s *Server) Calls(operation string) int { return s.faults.count(operation) 
 // withTable locks the named table and calls change. Like all errors of controls, its errors are
 // errors of the API.
 func (s *Server) withTable(name string, change func(t *table, now time.Time) error) error {
+	s.late.execute(s.Now())
 	t, err := s.findNamed(refTo(name))
 	if err != nil {
 		return err

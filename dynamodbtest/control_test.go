@@ -201,7 +201,7 @@ func TestControlEndpoint(t *testing.T) {
 	}
 }
 
-// The controls of policies, from another process.
+// The controls of policies and late writes, from another process.
 func TestControlsOfWriters(t *testing.T) {
 	f := newFixture(t, dynamodbtest.Options{Control: true})
 	f.createTable("Orders", "", "")
@@ -221,10 +221,21 @@ func TestControlsOfWriters(t *testing.T) {
 	call("old-policy-reads", `{"table":"Orders","old":false}`)
 	_, _, err = f.readPolicy()
 	f.noError(err)
+	call("straggle", `{"table":"Orders","count":1,"after":"2m"}`)
+	f.wantCut(f.putValue("Orders", "a", "1"))
+	call("fail", `{"fault":{"operation":"PutItem"},"after":"3m"}`)
+	f.wantCut(f.putValue("Orders", "b", "1"))
 	call("advance-clock", `{"duration":"2m"}`)
 	f.wantMessage(f.writeAs("APP"), "AccessDeniedException", appRole)
+	if a, b := f.value("a"), f.value("b"); a != "1" || b != "" {
+		t.Errorf("a %q, b %q", a, b)
+	}
+	call("advance-clock", `{"duration":"1m"}`)
+	if b := f.value("b"); b != "1" {
+		t.Errorf("b %q", b)
+	}
 	for name, body := range map[string]string{
-		"policy-delay": `{"table":"Absent"}`, "old-policy-reads": `{"table":"Absent"}`,
+		"policy-delay": `{"table":"Absent"}`, "old-policy-reads": `{"table":"Absent"}`, "straggle": `{"after":"soon"}`, "fail": `{"fault":{"late":"1m"}}`,
 	} {
 		if status, answer := f.control(name, body); status != 400 || answer["error"] == nil {
 			t.Errorf("%s %s: %d %v", name, body, status, answer)

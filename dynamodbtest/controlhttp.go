@@ -97,7 +97,12 @@ var controls = map[string]func(s *Server, c *control) (any, error){
 		return nil, s.SetAutoRoll(c.Table, time.Duration(c.Duration))
 	},
 	"fail": func(s *Server, c *control) (any, error) {
+		c.Fault.Late = time.Duration(c.After)
 		s.Fail(c.Fault)
+		return nil, nil
+	},
+	"straggle": func(s *Server, c *control) (any, error) {
+		s.Straggle(c.Table, c.Count, time.Duration(c.After))
 		return nil, nil
 	},
 	"role": func(s *Server, c *control) (any, error) {

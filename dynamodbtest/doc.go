@@ -38,7 +38,7 @@
 // and files (no Ion). Clients read the exports at the server's own address as from S3, in path
 // style.
 //
-// # Resource policies and signatures
+// # Resource policies and late writes
 //
 // A table can have a resource-based policy. Options.Roles maps access key ids to roles.
 // Other keys belong to the account's root. A statement with the effect Deny refuses calls with
@@ -57,7 +57,9 @@
 //
 // With Options.SignatureWindow the server refuses requests that were signed too early or too late,
 // with InvalidSignatureException. The check, like the authorization, happens when a request
-// arrives.
+// arrives. Straggle and Fault.Late let a write in at that time, cut its connection, and execute it
+// later by the server's clock, before any request or control of that time or later. So a test can
+// show a write that passes a fence.
 //
 // # Controls from another process
 //
@@ -68,6 +70,7 @@
 //	curl -X POST localhost:8000/_control/split -d '{"table":"Orders","shard":"shardId-…"}'
 //	curl -X POST localhost:8000/_control/hide-shard -d '{"table":"Orders","shard":"shardId-…","after":"90s"}'
 //	curl -X POST localhost:8000/_control/fail -d '{"fault":{"operation":"GetRecords","error":"LimitExceededException","times":3}}'
+//	curl -X POST localhost:8000/_control/straggle -d '{"table":"Orders","count":1,"after":"4m"}'
 //	curl -X POST localhost:8000/_control/advance-clock -d '{"duration":"25h"}'
 //
 // # Invariants
@@ -92,7 +95,7 @@
 // parameters that expressions replaced. capacity.go adds up consumed capacity. stream.go, shard.go,
 // sequence.go, iterator.go and streamops.go implement streams. ttl.go expires items, and tags.go
 // keeps tags. policy.go reads resource policies, access.go decides with them, and policyops.go
-// changes them. signature.go checks the time of signatures.
+// changes them. signature.go checks the time of signatures, and late.go executes late calls.
 // history.go and backups.go implement point-in-time recovery, export.go writes exports,
 // and objects.go serves them. fault.go, control.go and controlhttp.go are for tests. Values come
 // from package attribute, their wire form is in package item, and expressions are in package

@@ -3,9 +3,10 @@ package dynamodbtest
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
-// Fault makes calls fail in the way in which the services fail: throttled, expired or broken.
+// Fault makes calls fail in the way in which the services fail: throttled, expired, broken or late.
 type Fault struct {
 	// Operation is the API name, such as "GetRecords"; empty means every operation.
 	Operation string `json:"operation"`
@@ -25,7 +26,16 @@ type Fault struct {
 	// AfterEffect lets the call take effect and makes only its answer fail. So the client does not
 	// know the outcome.
 	AfterEffect bool `json:"after_effect"`
+	// Late lets the call in when it arrives, cuts the client's connection without an answer, and
+	// executes the call this much later, by the server's clock. Authorization and the check of the
+	// signature's time happen when the call arrives. A control gives it as "after".
+	Late time.Duration `json:"-"`
+
+	writes bool // only operations that write items
 }
+
+// writeOperations lists the operations that write items.
+var writeOperations = []string{"PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"}
 
 func (f *Fault) error() error {
 	message := f.Message
@@ -37,6 +47,7 @@ func (f *Fault) error() error {
 
 func (f *Fault) matches(operation, table, shard string) bool {
 	return (f.Operation == "" || f.Operation == operation) &&
+		(!f.writes || slices.Contains(writeOperations, operation)) &&
 		(f.Table == "" || f.Table == table) &&
 		(f.Shard == "" || f.Shard == shard)
 }

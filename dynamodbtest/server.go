@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"hash/crc32"
 	"io"
 	"maps"
@@ -73,6 +74,7 @@ type Server struct {
 	offset   atomic.Int64 // nanoseconds added to the clock
 
 	faults   faultList
+	late     lateList
 	policies atomic.Bool // a table has or had a resource policy
 
 	mu      sync.RWMutex // guards the maps, but not the values in them
@@ -146,6 +148,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer, err := s.serveOperation(r)
+	if errors.Is(err, errCut) {
+		panic(http.ErrAbortHandler)
+	}
 	if err != nil {
 		api := asError(err)
 		s.respond(w, api.status, api.body())
@@ -170,6 +175,7 @@ func waitForSender(r *http.Request, size int) {
 
 func (s *Server) serveOperation(r *http.Request) ([]byte, error) {
 	now := s.Now()
+	s.late.execute(now)
 	if err := checkSignature(r.Header, now, s.opts.SignatureWindow); err != nil {
 		return nil, err
 	}
@@ -289,6 +295,13 @@ func operation[T any, P interface {
 		}
 		tableName, shardID := P(&req).subject()
 		fault := s.faults.take(c.operation, tableName, shardID)
+		if fault != nil && fault.Late > 0 {
+			s.late.add(lateCall{due: s.Now().Add(fault.Late), run: func() {
+				// The client is gone, so its answer or error has no receiver.
+				_, _ = method(s, &req)
+			}})
+			return nil, errCut
+		}
 		if fault != nil && !fault.AfterEffect {
 			return nil, fault.error()
 		}

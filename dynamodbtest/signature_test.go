@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
@@ -60,5 +61,32 @@ func TestSignaturesAreNotCheckedByDefault(t *testing.T) {
 	date := "20010101T000000Z"
 	client := dynamodb.New(f.db.Options(), func(o *dynamodb.Options) { o.HTTPClient = signedAt{o.HTTPClient, &date} })
 	_, err := client.ListTables(f.ctx, &dynamodb.ListTablesInput{})
+	f.noError(err)
+}
+
+// A late write was signed in time and allowed when it arrived. So it takes effect although its
+// signature has expired since, and although a policy denies it since.
+func TestLateWritePassesTheFence(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{SignatureWindow: 5 * time.Minute, Roles: map[string]string{"APP": appRole}})
+	date := start.Format("20060102T150405Z")
+	f.db = dynamodb.New(f.db.Options(), func(o *dynamodb.Options) { o.HTTPClient = signedAt{o.HTTPClient, &date} })
+	f.createTable("Orders", "", "")
+	f.server.Straggle("Orders", 1, 10*time.Minute)
+	if err := f.writeAs("APP"); err == nil {
+		t.Fatal("the late write has an answer")
+	}
+	_, err := f.putPolicy(document(denyPuts), "")
+	f.noError(err)
+	f.clock.Advance(10*time.Minute - time.Second)
+	date = f.server.Now().Format("20060102T150405Z")
+	f.wantMessage(f.writeAs("APP"), "AccessDeniedException", appRole)
+	if f.get("Orders", attrs{"pk": str("a")}) != nil {
+		t.Fatal("the write is early")
+	}
+	f.clock.Advance(time.Second)
+	if f.get("Orders", attrs{"pk": str("a")}) == nil {
+		t.Error("the write did not take effect")
+	}
+	_, err = f.db.DeleteItem(f.ctx, &dynamodb.DeleteItemInput{TableName: aws.String("Orders"), Key: attrs{"pk": str("a")}})
 	f.noError(err)
 }
