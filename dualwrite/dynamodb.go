@@ -47,7 +47,7 @@ func (t *dynamoTable) Write(ctx context.Context, c Change) (attribute.Item, erro
 	if c.Image.Exists() {
 		var out *dynamodb.PutItemOutput
 		out, err = t.client.PutItem(ctx, &dynamodb.PutItemInput{
-			TableName: &t.name, Item: toSDK(c.Image), ReturnValues: types.ReturnValueAllOld,
+			TableName: &t.name, Item: SDKItem(c.Image), ReturnValues: types.ReturnValueAllOld,
 			ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}, backfill.Strictly)
 		if err == nil {
@@ -56,7 +56,7 @@ func (t *dynamoTable) Write(ctx context.Context, c Change) (attribute.Item, erro
 	} else {
 		var out *dynamodb.DeleteItemOutput
 		out, err = t.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-			TableName: &t.name, Key: toSDK(c.Keys), ReturnValues: types.ReturnValueAllOld,
+			TableName: &t.name, Key: SDKItem(c.Keys), ReturnValues: types.ReturnValueAllOld,
 			ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
 		}, backfill.Strictly)
 		if err == nil {
@@ -77,10 +77,10 @@ func (t *dynamoTable) Transact(ctx context.Context, changes []Change) error {
 	for i, c := range changes {
 		condition, names, values := c.condition()
 		if c.Image.Exists() {
-			items[i].Put = &types.Put{TableName: &t.name, Item: toSDK(c.Image),
+			items[i].Put = &types.Put{TableName: &t.name, Item: SDKItem(c.Image),
 				ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values}
 		} else {
-			items[i].Delete = &types.Delete{TableName: &t.name, Key: toSDK(c.Keys),
+			items[i].Delete = &types.Delete{TableName: &t.name, Key: SDKItem(c.Keys),
 				ConditionExpression: condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values}
 		}
 	}
@@ -135,20 +135,21 @@ func asWriteError(err error) error {
 	return err
 }
 
-// toSDK converts an item for the SDK. It returns nil for an item that does not exist.
-func toSDK(item attribute.Item) map[string]types.AttributeValue {
+// SDKItem converts an item for the SDK. It returns nil for an item that does not exist.
+func SDKItem(item attribute.Item) map[string]types.AttributeValue {
 	return membersToSDK(item.Attributes())
 }
 
 func membersToSDK(members []attribute.Attribute) map[string]types.AttributeValue {
 	attributes := make(map[string]types.AttributeValue, len(members))
 	for _, a := range members {
-		attributes[a.Name] = valueToSDK(a.Value)
+		attributes[a.Name] = SDKValue(a.Value)
 	}
 	return attributes
 }
 
-func valueToSDK(v attribute.Value) types.AttributeValue {
+// SDKValue converts a value for the SDK.
+func SDKValue(v attribute.Value) types.AttributeValue {
 	texts := func() (list []string) {
 		for _, e := range v.Elements() {
 			list = append(list, e.Text())
@@ -181,7 +182,7 @@ func valueToSDK(v attribute.Value) types.AttributeValue {
 	}
 	list := make([]types.AttributeValue, 0, len(v.Elements())) // an empty list, too
 	for _, e := range v.Elements() {
-		list = append(list, valueToSDK(e))
+		list = append(list, SDKValue(e))
 	}
 	return &types.AttributeValueMemberL{Value: list}
 }

@@ -26,6 +26,8 @@ type Leader struct {
 	// MayWrite reports whether the cutover of the given attempt has switched the application, and
 	// no rollback has. It is asked with each proof.
 	MayWrite func(ctx context.Context, attempt uint32) (bool, error)
+	// Hear asks the source for its time and notes it in the ledger (checkpoint.Ledger.Heard).
+	Hear func(ctx context.Context) error
 	// Most is the number of keys in hand above which reading waits; default 20,000. Looks is the
 	// number of keys that are looked at concurrently; default 64.
 	Most, Looks int
@@ -110,6 +112,9 @@ func (l *Leader) Lead(ctx context.Context, watch *checkpoint.Watch) error {
 // lead takes over the records, reads and looks until the way back is stopped. The argument `unclean`
 // reports that the former leader may have left requests behind.
 func (r *reign) lead(ctx context.Context, unclean bool) error {
+	if err := r.Hear(ctx); err != nil {
+		return err
+	}
 	now := r.Ledger.ServiceTime(ctx)
 	if now.IsZero() {
 		return errNoTime
@@ -127,8 +132,14 @@ func (r *reign) lead(ctx context.Context, unclean bool) error {
 	if err := r.adopt(ctx, f); err != nil {
 		return err
 	}
-	looks := false
+	looks, heard := false, task.Mono(ctx)
 	for {
+		if task.Mono(ctx)-heard > 4*r.times.Proof {
+			heard = task.Mono(ctx)
+			if err := r.Hear(ctx); err != nil {
+				r.failed("ask the source for its time", err)
+			}
+		}
 		if err := r.pass(ctx); fatal(err) {
 			return err
 		} else if err != nil {

@@ -146,9 +146,9 @@ func (r *reign) lookOnce(ctx context.Context, key string, p proof) (finding, err
 	switch answer := r.Items.Write(ctx, r.Source, c.write, p.signed); answer.Outcome {
 	case Done:
 		return finding{kind: settled}, nil
-	case Changed, Expired:
+	case Changed:
 		return finding{kind: unequal}, nil
-	case Refused:
+	case Refused, Expired:
 		return finding{kind: refused}, nil
 	case Unfitting:
 		return finding{kind: parked, reason: answer.Reason}, nil

@@ -35,7 +35,7 @@ func newPlay(seed uint64, trace bool) *play {
 	w := virtual.NewWorld(seed, time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC), trace)
 	w.StepLimit = 20_000_000
 	p := &play{world: w, target: newTable(w), store: &checkpointtest.Memory{}}
-	p.source = &items{world: w, values: map[string]string{}, window: 5 * time.Minute, execution: 90 * time.Second, late: 0.3, lose: 0.3}
+	p.source = &items{world: w, values: map[string]string{}, window: 5 * time.Minute, execution: 90 * time.Second, late: 0.5, lose: 0.4, refuse: 0.15}
 	return p
 }
 
@@ -60,13 +60,10 @@ func (p *play) hire() {
 	g.Go("lead", func(ctx context.Context) error {
 		defer func() { m.over = true }()
 		ledger := p.open(ctx, name)
-		// The items hear the source's time for the ledger of the process that asks.
-		own := *p.source
-		own.heard = ledger.Heard
-		ledger.Heard(ctx, own.clock())
 		l := &Leader{
-			Ledger: ledger, Source: "S", Table: "t", Form: plainForm{}, Rows: p.target, Items: &own, Changes: p.target,
+			Ledger: ledger, Source: "S", Table: "t", Form: plainForm{}, Rows: p.target, Items: p.source, Changes: p.target,
 			MayWrite: func(context.Context, uint32) (bool, error) { return p.switched, nil },
+			Hear:     func(ctx context.Context) error { ledger.Heard(ctx, p.source.clock()); return nil },
 			Leaving:  func() bool { return m.leaving },
 			Failed:   func(step string, err error) { p.world.Tracef("%s: %v", step, err) },
 		}
@@ -75,7 +72,6 @@ func (p *play) hire() {
 			if err := l.Lead(ctx, watch); err != nil {
 				p.world.Tracef("%s stops leading: %v", name, err)
 			}
-			ledger.Heard(ctx, own.clock())
 			_ = task.Sleep(ctx, time.Second)
 		}
 		return nil
@@ -112,7 +108,7 @@ func (p *play) differing() (all []string) {
 	return all
 }
 
-var rowKeys = []string{"c", "h", "m", "t"}
+var rowKeys = []string{"c", "h", "t"}
 
 // history plays one random history: forward replication, the switch, writes of the application on
 // Bigtable among faults, and a stop. Afterwards the application writes the items itself.
@@ -120,7 +116,6 @@ func (p *play) history() error {
 	return p.world.Run(30*24*time.Hour, func(ctx context.Context) {
 		rng := p.world.Rand()
 		p.ctx, p.ledger = ctx, p.open(ctx, "driver")
-		p.source.heard = p.ledger.Heard
 		p.ledger.Heard(ctx, p.source.clock())
 		pick := func() (key, to string) {
 			key = rowKeys[rng.IntN(len(rowKeys))]
@@ -166,11 +161,13 @@ func (p *play) history() error {
 			switch rng.IntN(12) {
 			case 0, 1, 2:
 				p.target.reshape(string(rune('a' + rng.IntN(25))))
-			case 3:
+			case 3, 7, 8:
 				p.leaders[rng.IntN(len(p.leaders))].Kill()
 				p.hire()
 			case 4:
 				p.leaders[rng.IntN(len(p.leaders))].Pause(p.world.UpTo(20 * time.Minute))
+			case 9:
+				p.leaders[len(p.leaders)-1].Pause(p.world.UpTo(time.Minute))
 			case 5:
 				p.leaders[rng.IntN(len(p.leaders))].leaving = true
 				p.hire()

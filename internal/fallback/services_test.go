@@ -280,7 +280,7 @@ type items struct {
 	late      float64       // share of requests that are executed late
 	lose      float64       // share of replies that are lost
 	executed  func(key string)
-	heard     func(ctx context.Context, at time.Time)
+	refuse    float64 // share of requests that are refused
 }
 
 // clock returns the time of one of the servers.
@@ -297,12 +297,10 @@ func itemOf(key, value string) attribute.Item {
 func (s *items) Item(ctx context.Context, _ string, key attribute.Item) (attribute.Item, bool, error) {
 	_ = task.Sleep(ctx, s.world.UpTo(50*time.Millisecond))
 	value, ok := s.values[keyOf(key)]
-	at := s.clock()
 	_ = task.Sleep(ctx, s.world.UpTo(50*time.Millisecond))
 	if err := context.Cause(ctx); err != nil {
 		return attribute.Item{}, false, err
 	}
-	s.heard(ctx, at)
 	if s.world.Chance(0.01) {
 		return attribute.Item{}, false, errors.New("throttled")
 	}
@@ -318,7 +316,7 @@ func (s *items) Write(ctx context.Context, _ string, w Write, signed time.Time) 
 			event.Set()
 			return
 		}
-		if s.world.Chance(0.02) {
+		if s.world.Chance(s.refuse) {
 			answer[true] = Answer{Outcome: Refused}
 			event.Set()
 			return

@@ -1,0 +1,206 @@
+package fallback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/dualwrite"
+)
+
+// DynamoDB reads and writes the items of source tables. It implements Items. Its client signs each
+// request with a time that the caller chooses: the SDK would sign with the time of each attempt.
+type DynamoDB struct {
+	client *dynamodb.Client
+	tables *backfill.Tables
+}
+
+// NewDynamoDB makes a DynamoDB from a client that was built with backfill.ClientOptions.
+func NewDynamoDB(client *dynamodb.Client) *DynamoDB {
+	own := dynamodb.New(client.Options(), func(o *dynamodb.Options) {
+		o.HTTPSignerV4 = &signer{v4.NewSigner()}
+		o.AuthSchemes = nil // the client makes them of the signer
+		o.Retryer = aws.NopRetryer{}
+	})
+	return &DynamoDB{client: own, tables: backfill.NewTables(own)}
+}
+
+// signedAt is the key of a context with the time of the signature.
+type signedAt struct{}
+
+// signer signs with the time in the context, if there is one.
+type signer struct{ *v4.Signer }
+
+// SignHTTP implements dynamodb.HTTPSignerV4.
+func (s *signer) SignHTTP(ctx context.Context, credentials aws.Credentials, r *http.Request, payloadHash, service, region string, signingTime time.Time, options ...func(*v4.SignerOptions)) error {
+	if at, ok := ctx.Value(signedAt{}).(time.Time); ok {
+		signingTime = at
+	}
+	return s.Signer.SignHTTP(ctx, credentials, r, payloadHash, service, region, signingTime, options...)
+}
+
+// Item implements Items.
+func (d *DynamoDB) Item(ctx context.Context, table string, key attribute.Item) (attribute.Item, bool, error) {
+	return d.tables.Get(ctx, table, key)
+}
+
+// Accepts reports whether DynamoDB accepts a read of a table with a signature of the given time.
+func (d *DynamoDB) Accepts(ctx context.Context, table string, signed time.Time) (bool, error) {
+	_, err := d.client.DescribeTable(context.WithValue(ctx, signedAt{}, signed), &dynamodb.DescribeTableInput{TableName: &table})
+	if err != nil && tooOld(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// mostChanges is the number of attributes that one request changes. DynamoDB limits the length of
+// an expression. Further attributes are changed by the next look.
+const mostChanges = 60
+
+// Write implements Items.
+func (d *DynamoDB) Write(ctx context.Context, table string, w Write, signed time.Time) Answer {
+	ctx = context.WithValue(ctx, signedAt{}, signed)
+	e := expressionOf(w)
+	var err error
+	if w.Delete {
+		_, err = d.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+			TableName: &table, Key: dualwrite.SDKItem(w.Key),
+			ConditionExpression: &e.condition, ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		})
+	} else {
+		_, err = d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &table, Key: dualwrite.SDKItem(w.Key), UpdateExpression: e.update,
+			ConditionExpression: &e.condition, ExpressionAttributeNames: e.names, ExpressionAttributeValues: e.values,
+		})
+	}
+	answer := answerOf(err)
+	if answer.Outcome == Done && e.more {
+		answer.Outcome = Changed
+	}
+	return answer
+}
+
+// expression is a write in DynamoDB's words.
+type expression struct {
+	update    *string
+	condition string
+	names     map[string]string
+	values    map[string]types.AttributeValue
+	more      bool // attributes were left out
+}
+
+// expressionOf returns a write on the condition that what it changes is as it was read. A removal
+// of an item depends on its attributes, too.
+func expressionOf(w Write) expression {
+	e := expression{names: map[string]string{}, values: map[string]types.AttributeValue{}}
+	var sets, removes, conditions []string
+	name := func(attribute string) string {
+		short := fmt.Sprintf("#%d", len(e.names))
+		e.names[short] = attribute
+		return short
+	}
+	value := func(v attribute.Value) string {
+		short := fmt.Sprintf(":%d", len(e.values))
+		e.values[short] = dualwrite.SDKValue(v)
+		return short
+	}
+	asRead := func(short, attribute string) {
+		if had, ok := w.Had.Get(attribute); ok {
+			conditions = append(conditions, short+" = "+value(had))
+		} else {
+			conditions = append(conditions, "attribute_not_exists("+short+")")
+		}
+	}
+	if !w.Existed {
+		key := name(w.Key.Attributes()[0].Name)
+		conditions = append(conditions, "attribute_not_exists("+key+")")
+	}
+	for _, a := range w.Set {
+		if e.more = len(e.names) >= mostChanges; e.more {
+			break
+		}
+		short := name(a.Name)
+		sets = append(sets, short+" = "+value(a.Value))
+		if w.Existed {
+			asRead(short, a.Name)
+		}
+	}
+	for _, attribute := range w.Remove {
+		if e.more = e.more || len(e.names) >= mostChanges; e.more {
+			break
+		}
+		short := name(attribute)
+		removes = append(removes, short)
+		asRead(short, attribute)
+	}
+	if w.Delete {
+		for _, a := range w.Had.Attributes() {
+			if len(e.names) < mostChanges {
+				asRead(name(a.Name), a.Name)
+			}
+		}
+	}
+	e.condition = strings.Join(conditions, " AND ")
+	var parts []string
+	if len(sets) > 0 {
+		parts = append(parts, "SET "+strings.Join(sets, ", "))
+	}
+	if len(removes) > 0 {
+		parts = append(parts, "REMOVE "+strings.Join(removes, ", "))
+	}
+	if update := strings.Join(parts, " "); update != "" {
+		e.update = &update
+	}
+	if len(e.values) == 0 {
+		e.values = nil
+	}
+	return e
+}
+
+// tooOldCodes are the codes of an answer to a request whose signature is too old, or from the
+// future. DynamoDB has not looked at the request itself.
+var tooOldCodes = []string{"InvalidSignatureException", "RequestExpired", "RequestTimeTooSkewed", "SignatureDoesNotMatch"}
+
+func tooOld(err error) bool {
+	var answer smithy.APIError
+	return errors.As(err, &answer) && slices.Contains(tooOldCodes, answer.ErrorCode())
+}
+
+// unfittingCodes are the codes of an answer to a request that DynamoDB never accepts.
+var unfittingCodes = []string{"ValidationException", "ItemCollectionSizeLimitExceededException", "SerializationException"}
+
+// answerOf returns what an error says about a write. An answer with a status between 400 and 499
+// promises that the request is not executed. DynamoDB gives no such promise with any other error.
+func answerOf(err error) Answer {
+	var answered *smithyhttp.ResponseError
+	rejected := errors.As(err, &answered) && answered.HTTPStatusCode()/100 == 4
+	var named smithy.APIError
+	var failed *types.ConditionalCheckFailedException
+	switch {
+	case err == nil:
+		return Answer{Outcome: Done}
+	case errors.As(err, &failed):
+		return Answer{Outcome: Changed}
+	case !rejected || answered.HTTPStatusCode() == http.StatusRequestTimeout || !errors.As(err, &named):
+		return Answer{Outcome: Unknown}
+	case tooOld(err):
+		return Answer{Outcome: Expired}
+	case slices.Contains(unfittingCodes, named.ErrorCode()):
+		return Answer{Outcome: Unfitting, Reason: "DynamoDB does not accept the item: " + named.ErrorCode()}
+	default:
+		return Answer{Outcome: Refused}
+	}
+}
