@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -99,6 +100,18 @@ type FallbackPart struct {
 	counter uint64
 }
 
+// FallbackShard is the record of a shard of the source's stream that the leader reads on.
+type FallbackShard struct {
+	header
+	ID    string `json:"shard"`
+	Epoch uint64 `json:"epoch"` // of the leader that last wrote the record
+	// Position is the sequence number of the last change whose item was looked at since.
+	Position cdc.SequenceNumber `json:"position,omitzero"`
+	Done     bool               `json:"done,omitempty"`
+
+	counter uint64
+}
+
 // ErrDeposed is returned to a leader when a later leader has written a record.
 var ErrDeposed = errors.New("another process leads the way back")
 
@@ -182,17 +195,41 @@ func (l *Ledger) FallbackParts(ctx context.Context, source string) ([]FallbackPa
 // the identical write until its outcome is known or ctx ends. It fails with ErrDeposed if another
 // leader has written the record since.
 func (l *Ledger) SaveFallbackPart(ctx context.Context, source string, part *FallbackPart) error {
-	data := l.stamp(&part.header, part)
+	return l.save(ctx, l.fallbackPartKey(source, part.KeyRange), &part.counter, l.stamp(&part.header, part))
+}
+
+func (l *Ledger) save(ctx context.Context, key string, counter *uint64, data []byte) error {
 	for {
-		done, err := l.swap(ctx, l.store, l.fallbackPartKey(source, part.KeyRange), part.counter, data)
+		done, err := l.swap(ctx, l.store, key, *counter, data)
 		switch {
 		case err == nil && !done:
 			return ErrDeposed
 		case err == nil:
-			part.counter++
+			*counter++
 			return nil
 		case task.Sleep(ctx, time.Second) != nil:
 			return err
 		}
 	}
+}
+
+func (l *Ledger) fallbackShards(source string) string { return l.fallbackKey(source) + "/shard/" }
+
+// FallbackShards reads the records of the shards of the source's stream that a way back reads.
+func (l *Ledger) FallbackShards(ctx context.Context, source string) ([]FallbackShard, error) {
+	prefix := l.fallbackShards(source)
+	rows, err := l.store.Read(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	shards, err := l.fallbackStreams.decode(prefix, rows)
+	for i := range shards {
+		shards[i].counter = rows[i].Counter
+	}
+	return shards, err
+}
+
+// SaveFallbackShard writes the record of a shard, as SaveFallbackPart does.
+func (l *Ledger) SaveFallbackShard(ctx context.Context, source string, s *FallbackShard) error {
+	return l.save(ctx, l.fallbackShards(source)+s.ID, &s.counter, l.stamp(&s.header, s))
 }

@@ -75,8 +75,9 @@ type Ledger struct {
 	cutovers     memory[Cutover]
 	open         memory[openShards]
 
-	fallbacks      memory[Fallback]
-	fallbackRanges memory[FallbackPart]
+	fallbacks       memory[Fallback]
+	fallbackRanges  memory[FallbackPart]
+	fallbackStreams memory[FallbackShard]
 }
 
 // pipeline is the record of the whole pipeline.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
@@ -22,6 +23,7 @@ type Leader struct {
 	Rows    Rows
 	Items   Items
 	Changes Changes
+	Stream  cdc.Source // of the source table
 	Timings Timings
 	// MayWrite reports whether the cutover of the given attempt has switched the application, and
 	// no rollback has. It is asked with each proof.
@@ -148,6 +150,7 @@ func (r *reign) lead(ctx context.Context, unclean bool) error {
 		if !looks && !r.Ledger.ServiceTime(ctx).Before(f.DoubtUntil) {
 			looks = true
 			r.tasks.Go("look at keys", r.look)
+			r.tasks.Go("read the source's stream", r.echoes)
 		}
 		over, err := r.stop(ctx, f.DoubtUntil)
 		if fatal(err) || over {

@@ -61,6 +61,8 @@ const (
 type Form interface {
 	// Key returns the primary key of a row's item.
 	Key(row string) (attribute.Item, error)
+	// Row returns the row key of an item, given its primary key.
+	Row(key attribute.Item) (string, error)
 	// Invert returns the item of a row.
 	Invert(row string, cells []transform.Cell) (attribute.Item, error)
 	// Differences returns what must be set and removed in an item so that it equals the item of a

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
@@ -279,8 +280,9 @@ type items struct {
 	execution time.Duration // longest time between admission and execution
 	late      float64       // share of requests that are executed late
 	lose      float64       // share of replies that are lost
-	executed  func(key string)
-	refuse    float64 // share of requests that are refused
+	twice     float64       // share of requests that are executed twice
+	log       []cdc.Change  // the stream: one shard, which never ends
+	refuse    float64       // share of requests that are refused
 }
 
 // clock returns the time of one of the servers.
@@ -325,6 +327,9 @@ func (s *items) Write(ctx context.Context, _ string, w Write, signed time.Time) 
 		if s.world.Chance(s.late) {
 			after = s.world.UpTo(s.execution)
 		}
+		if s.world.Chance(s.twice) {
+			s.world.After(after+s.world.UpTo(s.execution-after), func() { s.execute(w) })
+		}
 		s.world.After(after, func() {
 			answer[true] = s.execute(w)
 			s.world.Tracef("write of %s signed %s: %v, item %q", keyOf(w.Key), signed, answer[true], s.values[keyOf(w.Key)])
@@ -345,19 +350,45 @@ func (s *items) execute(w Write) Answer {
 	if had, _ := w.Had.Get("v"); exists != w.Existed || exists && value != had.Text() {
 		return Answer{Outcome: Changed}
 	}
-	if s.executed != nil {
-		s.executed(key)
-	}
-	if w.Delete {
-		delete(s.values, key)
-		return Answer{Outcome: Done}
-	}
+	to := ""
 	for _, a := range w.Set {
-		if a.Name == "v" {
-			s.values[key] = a.Value.Text()
-		}
+		to = a.Value.Text()
 	}
+	s.set(key, to)
 	return Answer{Outcome: Done}
+}
+
+// set changes an item; "" deletes it. The change can be read from the stream some time later.
+func (s *items) set(key, to string) {
+	if s.values[key] = to; to == "" {
+		delete(s.values, key)
+	}
+	at := s.world.Now().Truncate(time.Second)
+	s.world.After(s.world.UpTo(5*time.Second), func() {
+		number, _ := cdc.ParseSequenceNumber(fmt.Sprint(1000 + len(s.log)))
+		s.log = append(s.log, cdc.Change{Event: cdc.Modify, Sequence: number, Time: at, Keys: itemOf(key, "")})
+	})
+}
+
+func (s *items) ListPage(ctx context.Context, _, _ string) (cdc.ListingPage, error) {
+	_ = task.Sleep(ctx, s.world.UpTo(50*time.Millisecond))
+	return cdc.ListingPage{Shards: []cdc.Shard{{ID: "shard"}}, At: s.clock()}, ctx.Err()
+}
+
+func (s *items) Seek(ctx context.Context, _ string, from cdc.Position) (cdc.Iterator, error) {
+	n := 0
+	for !from.AtHorizon() && n < len(s.log) && s.log[n].Sequence.Compare(from.After) <= 0 {
+		n++
+	}
+	return cdc.Iterator(fmt.Sprint(n)), ctx.Err()
+}
+
+func (s *items) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {
+	_ = task.Sleep(ctx, s.world.UpTo(50*time.Millisecond))
+	n := 0
+	_, _ = fmt.Sscan(string(at), &n)
+	page := cdc.Page{Changes: slices.Clone(s.log[n:]), Next: cdc.Iterator(fmt.Sprint(len(s.log))), At: s.clock()}
+	return page, ctx.Err()
 }
 
 // plainForm maps the attribute v to the cell f:v.
@@ -369,6 +400,8 @@ func (plainForm) Key(row string) (attribute.Item, error) {
 	}
 	return attribute.NewItem([]attribute.Attribute{{Name: "k", Value: attribute.String(row)}}), nil
 }
+
+func (plainForm) Row(key attribute.Item) (string, error) { return keyOf(key), nil }
 
 func (plainForm) Invert(row string, cells []transform.Cell) (attribute.Item, error) {
 	if strings.HasPrefix(string(cells[0].Value), "?") {

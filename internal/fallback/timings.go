@@ -22,6 +22,9 @@ type Timings struct {
 	Retry time.Duration
 	// Heartbeat is how often the service must report on a partition without changes; default 5 s.
 	Heartbeat time.Duration
+	// Poll is the time between two reads of a shard of the source's stream; default 1 s. Listing is
+	// the time between two listings of its shards; default 1 min.
+	Poll, Listing time.Duration
 	// Call is the longest duration of one request; default 10 s.
 	Call time.Duration
 }
@@ -41,6 +44,8 @@ func (t Timings) orDefault() Timings {
 	or(&t.Save, time.Second)
 	or(&t.Retry, 100*time.Millisecond)
 	or(&t.Heartbeat, 5*time.Second)
+	or(&t.Poll, time.Second)
+	or(&t.Listing, time.Minute)
 	or(&t.Call, 10*time.Second)
 	return t
 }
