@@ -238,10 +238,41 @@ func sortable(v scalar, _ *Call) (scalar, error) {
 	return scalar{attribute.KindS, string(sortablePositive) + exponent + significant + string(endPositive)}, nil
 }
 
+// unsortable is the inverse of sortable: it returns a number's canonical text; false if the text is
+// not a result of sortable.
+func unsortable(text string) (string, bool) {
+	if text == sortableZero {
+		return "0", true
+	}
+	const head = 4 // the sign and the power of ten
+	if len(text) < head+2 {
+		return "", false
+	}
+	power, digits, sign := text[1:head], text[head:len(text)-1], ""
+	if strings.Trim(power+digits, "0123456789") != "" {
+		return "", false
+	}
+	switch end := rune(text[len(text)-1]); {
+	case text[0] == sortablePositive && end == endPositive:
+	case text[0] == sortableNegative && end == endNegative:
+		power, digits, sign = complement(power), complement(digits), "-"
+	default:
+		return "", false
+	}
+	n, _ := strconv.Atoi(power) // three digits
+	v, err := attribute.Number(sign + "0." + digits + "e" + strconv.Itoa(n-sortableBias))
+	return v.Text(), err == nil
+}
+
 func reverseDomain(v scalar, _ *Call) (scalar, error) {
-	labels := strings.Split(v.text, ".")
+	return scalar{textual(v.kind), domainReversed(v.text)}, nil
+}
+
+// domainReversed returns the labels of a domain in reverse order. It is its own inverse.
+func domainReversed(text string) string {
+	labels := strings.Split(text, ".")
 	slices.Reverse(labels)
-	return scalar{textual(v.kind), strings.Join(labels, ".")}, nil
+	return strings.Join(labels, ".")
 }
 
 // reverse reverses characters, not bytes, so that the result is still text.

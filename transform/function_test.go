@@ -328,3 +328,22 @@ func TestSortableAtPowersOfTen(t *testing.T) {
 		}
 	}
 }
+
+// Text that sortable does not write is not taken for a number.
+func TestUnsortable(t *testing.T) {
+	for text, want := range map[string]string{"1": "0", "25021-": "10", "25012~": "", "25010": "", "2501-": "", "0498876~": "-1.23", "2x015-": "", "25012x-": "", "36301-": "", "26301-": "", "": ""} {
+		got, ok := unsortable(text)
+		if got != want || ok != (want != "") {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	for _, n := range []string{"1", "-1", "0.001", "-12.5", "120", "9.9999999999999999999999999999999999999e125", "-1e-130"} {
+		v, err := sortable(scalar{attribute.KindN, number(n).Text()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := unsortable(v.text); !ok || got != number(n).Text() {
+			t.Errorf("%s: %s", n, fmt.Sprint(got, ok))
+		}
+	}
+}
