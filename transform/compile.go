@@ -172,8 +172,9 @@ func (c *compiler) names(needKey bool) {
 	}
 }
 
-// conclude derives the fields that Fold reads often.
+// conclude derives the fields that are read often.
 func (m *Mapping) conclude() {
+	m.obstacles = m.hindrances()
 	m.keyOnly = true
 	isKey := func(name string) bool { return m.keyType(name) != attribute.KindNone }
 	for _, r := range m.rules {

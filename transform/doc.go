@@ -22,12 +22,13 @@
 //	    versions of their own (compiler.own, Mapping.mutations).
 //
 // An application can compile the same rules and compute the same keys and cells. ParseTemplate,
-// ParseFamily and expression.ParseWhen read the words of the configuration, and New makes a Mapping
-// of them. The methods Row, Map and Addresses of a Mapping return an item's row, its cells, and the
-// addresses that it owns. A mapping is a pure function of the item and safe for use by many
+// ParseFamily and expression.ParseWhen read the words of the configuration, and New makes a
+// Mapping of them. The methods Row, Map and Addresses of a Mapping return an item's row, its
+// cells, and the addresses that it owns. Invert returns the item of a row, if the mapping allows
+// it (NotInvertible). A mapping is a pure function of the item and safe for use by many
 // goroutines. While replicator runs, an application must write these rows under the guard of
-// package sink. It may read them without the guard. The meaning of a Spec does not change within a
-// major version, because existing rows depend on it.
+// package sink. It may read them without the guard. The meaning of a Spec does not change within
+// a major version, because existing rows depend on it.
 //
 // Rules (Spec, New) describe in the words of the configuration how items become rows. Check finds
 // mistakes in them before anything runs. NewMapping makes a mapping without rules.

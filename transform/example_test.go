@@ -173,3 +173,48 @@ func ExampleUnmappable() {
 	// Output:
 	// attribute "tenant" of the row key is missing
 }
+
+// Kept versions are one of the reasons why rows do not give their items back.
+func ExampleSpec_NotInvertible() {
+	spec := transform.Spec{Source: "Orders", Table: "orders", Families: []transform.Family{{Name: "d"}}, KeepVersions: true,
+		PrimaryKey: []transform.KeyAttribute{{Name: "order", Type: attribute.KindS}}}
+	for _, why := range spec.NotInvertible() {
+		fmt.Println(why)
+	}
+	// Output:
+	// keep_versions keeps older values, which items do not have
+}
+
+// A row gives its item back. The cells of an ordinary column do not show the type of a value, so the
+// types are collected from the items first.
+func ExampleMapping_Invert() {
+	m, err := transform.NewMapping("Orders", "orders", "d", []transform.KeyAttribute{{Name: "order", Type: attribute.KindS}})
+	if err != nil {
+		panic(err)
+	}
+	item, err := attribute.UnmarshalItem([]byte(`{"order":{"S":"7"},"paid":{"BOOL":false},"total":{"N":"12.50"}}`))
+	if err != nil {
+		panic(err)
+	}
+	types := transform.Types{"note": {Kinds: transform.KindsOf(attribute.KindS)}} // no item has it yet
+	part := transform.Types{}
+	part.Add(item)
+	types.Merge(part)
+	names, others := m.NeedsTypes()
+	fmt.Println(len(m.NotInvertible()), len(m.Unclear(types)), names, others)
+	row, err := m.Invert("7", []transform.Cell{{Family: "d", Qualifier: "total", Value: []byte("13")}, {Family: "d", Qualifier: "note", Value: []byte("7")}}, types)
+	if err != nil {
+		panic(err)
+	}
+	set, remove := m.Differences(item, row)
+	for _, a := range set {
+		fmt.Println("set", a.Name, a.Value.Text())
+	}
+	names, others = m.Dropped()
+	fmt.Println("remove", remove, "keep", names, others, "expired", m.Expired(row, time.Unix(0, 0)))
+	// Output:
+	// 0 0 [] true
+	// set note 7
+	// set total 13
+	// remove [paid] keep [] false expired false
+}

@@ -39,6 +39,8 @@ type Mapping struct {
 	number  string    // the name of the version attribute
 	merged  bool      // other source tables write to the target
 	parts   []rowPart // the placeholders of the row key; only if made by NewMapping
+
+	obstacles []string // why rows do not give their items back
 }
 
 // KeyAttribute is an attribute of a primary key.

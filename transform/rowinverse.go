@@ -2,6 +2,7 @@ package transform
 
 import (
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -10,6 +11,83 @@ import (
 )
 
 // This file derives primary keys from rows.
+
+// keyOf is Key for a mapping that was made from rules.
+func (m *Mapping) keyOf(row string) (attribute.Item, error) {
+	w := m.onlyWrite()
+	if w == nil || w.folded || len(w.unshown(m)) > 0 {
+		return attribute.Item{}, fmt.Errorf("%w: its rows do not show primary keys", ErrRow)
+	}
+	keys, ok := w.invert(m, m.rules[0], row)
+	if !ok {
+		return attribute.Item{}, fmt.Errorf("%w: its parts are not those of a primary key", ErrRow)
+	}
+	for i, k := range m.PrimaryKey {
+		v, _ := keys.Get(k.Name)
+		if n := len(v.Text()); n == 0 || n > maxKeyBytes || i > 0 && n > maxSortKeyBytes {
+			return attribute.Item{}, fmt.Errorf("%w: key attribute %s would have %d bytes, which DynamoDB does not allow", ErrRow, quoteName(k.Name), n)
+		}
+	}
+	if again, err := w.appendRow(nil, keys); err != nil || string(again) != row {
+		return attribute.Item{}, fmt.Errorf("%w: the item of this key has another row", ErrRow)
+	}
+	return keys, nil
+}
+
+// unshown returns why rows do not show the primary key of their item, one text per attribute. It is
+// empty if every row shows it. It considers only the form of the row key, not the rule's condition.
+func (w *write) unshown(m *Mapping) []string {
+	var why []string
+	cause, shown := map[string]string{}, map[string]bool{}
+	readable := true
+	for i := range w.row {
+		p := &w.row[i]
+		if p.name == "" {
+			continue
+		}
+		if m.keyType(p.name) == attribute.KindNone {
+			why = append(why, fmt.Sprintf("the row key uses %s, which is not part of the primary key", quoteName(p.name)))
+		}
+		lost := slices.IndexFunc(p.calls, func(c Call) bool { return !c.undoable() })
+		switch readable = readable && w.ends(i); {
+		case !readable:
+			cause[p.name] = "the row does not show where it ends"
+		case lost >= 0:
+			cause[p.name] = fmt.Sprintf("%s cannot be undone", p.calls[lost].Name)
+		default:
+			shown[p.name] = true
+		}
+	}
+	for _, k := range m.PrimaryKey {
+		if !shown[k.Name] {
+			text := "the row key does not show " + quoteName(k.Name)
+			if cause[k.Name] != "" {
+				text += ": " + cause[k.Name]
+			}
+			why = append(why, text)
+		}
+	}
+	return why
+}
+
+// ends reports whether every row shows where the placeholder ends. It is false only for a
+// placeholder for which end can fail.
+func (w *write) ends(i int) bool {
+	p := &w.row[i]
+	_, fixed := p.width()
+	last := !slices.ContainsFunc(w.row[i+1:], func(q rowPart) bool { return q.name != "" })
+	return fixed || last || p.escaped != 0 || p.selfEnding()
+}
+
+// undoable reports whether undo returns the value for every text that the function produces. The
+// function after is undone only with the help of a condition, and is not counted here.
+func (c *Call) undoable() bool {
+	switch c.Name {
+	case "raw", "default", "pad", "newest_first", "hex", "reverse", "reverse_domain", "sortable":
+		return true
+	}
+	return false
+}
 
 // invert splits a row into its parts and returns the primary key in it. The parts must be
 // distinguishable, and their functions must be invertible. Use fits to check that the item can have

@@ -23,9 +23,12 @@ const (
 	MaxRowCells = 99_900
 )
 
-// maxKeyBytes is the longest partition key of DynamoDB; sort keys have 1,024 bytes.
+// The longest partition key and sort key of DynamoDB.
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
-const maxKeyBytes = 2048
+const (
+	maxKeyBytes     = 2048
+	maxSortKeyBytes = 1024
+)
 
 // Unmappable is the error for an item that Bigtable cannot hold under a mapping. A retry does not
 // help.
@@ -203,8 +206,13 @@ func unescape(s string) (string, error) {
 // ErrRow is returned for a row key that the mapping does not produce.
 var ErrRow = fmt.Errorf("not a row of this %w", ErrMapping)
 
-// Key is the inverse of Row: it returns the primary key of the item that has the row, or ErrRow.
+// Key is the inverse of Row: it returns the primary key of the item that has the row, or ErrRow. A
+// mapping of New has this inverse only if all items follow one rule with one row, and the row key
+// shows the whole primary key. Rows of keys that DynamoDB does not allow are an ErrRow then.
 func (m *Mapping) Key(row string) (attribute.Item, error) {
+	if m.parts == nil {
+		return m.keyOf(row)
+	}
 	if row == "" || len(row) > MaxRowKeyBytes {
 		return attribute.Item{}, fmt.Errorf("%w: %d bytes", ErrRow, len(row))
 	}

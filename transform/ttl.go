@@ -40,7 +40,7 @@ func (m *Mapping) Unexpired(items []attribute.Item, readAt time.Time) (live []at
 	if m.ttl.Attribute == "" {
 		return items, 0
 	}
-	over := func(item attribute.Item) bool { return m.ttl.expires(item, readAt) <= readAt.UnixMicro() }
+	over := func(item attribute.Item) bool { return m.Expired(item, readAt) }
 	if !slices.ContainsFunc(items, over) {
 		return items, 0
 	}
