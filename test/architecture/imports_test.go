@@ -54,7 +54,8 @@ var allowed = map[string][]string{
 	"expression":        {"attribute"},
 	"exports":           {"attribute"},
 	"exports/bucket":    {"exports"},
-	// The embedded service is a separate product. Of replicator it only knows what an item is.
+	// The embedded services are separate products. Of replicator they only know what an item is.
+	"bigtabletest":      {},
 	"dynamodbtest":      {"attribute", "expression"},
 	"dynamodbtest/item": {"attribute"},
 }
