@@ -1,5 +1,6 @@
-// Package fallback lets DynamoDB follow Bigtable after a cutover, so that an application can be
-// switched back.
+// Package fallback lets DynamoDB follow Bigtable after a cutover.
+//
+// The application can then be switched back without a loss.
 //
 // One process at a time leads, under a lease. The leader reads the change stream of the Bigtable
 // table for the keys of rows that have changed. Of a record it uses nothing but the key. For each

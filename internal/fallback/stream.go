@@ -306,7 +306,7 @@ func (r *reign) gap(ctx context.Context, cause error) error {
 		_, err = r.start(ctx, records, from)
 	}
 	if err == nil {
-		err = fmt.Errorf("the way back begins anew: %w", cause)
+		err = fmt.Errorf("the way back begins again: %w", cause)
 	}
 	return err // the next reign reads the new records
 }
