@@ -137,7 +137,7 @@ demo: build ## a whole migration on this machine
 
 # The features that seeds play beside the stream.
 PLAY = $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(FAILOVERS),-failovers) $(if $(FAST),-fast) $(if $(PLAIN),-plain) $(if $(RELAY),-relay) \
-	$(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings) $(if $(CUTOVERS),-cutovers) $(if $(NEIGHBOURS),-neighbours)
+	$(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings) $(if $(CUTOVERS),-cutovers) $(if $(NEIGHBOURS),-neighbours) $(if $(FALLBACK),-fallback)
 
 sim: ## one seed (SEED, default 1) of the simulation: a failure, reduced, with its history; MAPPING= for one of the examples; DENSE=1, EXPORTS=1 … as for soak
 	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(PLAY)
@@ -145,7 +145,7 @@ sim: ## one seed (SEED, default 1) of the simulation: a failure, reduced, with i
 # To play very many seeds, use Go's experimental encoding/json: GOEXPERIMENT=jsonv2 make soak
 # SEEDS=… The traces are the same, and it takes a quarter less time. Releases and the gate use the
 # standard one.
-soak: ## SEEDS (default 2000) virtual days, from seed FROM (default 0) on: virtual hours, the count of each fault, failures; DRAW=1: each seed chooses its features; otherwise DENSE=1 doubles the faults, and these add a feature: VERIFIES=1 verifies, EXPORTS=1 loads from exports, FAILOVERS=1 another cluster, RELAY=1 a topic, DUAL_WRITES=1 an application that writes both stores, MAPPINGS=1 mappings that are replaced, CUTOVERS=1 cutovers, NEIGHBOURS=1 two pipelines on one target
+soak: ## SEEDS (default 2000) virtual days, from seed FROM (default 0) on: virtual hours, the count of each fault, failures; DRAW=1: each seed chooses its features; otherwise DENSE=1 doubles the faults, and these add a feature: VERIFIES=1 verifies, EXPORTS=1 loads from exports, FAILOVERS=1 another cluster, RELAY=1 a topic, DUAL_WRITES=1 an application that writes both stores, MAPPINGS=1 mappings that are replaced, CUTOVERS=1 cutovers, NEIGHBOURS=1 two pipelines on one target, FALLBACK=1 the way back after a cutover
 	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DRAW),-draw) $(PLAY)
 
 # With SEEDS on the command line: only fresh seeds, and those that find a bug are kept. Without:

@@ -22,7 +22,7 @@
 //
 // "plays: relay" lets the workers of its seeds publish what they apply. "plays: verifies" adds
 // verifies and repairs, "plays: exports" loads from exports, "plays: mappings" replaced mappings,
-// and "plays: fast" fast loads.
+// "plays: fast" fast loads, and "plays: fallback" the way back.
 //
 // A bug belongs here if it stands for a hazard or an invariant of HAZARDS.md and the simulation
 // finds it. For bugs that only a package's own tests can find there is ./test/mutation/score.

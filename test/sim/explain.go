@@ -83,6 +83,9 @@ func (o SimOptions) Named() (text string) {
 	if o.Neighbours {
 		text += " NEIGHBOURS=1"
 	}
+	if o.Fallback {
+		text += " FALLBACK=1"
+	}
 	if o.Cutovers {
 		text += " CUTOVERS=1"
 	}

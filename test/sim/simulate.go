@@ -55,6 +55,8 @@ type SimOptions struct {
 	Mappings bool
 	// Neighbours plays two pipelines on one target (simulateNeighbours) instead of everything else.
 	Neighbours bool
+	// Fallback plays the way back after a cutover (simulateFallback) instead of everything else.
+	Fallback bool
 	// DualWrites plays an application that writes both stores (SimulateDualWrites) instead of
 	// everything else.
 	DualWrites bool
@@ -105,6 +107,9 @@ func Simulate(seed uint64, o SimOptions) (r Report) {
 	}
 	if o.Neighbours {
 		return simulateNeighbours(seed, o.Trace)
+	}
+	if o.Fallback {
+		return simulateFallback(seed, o.Trace)
 	}
 	if o.DualWrites {
 		return SimulateDualWrites(seed, DualOptions{Trace: o.Trace})

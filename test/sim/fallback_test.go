@@ -1,0 +1,13 @@
+package sim
+
+import "testing"
+
+// DynamoDB follows Bigtable through kills, sleeps, takeovers, late and repeated requests, lost
+// answers, splits and merges. No write is lost, and none lands after the stop (F1 to F5).
+func TestH143_WayBack(t *testing.T) {
+	for seed := range uint64(8) {
+		if r := simulateFallback(seed, false); len(r.Failures) > 0 {
+			t.Errorf("seed %d: %v", seed, r.Failures)
+		}
+	}
+}
