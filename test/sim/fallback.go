@@ -169,8 +169,8 @@ func (p *followBack) play(ctx context.Context) {
 	if !p.until("F4", "item and row are equal", func() bool { return len(p.differing()) == 0 }) {
 		return
 	}
-	frozen := p.world.Now()
-	if !p.until("F4", "the watermark passes the freeze", func() bool { return p.read().Settled.After(frozen) }) {
+	quiet := p.world.Now().Add(time.Minute)
+	if !p.until("F4", "the watermark passes a minute of quiet", func() bool { return p.read().Settled.After(quiet) }) {
 		return
 	}
 	if all := p.differing(); len(all) > 0 {

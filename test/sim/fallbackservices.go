@@ -318,6 +318,10 @@ func (s *followingItems) Item(ctx context.Context, _ string, key attribute.Item)
 	return followedItem(followedKey(key), value), ok, nil
 }
 
+// again is the longest time between two executions of one request. The second one comes although
+// the first was answered, so nothing waits for it. A rollback's minute of quiet must be longer.
+const again = 30 * time.Second
+
 func (s *followingItems) Write(ctx context.Context, _ string, w fallback.Write, signed time.Time) fallback.Answer {
 	answer := make(map[bool]fallback.Answer, 1)
 	event := task.NewEvent(ctx)
@@ -340,7 +344,7 @@ func (s *followingItems) Write(ctx context.Context, _ string, w fallback.Write, 
 		}
 		if s.world.Chance(s.twice) {
 			s.world.Inject("request to DynamoDB executed twice")
-			s.world.After(after+s.world.UpTo(s.execution-after), func() { s.execute(w) })
+			s.world.After(after+s.world.UpTo(again), func() { s.execute(w) })
 		}
 		s.world.After(after, func() {
 			answer[true] = s.execute(w)
