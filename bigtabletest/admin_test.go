@@ -147,3 +147,17 @@ func TestRetention(t *testing.T) {
 		s.fails(test.want) // the record was not delivered in time
 	}
 }
+
+// TestRewindStopsAtTheRetentionPeriod: what comes again is not too old.
+func TestRewindStopsAtTheRetentionPeriod(t *testing.T) {
+	f := newStream(t, bigtabletest.Options{})
+	f.put("a")
+	f.clock.Advance(time.Hour)
+	f.put("b")
+	s := f.all()
+	s.rows("a", "b")
+	beat := s.quiet()
+	f.must(f.server.Rewind(tableName, 5))
+	f.server.AdvanceClock(day - time.Minute)
+	f.read(part("", ""), after(beat.ContinuationToken)).rows("b")
+}

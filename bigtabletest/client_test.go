@@ -75,7 +75,8 @@ func TestOrdinaryClient(t *testing.T) {
 	}
 }
 
-// TestMachineTime: without a Clock the server uses the machine's, and waits for it.
+// TestMachineTime: without a Clock the server uses the machine's, and waits for it. AdvanceClock
+// ends the wait.
 func TestMachineTime(t *testing.T) {
 	begin := time.Now()
 	server, err := bigtabletest.New(bigtabletest.Options{Address: filepath.Join(t.TempDir(), "socket")})
@@ -98,13 +99,18 @@ func TestMachineTime(t *testing.T) {
 			t.Errorf("got %v, want a heartbeat", m)
 		}
 	}
+	seldom := f.all(since(server.Now()), heartbeatsEvery(time.Hour))
+	server.AdvanceClock(time.Hour)
+	if m := seldom.next(); m.GetHeartbeat() == nil {
+		t.Errorf("got %v, want a heartbeat", m)
+	}
 	f.must(server.Delay(tableName, 50*time.Millisecond))
 	f.put("b")
 	for m := s.next(); ; m = s.next() {
 		if m.GetDataChange() == nil {
 			continue
 		}
-		if read := time.Since(m.GetDataChange().CommitTimestamp.AsTime()); read < 50*time.Millisecond {
+		if read := server.Now().Sub(m.GetDataChange().CommitTimestamp.AsTime()); read < 50*time.Millisecond {
 			t.Errorf("read after %s", read)
 		}
 		break

@@ -49,7 +49,8 @@
 // same answers. The header of an answer to ReadChangeStream is sent once the request is open.
 //
 // It does not imitate several clusters, app profiles or authorized views. Records are kept in
-// memory even after the retention period.
+// memory even after the retention period. If one mutation of a call fails, the emulator keeps the
+// mutations before it, and they have no record.
 //
 // # Invariants
 //

@@ -224,8 +224,12 @@ func (f *fixture) send(of *bigtablepb.StreamPartition, options ...request) *tail
 func (f *fixture) read(of *bigtablepb.StreamPartition, options ...request) *tail {
 	f.t.Helper()
 	s := f.send(of, options...)
-	_, err := s.stream.Header()
+	header, err := s.stream.Header()
 	f.must(err)
+	if header == nil {
+		_, err = s.stream.Recv()
+		f.t.Fatalf("the request failed: %v", err)
+	}
 	return s
 }
 

@@ -152,11 +152,11 @@ func (l *layout) split(key string) error {
 		return status.Error(codes.InvalidArgument, "split: a partition starts with this key already: choose a key inside of a partition")
 	}
 	l.bounds = slices.Insert(slices.Clone(l.bounds), i+1, bound{start: key, id: l.next()})
-	l.bounds[i].id = l.next()
 	return nil
 }
 
-// merge unites the partition that starts with the key and the one before it.
+// merge unites the partition that starts with the key and the one before it. The new id is what
+// distinguishes a range that comes back: without a merge, a range that was divided cannot.
 func (l *layout) merge(key string) error {
 	i := l.owner(key)
 	if i == 0 || l.bounds[i].start != key {

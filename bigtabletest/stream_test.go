@@ -176,15 +176,16 @@ func TestTokensAreForTheirRange(t *testing.T) {
 	s := f.read(part("", "m"))
 	token := s.token(s.rows("a"))
 	for name, test := range map[string]*tail{
-		"another range":         f.send(part("m", ""), after(token)),
-		"a smaller range":       f.send(part("", "f"), after(token)),
-		"a larger range":        f.send(part("", ""), after(token)),
-		"a relabelled token":    f.send(part("", "f"), after(&bigtablepb.StreamContinuationToken{Partition: part("", "f"), Token: token.Token})),
-		"no token":              f.send(part("", "m"), after()),
-		"a malformed token":     f.send(part("", "m"), after(&bigtablepb.StreamContinuationToken{Partition: part("", "m"), Token: token.Token[1:]})),
-		"a token with no range": f.send(part("", "m"), after(&bigtablepb.StreamContinuationToken{Token: token.Token})),
-		"no partition":          f.send(nil),
-		"an empty range":        f.send(part("b", "b")),
+		"another range":              f.send(part("m", ""), after(token)),
+		"a smaller range":            f.send(part("", "f"), after(token)),
+		"a larger range":             f.send(part("", ""), after(token)),
+		"a relabelled token":         f.send(part("", "f"), after(&bigtablepb.StreamContinuationToken{Partition: part("", "f"), Token: token.Token})),
+		"a token with another label": f.send(part("", "m"), after(&bigtablepb.StreamContinuationToken{Partition: part("", "f"), Token: token.Token})),
+		"no token":                   f.send(part("", "m"), after()),
+		"a malformed token":          f.send(part("", "m"), after(&bigtablepb.StreamContinuationToken{Partition: part("", "m"), Token: token.Token[1:]})),
+		"a token with no range":      f.send(part("", "m"), after(&bigtablepb.StreamContinuationToken{Token: token.Token})),
+		"no partition":               f.send(nil),
+		"an empty range":             f.send(part("b", "b")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := test.stream.Recv()

@@ -177,7 +177,7 @@ func (r *reader) resume(tokens []*bigtablepb.StreamContinuationToken, now time.T
 		}
 		parts, index = append(parts, p.partition()), min(index, p.Index)
 	}
-	if len(parts) == 1 && parts[0] != r.partition || !covers(r.partition, parts) {
+	if !covers(r.partition, parts) {
 		return status.Error(codes.InvalidArgument, "continuation_tokens: the partitions of the tokens do not exactly cover the partition of the request")
 	}
 	r.index = r.stream.before(r.partition, index, r.stream.rewind, now)

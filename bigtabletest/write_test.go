@@ -57,7 +57,7 @@ func TestRecordsOfWrites(t *testing.T) {
 		{"replace a row", func(f *fixture) {
 			f.mutate("a", set("f", "c", "1"))
 			f.mutate("a", deleteRow(), set("g", "c", "2"))
-			f.mutate("a", set("f", "c", "3"), deleteRow())
+			f.mutate("a", set("f", "c", "3"), deleteRow(), deleteRow())
 		}, []string{"a set f.c=1", "a delete f, set g.c=2", "a set f.c=3, delete f, delete g"}},
 		{"a failed write", func(f *fixture) {
 			_, err := f.data.MutateRow(f.ctx, &bigtablepb.MutateRowRequest{TableName: tableName, RowKey: []byte("a"), Mutations: one(set("absent", "c", "1"))})
