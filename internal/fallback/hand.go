@@ -111,26 +111,6 @@ func (h *hand) full() bool {
 	return len(h.entries) >= h.most
 }
 
-// holds reports whether a key is in hand.
-func (h *hand) holds(key string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.entries[key] != nil
-}
-
-// size returns the number of keys in hand, and how many of them are in doubt at a time of the
-// source.
-func (h *hand) size(now time.Time) (keys, doubts int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range h.entries {
-		if e.doubt.After(now) {
-			doubts++
-		}
-	}
-	return len(h.entries), doubts
-}
-
 // doubt returns the time until which some request may still be executed; zero if there is none.
 func (h *hand) doubt() (until time.Time) {
 	h.mu.Lock()

@@ -24,6 +24,7 @@ type followBack struct {
 	ledger   *checkpoint.Ledger
 	keys     []string
 	switched bool
+	hasty    bool // it is stopped once item and row are equal, although records may be left
 	leaders  []*leadProcess
 	failures []string
 }
@@ -45,6 +46,9 @@ func simulateFallback(seed uint64, trace bool) (r Report) {
 	p.source = &followingItems{
 		world: w, values: map[string]string{}, window: 5 * time.Minute, execution: 90 * time.Second,
 		late: part(0.8), lose: part(0.6), refuse: part(0.3), twice: part(0.1),
+	}
+	if p.hasty = rng.IntN(2) == 0; p.hasty {
+		p.source.twice = 0 // there is no minute of quiet
 	}
 	defer func() {
 		r = Report{Seed: seed, Failures: p.failures, Injected: w.Injected(), Elapsed: w.Elapsed(), Steps: w.Steps(), Trace: w.Trace()}
@@ -169,6 +173,10 @@ func (p *followBack) play(ctx context.Context) {
 	if !p.until("F4", "item and row are equal", func() bool { return len(p.differing()) == 0 }) {
 		return
 	}
+	if p.hasty {
+		p.stop()
+		return
+	}
 	quiet := p.world.Now().Add(time.Minute)
 	if !p.until("F4", "the watermark passes a minute of quiet", func() bool { return p.read().Settled.After(quiet) }) {
 		return
@@ -179,6 +187,11 @@ func (p *followBack) play(ctx context.Context) {
 	if f := p.read(); f.State != checkpoint.FallbackFollowing || f.Parked > 0 {
 		p.failf("F1", "the state is %s, with %d parked: %s", f.State, f.Parked, f.Reason)
 	}
+	p.stop()
+}
+
+// stop ends the way back. Afterwards no request is in flight or in doubt.
+func (p *followBack) stop() {
 	p.record(func(f *checkpoint.Fallback) { f.State = checkpoint.FallbackStopping })
 	if p.until("I10", "the leader is stopped", func() bool { return p.read().State == checkpoint.FallbackStopped }) {
 		p.writeItems()
@@ -257,6 +270,10 @@ func (p *followBack) killAtTheEnd() {
 		p.hire()
 		p.target.set(key, before)
 		p.sleep(p.world.UpTo(3 * time.Minute))
+		if p.world.Chance(0.3) {
+			p.world.Inject("item written by a straggler")
+			p.source.set(p.pick())
+		}
 	}
 }
 
