@@ -182,6 +182,18 @@ func TestH144_WhatProvesAFreeze(t *testing.T) {
 			t.Errorf("frozen after %v: %v", s.world.Elapsed(), err)
 		}
 	})
+	// The statement is gone for a moment, which the probes do not see.
+	act(t, func(s *scene) {
+		s.Record.Open = true
+		s.Prober = denied{}
+		s.world.After(40*time.Second, func() {
+			s.service.edit("", true)
+			s.changed = -time.Hour // the policy does not rest
+		})
+		if _, err := s.Freeze(s.ctx); err != nil || s.world.Elapsed() < 100*time.Second || len(s.sent) != 2 {
+			t.Errorf("frozen after %v, %d requests: %v", s.world.Elapsed(), len(s.sent), err)
+		}
+	})
 	at := func(seconds int, seen Seen) round {
 		d := time.Duration(seconds) * time.Second
 		return roundOf(d, d+time.Second, Denied, seen)
@@ -287,7 +299,22 @@ func TestH144_AnswersToAFreeze(t *testing.T) {
 		})
 	}
 	act(t, func(s *scene) {
+		s.text = list(allow, deny(t, 1).text)
+		if _, err := s.Freeze(s.ctx); err != nil {
+			t.Error(err)
+		}
+		s.answers = []Answer{{Outcome: Unknown}}
+		began := s.world.Elapsed()
+		if _, err := s.Unfreeze(s.ctx); err != nil || len(s.sent) != 2 || s.world.Elapsed()-began < 15*time.Second {
+			t.Errorf("%d requests: %v", len(s.sent), err)
+		}
+	})
+	act(t, func(s *scene) {
 		s.text = list(deny(t, 1).text)
+		s.Record.Ends = true
+		if _, err := s.Freeze(s.ctx); !errors.Is(err, ErrEnds) {
+			t.Errorf("a freeze that has ended continues: %v", err)
+		}
 		s.Policies = unrevised{s}
 		if _, err := s.Unfreeze(s.ctx); !errors.Is(err, errNoRevision) {
 			t.Errorf("a change without a revision: %v", err)

@@ -229,7 +229,7 @@ func (p *play) drive(ctx context.Context, name string) error {
 			}
 			return at, context.Cause(ctx)
 		},
-		Save: func(ctx context.Context, r Record) error {
+		Save: func(_ context.Context, r Record) error {
 			err := save(func() { p.record = r })
 			if p.world.Chance(0.05) {
 				p.hire() // this process sleeps, and another one takes over
