@@ -4,21 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
+	"github.com/dynamodb-bigtable/replicator/internal/awssign"
 )
 
 // DynamoDB reads and writes the items of source tables. It implements Items. Its client signs each
@@ -30,26 +26,8 @@ type DynamoDB struct {
 
 // NewDynamoDB makes a DynamoDB from a client that was built with backfill.ClientOptions.
 func NewDynamoDB(client *dynamodb.Client) *DynamoDB {
-	own := dynamodb.New(client.Options(), func(o *dynamodb.Options) {
-		o.HTTPSignerV4 = &signer{v4.NewSigner()}
-		o.AuthSchemes = nil // the client makes them of the signer
-		o.Retryer = aws.NopRetryer{}
-	})
+	own := awssign.Client(client)
 	return &DynamoDB{client: own, tables: backfill.NewTables(own)}
-}
-
-// signedAt is the key of a context with the time of the signature.
-type signedAt struct{}
-
-// signer signs with the time in the context, if there is one.
-type signer struct{ *v4.Signer }
-
-// SignHTTP implements dynamodb.HTTPSignerV4.
-func (s *signer) SignHTTP(ctx context.Context, credentials aws.Credentials, r *http.Request, payloadHash, service, region string, signingTime time.Time, options ...func(*v4.SignerOptions)) error {
-	if at, ok := ctx.Value(signedAt{}).(time.Time); ok {
-		signingTime = at
-	}
-	return s.Signer.SignHTTP(ctx, credentials, r, payloadHash, service, region, signingTime, options...)
 }
 
 // Item implements Items.
@@ -59,8 +37,8 @@ func (d *DynamoDB) Item(ctx context.Context, table string, key attribute.Item) (
 
 // Accepts reports whether DynamoDB accepts a read of a table with a signature of the given time.
 func (d *DynamoDB) Accepts(ctx context.Context, table string, signed time.Time) (bool, error) {
-	_, err := d.client.DescribeTable(context.WithValue(ctx, signedAt{}, signed), &dynamodb.DescribeTableInput{TableName: &table})
-	if err != nil && tooOld(err) {
+	_, err := d.client.DescribeTable(awssign.At(ctx, signed), &dynamodb.DescribeTableInput{TableName: &table})
+	if awssign.TooOld(err) {
 		return false, nil
 	}
 	return err == nil, err
@@ -72,7 +50,7 @@ const mostChanges = 60
 
 // Write implements Items.
 func (d *DynamoDB) Write(ctx context.Context, table string, w Write, signed time.Time) Answer {
-	ctx = context.WithValue(ctx, signedAt{}, signed)
+	ctx = awssign.At(ctx, signed)
 	e := expressionOf(w)
 	var err error
 	if w.Delete {
@@ -170,36 +148,24 @@ func expressionOf(w Write) expression {
 	return e
 }
 
-// tooOldCodes are the codes of an answer to a request whose signature is too old, or from the
-// future. DynamoDB has not looked at the request itself.
-var tooOldCodes = []string{"InvalidSignatureException", "RequestExpired", "RequestTimeTooSkewed", "SignatureDoesNotMatch"}
-
-func tooOld(err error) bool {
-	var answer smithy.APIError
-	return errors.As(err, &answer) && slices.Contains(tooOldCodes, answer.ErrorCode())
-}
-
 // unfittingCodes are the codes of an answer to a request that DynamoDB never accepts.
 var unfittingCodes = []string{"ValidationException", "ItemCollectionSizeLimitExceededException", "SerializationException"}
 
-// answerOf returns what an error says about a write. An answer with a status between 400 and 499
-// promises that the request is not executed. DynamoDB gives no such promise with any other error.
+// answerOf returns what an error says about a write.
 func answerOf(err error) Answer {
-	var answered *smithyhttp.ResponseError
-	rejected := errors.As(err, &answered) && answered.HTTPStatusCode()/100 == 4
-	var named smithy.APIError
+	code, rejected := awssign.Rejected(err)
 	var failed *types.ConditionalCheckFailedException
 	switch {
 	case err == nil:
 		return Answer{Outcome: Done}
 	case errors.As(err, &failed):
 		return Answer{Outcome: Changed}
-	case !rejected || answered.HTTPStatusCode() == http.StatusRequestTimeout || !errors.As(err, &named):
+	case !rejected:
 		return Answer{Outcome: Unknown}
-	case tooOld(err):
+	case awssign.TooOld(err):
 		return Answer{Outcome: Expired}
-	case slices.Contains(unfittingCodes, named.ErrorCode()):
-		return Answer{Outcome: Unfitting, Reason: "DynamoDB does not accept the item: " + named.ErrorCode()}
+	case slices.Contains(unfittingCodes, code):
+		return Answer{Outcome: Unfitting, Reason: "DynamoDB does not accept the item: " + code}
 	default:
 		return Answer{Outcome: Refused}
 	}

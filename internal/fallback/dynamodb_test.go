@@ -1,7 +1,6 @@
 package fallback
 
 import (
-	"context"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
+	"github.com/dynamodb-bigtable/replicator/internal/awssign"
 )
 
 // source is an embedded DynamoDB with a table Orders, whose clock a test moves.
@@ -43,7 +43,7 @@ func newSource(t *testing.T) *source {
 		Region: "eu-west-1", BaseEndpoint: &listener.URL, Credentials: credentials.NewStaticCredentialsProvider("any", "thing", ""),
 	}, backfill.ClientOptions)
 	s.DynamoDB = NewDynamoDB(client)
-	_, err := s.client.CreateTable(context.WithValue(t.Context(), signedAt{}, s.now), &dynamodb.CreateTableInput{
+	_, err := s.client.CreateTable(awssign.At(t.Context(), s.now), &dynamodb.CreateTableInput{
 		TableName: aws.String("Orders"), BillingMode: types.BillingModePayPerRequest,
 		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("k"), KeyType: types.KeyTypeHash}},
 		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("k"), AttributeType: types.ScalarAttributeTypeS}},
@@ -66,7 +66,7 @@ func item(attributes ...string) attribute.Item {
 
 func (s *source) read(t *testing.T) string {
 	t.Helper()
-	got, _, err := s.Item(context.WithValue(t.Context(), signedAt{}, s.clock()), "Orders", item())
+	got, _, err := s.Item(awssign.At(t.Context(), s.clock()), "Orders", item())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestWideItemsAreWrittenInSteps(t *testing.T) {
 		} else if got.Outcome != Changed || looks > 5 {
 			t.Fatalf("look %d: %v", looks, got)
 		}
-		had, exists, _ = s.Item(context.WithValue(t.Context(), signedAt{}, s.clock()), "Orders", item())
+		had, exists, _ = s.Item(awssign.At(t.Context(), s.clock()), "Orders", item())
 	}
 	if got := s.read(t); strings.Count(got, "=v") != len(wide) || looks == 0 {
 		t.Errorf("%d of %d attributes, after %d looks", strings.Count(got, "=v"), len(wide), looks)
