@@ -20,7 +20,8 @@ import (
 )
 
 // Client returns a client with the options of another one. It signs each request with the time of
-// its context (At), or with the present time if there is none. It makes one attempt of each request.
+// its context (At), or with the present time if there is none. It makes one attempt of each
+// request.
 func Client(client *dynamodb.Client) *dynamodb.Client {
 	return dynamodb.New(client.Options(), func(o *dynamodb.Options) {
 		o.HTTPSignerV4 = &signer{v4.NewSigner()}
@@ -52,15 +53,16 @@ func (s *signer) SignHTTP(ctx context.Context, credentials aws.Credentials, r *h
 // future. DynamoDB has not looked at the request itself.
 var tooOldCodes = []string{"InvalidSignatureException", "RequestExpired", "RequestTimeTooSkewed", "SignatureDoesNotMatch"}
 
-// TooOld reports whether an error is the answer to a request whose signature is too old, or from the
-// future.
+// TooOld reports whether an error is the answer to a request whose signature is too old, or from
+// the future.
 func TooOld(err error) bool {
 	var answer smithy.APIError
 	return errors.As(err, &answer) && slices.Contains(tooOldCodes, answer.ErrorCode())
 }
 
 // Rejected returns the code of an answer that promises that the request is not executed: one with a
-// status between 400 and 499, except a timeout. DynamoDB gives no such promise with any other error.
+// status between 400 and 499, except a timeout. DynamoDB gives no such promise with any other
+// error.
 func Rejected(err error) (code string, rejected bool) {
 	var answered *smithyhttp.ResponseError
 	var named smithy.APIError

@@ -165,8 +165,8 @@ func begun(t *testing.T) Record {
 
 const others = `{"Version":"2012-10-17", "Statement":{"Sid":"audit","Effect":"Deny","Principal":"*","Action":"dynamodb:DeleteTable","Resource":"*"}}`
 
-// A table is frozen for the application, and not for this program. Reads are old, and a policy comes
-// into force late.
+// A table is frozen for the application, and not for this program. Reads are old, and a policy
+// comes into force late.
 func TestH144_AFreezeOfTheEmbeddedService(t *testing.T) {
 	e := newEmbedded(t)
 	if a := NewDynamoDB(e.client("COPY")).Put(e.ctx, ordersARN, others, "", e.Now()); a.Outcome != Done {

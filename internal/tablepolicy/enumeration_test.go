@@ -295,8 +295,8 @@ func (m *model) events(s modelState) {
 	}
 }
 
-// explore walks all histories, and counts the states of each trouble. It ends early at the first one
-// of the trouble `until`.
+// explore walks all histories, and counts the states of each trouble. It ends early at the first
+// one of the trouble `until`.
 func explore(t *testing.T, rules modelRules, budget modelBudget, foreign bool, until string) *model {
 	m := &model{texts: newTexts(t), rules: rules, seen: map[modelState]bool{}, found: map[string]int{}, goals: map[string]int{}}
 	start := modelState{now: present, changed: -1, foreign: foreign, ledger: modelRecord{attempt: 1, signed: -1}, budget: budget}

@@ -9,7 +9,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Freezer freezes one table and ends the freeze. It must not be used concurrently, except for Watch.
+// Freezer freezes one table and ends the freeze. It must not be used concurrently, except for
+// Watch.
 type Freezer struct {
 	Table    string   // the table's ARN
 	Hash     string   // the ledger's hash (HashOf)
@@ -35,11 +36,11 @@ type Freezer struct {
 // errBlind is the error of a probe that proves nothing.
 var errBlind = errors.New("the writes of the probe's role are denied before the freeze, so the freeze cannot be probed: give the role the right to write the table, and wait until the last freeze shows no more")
 
-// Freeze puts the statement into the policy. It returns nil when a read shows the statement, and the
-// probe's writes were refused without a break for Timings.Frozen. The delay is the time from the
-// answer to this process's request until the first refusal, zero if another process sent it. Freeze
-// fails if ctx ends, if the lease is lost, if the record has changed, or if DynamoDB can never accept
-// the policy. Another process may continue the freeze.
+// Freeze puts the statement into the policy. It returns nil when a read shows the statement, and
+// the probe's writes were refused without a break for Timings.Frozen. The delay is the time from
+// the answer to this process's request until the first refusal, zero if another process sent it.
+// Freeze fails if ctx ends, if the lease is lost, if the record has changed, or if DynamoDB can
+// never accept the policy. Another process may continue the freeze.
 func (f *Freezer) Freeze(ctx context.Context) (delay time.Duration, err error) {
 	s, err := f.statement()
 	if err != nil {
@@ -118,10 +119,10 @@ func (f *Freezer) request(ctx context.Context, p Policy, c change, signed time.T
 // switched: LetThrough means that the table is no longer frozen.
 func (f *Freezer) Watch(ctx context.Context) Seen { return f.round(ctx).seen }
 
-// Unfreeze takes the statements of this attempt and of former ones out of the policy. It returns nil
-// when a read shows none of them, and the probe's writes are let through. The delay is the time from
-// the answer to this process's request until then, zero if another process sent it. Unfreeze fails
-// as Freeze does, and must then be called again. The freeze is not over before Over says so.
+// Unfreeze takes the statements of this attempt and of former ones out of the policy. It returns
+// nil when a read shows none of them, and the probe's writes are let through. The delay is the time
+// from the answer to this process's request until then, zero if another process sent it. Unfreeze
+// fails as Freeze does, and must then be called again. The freeze is not over before Over says so.
 func (f *Freezer) Unfreeze(ctx context.Context) (delay time.Duration, err error) {
 	answered := time.Duration(-1)
 	for {
@@ -147,8 +148,8 @@ func (f *Freezer) Unfreeze(ctx context.Context) (delay time.Duration, err error)
 }
 
 // Over looks once more, after Unfreeze. It removes the statement again if a late freeze request has
-// put it. It returns true, and saves it, when no freeze request can be executed any more. The caller
-// must call it again until then (Record.OverAt).
+// put it. It returns true, and saves it, when no freeze request can be executed any more. The
+// caller must call it again until then (Record.OverAt).
 func (f *Freezer) Over(ctx context.Context) (bool, error) {
 	if f.Record.Over {
 		return true, nil
@@ -216,8 +217,8 @@ func (f *Freezer) look(ctx context.Context) (signed time.Time, p Policy, err err
 }
 
 // send makes one attempt of a change. DynamoDB accepts no change for a while after one. Meanwhile,
-// reads may still show the former policy. So after a change that may be executed, the next one waits
-// for the rest.
+// reads may still show the former policy. So after a change that may be executed, the next one
+// waits for the rest.
 func (f *Freezer) send(ctx context.Context, c change, signed time.Time) (done bool, err error) {
 	t := f.Timings.orDefault()
 	call, cancel := task.WithTimeout(ctx, t.Call)

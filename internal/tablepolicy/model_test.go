@@ -151,7 +151,8 @@ type modelProcess struct {
 	since   int8 // the first refused round; -1 if there is none
 }
 
-// request is a change in the model. A request in flight may be executed until W after its signature.
+// request is a change in the model. A request in flight may be executed until W after its
+// signature.
 type request struct {
 	kind           changeKind
 	text, revision int8
@@ -226,7 +227,8 @@ func (s *modelState) forget() {
 	}
 }
 
-// rename numbers the revisions of a state in the order of their places. Only their equality matters.
+// rename numbers the revisions of a state in the order of their places. Only their equality
+// matters.
 func (s *modelState) rename() {
 	a, b := &s.processes[0], &s.processes[1]
 	names := [32]int8{}

@@ -334,8 +334,8 @@ func (p *play) history() error {
 	})
 }
 
-// Freezes end as they must, through kills, sleeps, takeovers, late requests, lost answers, old reads
-// and edits of other programs.
+// Freezes end as they must, through kills, sleeps, takeovers, late requests, lost answers, old
+// reads and edits of other programs.
 func TestH144_RandomHistories(t *testing.T) {
 	happened := map[string]int{}
 	for seed := range uint64(300) {

@@ -45,7 +45,8 @@ func Begin(former Record, hash string, attempt uint32, rehearse bool) (Record, e
 	return Record{Attempt: attempt, Sid: sidOf(hash, attempt), Rehearse: rehearse, Signed: former.Signed}, nil
 }
 
-// signing returns the record to be saved before a freeze request that is signed with the given time.
+// signing returns the record to be saved before a freeze request that is signed with the given
+// time.
 func (r Record) signing(p Policy, signed time.Time) (Record, error) {
 	if r.Ends {
 		return r, ErrEnds
@@ -57,8 +58,8 @@ func (r Record) signing(p Policy, signed time.Time) (Record, error) {
 	return r, nil
 }
 
-// OverAt returns when the freeze is over at the earliest, in the source's time: every freeze request
-// is executed or refused by then, and its effect shows. The argument t has a Wait.
+// OverAt returns when the freeze is over at the earliest, in the source's time: every freeze
+// request is executed or refused by then, and its effect shows. The argument t has a Wait.
 func (r Record) OverAt(t Timings) time.Time {
 	if r.Signed.IsZero() {
 		return time.Time{}

@@ -14,8 +14,8 @@ import (
 // sidPrefix begins the Sid of each statement of a freeze. A Sid has only letters and digits.
 const sidPrefix = "ReplicatorFreeze"
 
-// hashLength is the length of a ledger's hash in a Sid. All hashes have the same length, so that the
-// number of the attempt after it is not ambiguous.
+// hashLength is the length of a ledger's hash in a Sid. All hashes have the same length, so that
+// the number of the attempt after it is not ambiguous.
 const hashLength = 16
 
 // HashOf returns the hash that stands for a ledger in Sids, from the ledger's id. It has 16
@@ -30,7 +30,8 @@ func sidOf(hash string, attempt uint32) string {
 	return sidPrefix + hash + strconv.FormatUint(uint64(attempt), 10)
 }
 
-// attemptOf returns the attempt of which a Sid is. It returns false if it is not a Sid of the ledger.
+// attemptOf returns the attempt of which a Sid is. It returns false if it is not a Sid of the
+// ledger.
 func attemptOf(sid, hash string) (uint32, bool) {
 	digits, found := strings.CutPrefix(sid, sidPrefix+hash)
 	n, err := strconv.ParseUint(digits, 10, 32)
@@ -113,8 +114,8 @@ func principalPatterns(arn string) ([]string, error) {
 }
 
 // Add returns a policy with the statement. The text of the policy is "" if the table has none. It
-// returns the policy as it is if a statement has the Sid. It fails with ErrTooLarge if DynamoDB does
-// not accept the size.
+// returns the policy as it is if a statement has the Sid. It fails with ErrTooLarge if DynamoDB
+// does not accept the size.
 func Add(policy string, s Statement) (string, error) {
 	if policy == "" {
 		return `{"Version":"2012-10-17","Statement":[` + s.text + "]}", nil

@@ -32,6 +32,7 @@ var kept = map[string]string{
 	"internal/load.ErrReplaced":     "the module beam uses it",
 	"internal/load.Order.Judge":     "the module beam uses it",
 	"internal/standing.Lent":        "the module beam uses it",
+	"internal/tablepolicy.":         "the driver of cutovers is to use it",
 	"internal/starter.Document":     "the reference names it",
 	"internal/worker.Lending.":      "the module beam uses it",
 	"transform.Comparing":           "what a Condition of one's own may have besides",

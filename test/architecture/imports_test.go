@@ -25,6 +25,7 @@ var allowed = map[string][]string{
 	"relay":               {"attribute", "cdc", "transform", "internal/task"},
 	"dualwrite":           {"attribute", "cdc", "transform", "sink", "checkpoint", "backfill", "internal/config", "internal/diag", "internal/preflight", "internal/task"},
 	"internal/awshost":    {"internal/diag"},
+	"internal/awssign":    {},
 	"internal/source":     {"attribute", "backfill", "cdc", "checkpoint", "exports", "exports/bucket", "internal/diag", "transform"},
 	"internal/timespan":   {},
 	"internal/pattern":    {"transform"},
@@ -54,6 +55,9 @@ var allowed = map[string][]string{
 	"expression":        {"attribute"},
 	"exports":           {"attribute"},
 	"exports/bucket":    {"exports"},
+
+	"internal/tablepolicy": {"backfill", "internal/awssign", "internal/task"},
+
 	// The embedded services are separate products. Of replicator they only know what an item is.
 	"bigtabletest":      {},
 	"dynamodbtest":      {"attribute", "expression"},
@@ -91,7 +95,7 @@ func TestImportsPointOneWay(t *testing.T) {
 // edges lists the files that may use a vendor's client.
 var edges = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams": {"cdc/dynamodbstreams.go"},
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb":        {"backfill/dynamodb.go", "backfill/canarywriter.go", "backfill/exporter.go", "internal/fallback/dynamodb.go"},
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb":        {"backfill/dynamodb.go", "backfill/canarywriter.go", "backfill/exporter.go", "internal/fallback/dynamodb.go", "internal/tablepolicy/dynamodb.go", "internal/tablepolicy/probe.go"},
 	"cloud.google.com/go/pubsub":                           {"relay/pubsub.go"},
 	"github.com/aws/aws-sdk-go-v2/service/s3":              {"exports/bucket/s3.go"},
 	"google.golang.org/api/storage":                        {"exports/bucket/cloudstorage.go"},
