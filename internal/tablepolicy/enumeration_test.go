@@ -98,7 +98,7 @@ func (m *model) save(s *modelState, i int, change func(r *modelRecord)) bool {
 	return true
 }
 
-// process adds the states after the next step of a process. Only the holder of the lease can prove.
+// process adds the states after the next step of a process. Process 0 holds the lease, so only it can prove.
 func (m *model) process(s modelState, i int) {
 	p := &s.processes[i]
 	switch p.step {

@@ -146,7 +146,6 @@ type modelProcess struct {
 	record  modelRecord
 	current bool // the record is that of the ledger
 	at      int8 // the time of the proof
-	read    modelPolicy
 	sends   request
 	since   int8 // the first refused round; -1 if there is none
 }
@@ -167,7 +166,6 @@ type modelState struct {
 	revisions   int8
 	foreign     bool // whether the foreign statement must be in the policy
 	ledger      modelRecord
-	holder      int8
 	processes   [2]modelProcess
 	flight      request
 	budget      modelBudget
