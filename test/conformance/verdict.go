@@ -15,7 +15,7 @@ type verdict struct{ right, why string }
 const (
 	documented = "AWS's documentation"
 	// observed is for behaviour that the documentation omits and that others observed on AWS.
-	observed = "AWS's observed behaviour; its documentation says nothing about it"
+	observed = "AWS's observed behaviour; its documentation does not mention it"
 )
 
 // verdicts holds the verdicts by service and case. A difference without a verdict fails the check,
