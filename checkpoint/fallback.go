@@ -52,7 +52,6 @@ type Fallback struct {
 	// change stream's watermarks tell.
 	Settled time.Time `json:"settled,omitzero"`
 	Parked  int       `json:"parked,omitempty"`
-	Strays  int       `json:"strays,omitempty"`
 	// Reason and Since describe a gap.
 	Reason  string    `json:"reason,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
@@ -108,6 +107,8 @@ type FallbackShard struct {
 	// Position is the sequence number of the last change whose item was looked at since.
 	Position cdc.SequenceNumber `json:"position,omitzero"`
 	Done     bool               `json:"done,omitempty"`
+	// AppliedTo is the service's time up to which empty pages prove that no change follows Position.
+	AppliedTo time.Time `json:"applied_to,omitzero"`
 
 	counter uint64
 }

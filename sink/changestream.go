@@ -18,9 +18,8 @@ import (
 // This file reads change streams. Bigtable's Go client has no function for them.
 
 const (
-	readChangeStream   = "/google.bigtable.v2.Bigtable/ReadChangeStream"
-	initialPartitions  = "/google.bigtable.v2.Bigtable/GenerateInitialChangeStreamPartitions"
-	changeStreamFormat = "google.bigtable.v2.ReadChangeStreamResponse"
+	readChangeStream  = "/google.bigtable.v2.Bigtable/ReadChangeStream"
+	initialPartitions = "/google.bigtable.v2.Bigtable/GenerateInitialChangeStreamPartitions"
 )
 
 var (
@@ -140,7 +139,7 @@ func changeOf(answer *bigtablepb.ReadChangeStreamResponse, row *[]byte) (record 
 		}
 		return record, true, nil
 	}
-	return ChangeRecord{}, false, &Error{Op: "ReadChangeStream", Reason: Permanent, Code: codes.Unimplemented.String(), Text: "an unknown record in a " + changeStreamFormat}
+	return ChangeRecord{}, false, &Error{Op: "ReadChangeStream", Reason: Permanent, Code: codes.Unimplemented.String(), Text: "a record of an unknown kind"}
 }
 
 // LostChanges reports whether an error means that a change stream cannot be continued at its

@@ -1,7 +1,6 @@
 package fallback
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,9 +29,6 @@ type Leader struct {
 	MayWrite func(ctx context.Context, attempt uint32) (bool, error)
 	// Hear asks the source for its time and notes it in the ledger (checkpoint.Ledger.Heard).
 	Hear func(ctx context.Context) error
-	// Most is the number of keys in hand above which reading waits; default 20,000. Looks is the
-	// number of keys that are looked at concurrently; default 64.
-	Most, Looks int
 	// Leaving, if not nil, reports whether this process ends. Then the leader finishes what it has
 	// begun and releases the lease.
 	Leaving func() bool
@@ -40,12 +36,12 @@ type Leader struct {
 	Failed func(step string, err error)
 }
 
-// reign is the state of a leader while it holds the lease.
-type reign struct {
+// term is the time for which a leader holds the lease, with its state.
+type term struct {
 	*Leader
 	times Timings
 	held  *checkpoint.Coordinator
-	hand  *hand
+	dirty *dirtySet
 	tasks *task.Group
 	ends  bool // no look begins any more; guarded by mu
 
@@ -94,9 +90,9 @@ func (l *Leader) Lead(ctx context.Context, watch *checkpoint.Watch) error {
 	} else if err != nil {
 		return err
 	}
-	r := &reign{
+	r := &term{
 		Leader: l, times: l.Timings.orDefault(), held: held,
-		hand:  newHand(cmp.Or(l.Most, 20_000)),
+		dirty: newDirtySet(),
 		tasks: task.NewGroup(held.Context(), 0), proving: task.NewLimit(1),
 		parts: map[checkpoint.KeyRange]*part{}, first: map[string]time.Duration{}, parked: map[string]bool{},
 	}
@@ -113,7 +109,7 @@ func (l *Leader) Lead(ctx context.Context, watch *checkpoint.Watch) error {
 
 // lead takes over the records, reads and looks until the way back is stopped. The argument `unclean`
 // reports that the former leader may have left requests behind.
-func (r *reign) lead(ctx context.Context, unclean bool) error {
+func (r *term) lead(ctx context.Context, unclean bool) error {
 	if err := r.Hear(ctx); err != nil {
 		return err
 	}
@@ -150,7 +146,7 @@ func (r *reign) lead(ctx context.Context, unclean bool) error {
 		if !looks && !r.Ledger.ServiceTime(ctx).Before(f.DoubtUntil) {
 			looks = true
 			r.tasks.Go("look at keys", r.look)
-			r.tasks.Go("read the source's stream", r.echoes)
+			r.tasks.Go("read the source's stream", r.readSource)
 		}
 		over, err := r.stop(ctx, f.DoubtUntil)
 		if fatal(err) || over {
@@ -173,7 +169,7 @@ func fatal(err error) bool {
 // when no request is under way. A way back is stopped only when no request is in doubt either.
 // Doubts of a process that ends are left to its successor. The argument `doubt` is the end of the
 // doubts about former leaders.
-func (r *reign) stop(ctx context.Context, doubt time.Time) (over bool, err error) {
+func (r *term) stop(ctx context.Context, doubt time.Time) (over bool, err error) {
 	f, _, err := r.Ledger.Fallback(ctx, r.Source)
 	if err != nil {
 		return false, err
@@ -182,10 +178,10 @@ func (r *reign) stop(ctx context.Context, doubt time.Time) (over bool, err error
 	r.mu.Lock()
 	r.ends = stopping || leaving
 	r.mu.Unlock()
-	if !stopping && !leaving || r.hand.looking() {
+	if !stopping && !leaving || r.dirty.looking() {
 		return false, nil
 	}
-	if own := r.hand.doubt(); own.After(doubt) {
+	if own := r.dirty.doubt(); own.After(doubt) {
 		doubt = own
 	}
 	if doubt.After(r.Ledger.ServiceTime(ctx)) && !leaving {
@@ -208,7 +204,7 @@ func (r *reign) stop(ctx context.Context, doubt time.Time) (over bool, err error
 }
 
 // prove returns a proof that is young enough to begin a look.
-func (r *reign) prove(ctx context.Context) (proof, error) {
+func (r *term) prove(ctx context.Context) (proof, error) {
 	if err := r.proving.Acquire(ctx, 1); err != nil {
 		return proof{}, err
 	}
@@ -240,17 +236,20 @@ func (r *reign) prove(ctx context.Context) (proof, error) {
 	return p, nil
 }
 
-// look looks at the keys in hand, several at a time, until ctx ends.
-func (r *reign) look(ctx context.Context) error {
-	looks := task.NewGroup(ctx, cmp.Or(r.Looks, 64))
+// looksAtOnce is the number of keys that are looked at concurrently.
+const looksAtOnce = 64
+
+// look looks at the dirty keys, several at a time, until ctx ends.
+func (r *term) look(ctx context.Context) error {
+	looks := task.NewGroup(ctx, looksAtOnce)
 	for ctx.Err() == nil {
 		if r.ending() {
 			_ = task.Sleep(ctx, r.times.Retry)
 			continue
 		}
-		key, ok := r.hand.take(task.Mono(ctx), r.Ledger.ServiceTime(ctx))
+		key, ok := r.dirty.take(task.Mono(ctx), r.Ledger.ServiceTime(ctx))
 		if !ok {
-			_ = r.hand.news.Wait(ctx, r.times.Retry)
+			_ = r.dirty.news.Wait(ctx, r.times.Retry)
 			continue
 		}
 		looks.Go("look at a key", func(ctx context.Context) error { return r.lookAt(ctx, key) })
@@ -259,14 +258,14 @@ func (r *reign) look(ctx context.Context) error {
 }
 
 // ending reports whether no look may begin any more.
-func (r *reign) ending() bool {
+func (r *term) ending() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ends
 }
 
 // lookAt looks at one key and records the result.
-func (r *reign) lookAt(ctx context.Context, key string) error {
+func (r *term) lookAt(ctx context.Context, key string) error {
 	p, err := r.prove(ctx)
 	found := finding{kind: refused}
 	switch {
@@ -283,34 +282,34 @@ func (r *reign) lookAt(ctx context.Context, key string) error {
 	switch found.kind {
 	case settled:
 		if err := r.heal(ctx, key); err != nil {
-			r.hand.again(key, r.rest(ctx, key), time.Time{})
+			r.dirty.again(key, r.rest(ctx, key), time.Time{})
 			return nil
 		}
-		r.hand.settle(key)
+		r.dirty.settle(key)
 	case parked:
 		if err := r.park(ctx, key, found.reason); err != nil {
 			r.failed("park a key", err)
-			r.hand.again(key, r.rest(ctx, key), time.Time{})
+			r.dirty.again(key, r.rest(ctx, key), time.Time{})
 			return nil
 		}
-		r.hand.settle(key)
+		r.dirty.settle(key)
 	case unequal:
-		r.hand.again(key, 0, time.Time{})
+		r.dirty.again(key, 0, time.Time{})
 	case doubted:
-		r.hand.again(key, 0, found.until)
+		r.dirty.again(key, 0, found.until)
 	default:
-		r.hand.again(key, r.rest(ctx, key), time.Time{})
+		r.dirty.again(key, r.rest(ctx, key), time.Time{})
 	}
 	return nil
 }
 
 // rest returns the monotonic time before which a key that was refused is not looked at again.
-func (r *reign) rest(ctx context.Context, key string) time.Duration {
-	wait := r.times.Retry << min(r.hand.tries(key), 6)
+func (r *term) rest(ctx context.Context, key string) time.Duration {
+	wait := r.times.Retry << min(r.dirty.tries(key), 6)
 	return task.Mono(ctx) + min(wait, 100*r.times.Retry)
 }
 
-func (r *reign) failed(step string, err error) {
+func (r *term) failed(step string, err error) {
 	if r.Failed != nil {
 		r.Failed(step, err)
 	}

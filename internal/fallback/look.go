@@ -123,7 +123,7 @@ func compare(form Form, row string, cells []transform.Cell, item attribute.Item,
 // item is read first: a change of the row after that is found in the row, or brings another record.
 // The proof must have been made before the look began. Its time signs the request, so a leader that
 // sleeps between the reads and the request cannot overwrite what its successor writes (F2).
-func (r *reign) lookOnce(ctx context.Context, key string, p proof) (finding, error) {
+func (r *term) lookOnce(ctx context.Context, key string, p proof) (finding, error) {
 	ctx, cancel := task.WithTimeout(ctx, r.times.Call)
 	defer cancel()
 	itemKey, err := r.Form.Key(key)

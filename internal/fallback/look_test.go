@@ -77,7 +77,7 @@ func TestH143_OneLook(t *testing.T) {
 				return
 			}
 			ledger.Heard(ctx, world.Now())
-			r := &reign{Leader: &Leader{Ledger: ledger, Form: plainForm{}, Rows: &c.store, Items: &c.store}, times: Timings{Call: 10 * time.Hour}.orDefault()}
+			r := &term{Leader: &Leader{Ledger: ledger, Form: plainForm{}, Rows: &c.store, Items: &c.store}, times: Timings{Call: 10 * time.Hour}.orDefault()}
 			p := proof{signed: world.Now().Add(-3 * time.Second), wait: 8 * time.Minute, mayWrite: true}
 			found, err := r.lookOnce(ctx, c.key, p)
 			if found.kind != c.kind || !errors.Is(err, c.store.fails) || len(c.store.wrote) != c.writes {

@@ -5,7 +5,7 @@ import (
 )
 
 // park records a key that cannot be carried to the source. A later change of its row heals it.
-func (r *reign) park(ctx context.Context, key, reason string) error {
+func (r *term) park(ctx context.Context, key, reason string) error {
 	if err := r.Ledger.ParkFallback(ctx, r.Source, key, reason); err != nil {
 		return err
 	}
@@ -16,7 +16,7 @@ func (r *reign) park(ctx context.Context, key, reason string) error {
 }
 
 // heal removes the record of a parked key that is settled.
-func (r *reign) heal(ctx context.Context, key string) error {
+func (r *term) heal(ctx context.Context, key string) error {
 	r.mu.Lock()
 	is := r.parked[key]
 	r.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 // adopt takes over the records of the partitions. It writes its epoch into each record, so that no
 // late write of a former leader takes place afterwards. If there is no record, reading begins at the
 // time of the way back's record.
-func (r *reign) adopt(ctx context.Context, f checkpoint.Fallback) error {
+func (r *term) adopt(ctx context.Context, f checkpoint.Fallback) error {
 	records, err := r.Ledger.FallbackParts(ctx, r.Source)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func allNew(records []checkpoint.FallbackPart) bool {
 
 // start writes the records of the partitions of now, which are read from a time on. Records of an
 // earlier start that the service has split or merged since are closed.
-func (r *reign) start(ctx context.Context, had []checkpoint.FallbackPart, from time.Time) ([]checkpoint.FallbackPart, error) {
+func (r *term) start(ctx context.Context, had []checkpoint.FallbackPart, from time.Time) ([]checkpoint.FallbackPart, error) {
 	ranges, err := r.Changes.Partitions(ctx, r.Table)
 	if err != nil {
 		return nil, fmt.Errorf("list the partitions of the change stream of %s: %w", r.Table, err)
@@ -97,7 +97,7 @@ func (r *reign) start(ctx context.Context, had []checkpoint.FallbackPart, from t
 }
 
 // pass saves what was settled, begins partitions, and reads those that nobody reads.
-func (r *reign) pass(ctx context.Context) error {
+func (r *term) pass(ctx context.Context) error {
 	if err := r.save(ctx); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (r *reign) pass(ctx context.Context) error {
 }
 
 // records returns the records of all partitions, by range.
-func (r *reign) records() []checkpoint.FallbackPart {
+func (r *term) records() []checkpoint.FallbackPart {
 	var all []checkpoint.FallbackPart
 	for _, p := range r.parts {
 		all = append(all, p.record)
@@ -130,7 +130,7 @@ func (r *reign) records() []checkpoint.FallbackPart {
 
 // begin begins the partitions whose continuations are complete. The record of the new partition is
 // written first. Until its parents note that, markUsed finds it.
-func (r *reign) begin(ctx context.Context) error {
+func (r *term) begin(ctx context.Context) error {
 	r.mu.Lock()
 	records := r.records()
 	r.mu.Unlock()
@@ -167,7 +167,7 @@ func (r *reign) begin(ctx context.Context) error {
 }
 
 // saveUsed saves which continuations are used.
-func (r *reign) saveUsed(ctx context.Context, records []checkpoint.FallbackPart) error {
+func (r *term) saveUsed(ctx context.Context, records []checkpoint.FallbackPart) error {
 	for _, i := range markUsed(records) {
 		if err := r.Ledger.SaveFallbackPart(ctx, r.Source, &records[i]); err != nil {
 			return err
@@ -181,7 +181,7 @@ func (r *reign) saveUsed(ctx context.Context, records []checkpoint.FallbackPart)
 
 // save writes the positions up to which everything is settled, and the closes behind which nothing
 // waits (F4).
-func (r *reign) save(ctx context.Context) error {
+func (r *term) save(ctx context.Context) error {
 	r.mu.Lock()
 	parts := make([]*part, 0, len(r.parts))
 	for _, record := range r.records() {
@@ -212,10 +212,10 @@ func (r *reign) save(ctx context.Context) error {
 	return err
 }
 
-func (r *reign) savePart(ctx context.Context, p *part) error {
-	r.hand.mu.Lock()
+func (r *term) savePart(ctx context.Context, p *part) error {
+	r.dirty.mu.Lock()
 	m, rest := p.track.settled(), len(p.track.marks)
-	r.hand.mu.Unlock()
+	r.dirty.mu.Unlock()
 	next := p.record
 	if m != nil && m.token != "" {
 		next.Tokens = []checkpoint.Continuation{{KeyRange: next.KeyRange, Token: m.token}}
@@ -243,7 +243,7 @@ func (r *reign) savePart(ctx context.Context, p *part) error {
 
 // read reads one partition until it is closed. After a failure it continues at the last record that
 // it has taken.
-func (r *reign) read(ctx context.Context, kr checkpoint.KeyRange, p *part) error {
+func (r *term) read(ctx context.Context, kr checkpoint.KeyRange, p *part) error {
 	r.mu.Lock()
 	place := Place{KeyRange: kr, Tokens: p.record.Tokens, From: p.record.From}
 	r.mu.Unlock()
@@ -259,15 +259,15 @@ func (r *reign) read(ctx context.Context, kr checkpoint.KeyRange, p *part) error
 				r.mu.Unlock()
 				return errClosed
 			}
-			for r.hand.full() {
-				if err := r.hand.room.Wait(ctx, time.Second); err != nil {
+			for r.dirty.full() {
+				if err := r.dirty.room.Wait(ctx, time.Second); err != nil {
 					return err
 				}
 			}
 			if record.Token != "" {
 				place.Tokens = []checkpoint.Continuation{{KeyRange: kr, Token: record.Token}}
 			}
-			r.hand.record(&p.track, record.Token, record.Watermark, record.Key)
+			r.dirty.record(&p.track, record.Token, record.Watermark, record.Key)
 			return nil
 		})
 		switch {
@@ -286,7 +286,7 @@ func (r *reign) read(ctx context.Context, kr checkpoint.KeyRange, p *part) error
 }
 
 // gap records that changes were lost, and reads the stream from now on.
-func (r *reign) gap(ctx context.Context, cause error) error {
+func (r *term) gap(ctx context.Context, cause error) error {
 	from := r.Ledger.ServiceTime(ctx).Add(-r.times.Before)
 	_, err := r.Ledger.UpdateFallback(ctx, r.Source, r.held.Epoch(), func(f *checkpoint.Fallback) error {
 		if f.State == checkpoint.FallbackStopping || f.State == checkpoint.FallbackStopped {
@@ -308,5 +308,5 @@ func (r *reign) gap(ctx context.Context, cause error) error {
 	if err == nil {
 		err = fmt.Errorf("the way back begins again: %w", cause)
 	}
-	return err // the next reign reads the new records
+	return err // the next term reads the new records
 }

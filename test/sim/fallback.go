@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/fallback"
@@ -24,6 +25,7 @@ type followBack struct {
 	ledger   *checkpoint.Ledger
 	keys     []string
 	switched bool
+	idle     bool // nothing changes for longer than DynamoDB's stream keeps a change
 	hasty    bool // it is stopped once item and row are equal, although records may be left
 	leaders  []*leadProcess
 	failures []string
@@ -47,6 +49,7 @@ func simulateFallback(seed uint64, trace bool) (r Report) {
 		world: w, values: map[string]string{}, window: 5 * time.Minute, execution: 90 * time.Second,
 		late: part(0.8), lose: part(0.6), refuse: part(0.3), twice: part(0.1),
 	}
+	p.idle = rng.IntN(10) == 0
 	if p.hasty = rng.IntN(2) == 0; p.hasty {
 		p.source.twice = 0 // there is no minute of quiet
 	}
@@ -168,10 +171,16 @@ func (p *followBack) play(ctx context.Context) {
 	for range 40 {
 		p.disturb()
 	}
+	if p.idle {
+		p.idleDay()
+	}
 	p.killAtTheEnd()
 	p.hire()
 	if !p.until("F4", "item and row are equal", func() bool { return len(p.differing()) == 0 }) {
 		return
+	}
+	if f := p.read(); f.State != checkpoint.FallbackFollowing || f.Parked > 0 {
+		p.failf("F1", "the state is %s, with %d parked: %s", f.State, f.Parked, f.Reason)
 	}
 	if p.hasty {
 		p.stop()
@@ -183,9 +192,6 @@ func (p *followBack) play(ctx context.Context) {
 	}
 	if all := p.differing(); len(all) > 0 {
 		p.failf("F4", "everything is settled, and they differ: %v", all)
-	}
-	if f := p.read(); f.State != checkpoint.FallbackFollowing || f.Parked > 0 {
-		p.failf("F1", "the state is %s, with %d parked: %s", f.State, f.Parked, f.Reason)
 	}
 	p.stop()
 }
@@ -230,20 +236,20 @@ func (p *followBack) disturb() {
 		p.target.set(p.pick())
 		p.sleep(p.world.UpTo(20 * time.Second))
 	}
-	any := func() *leadProcess { return p.leaders[rng.IntN(len(p.leaders))] }
+	some := func() *leadProcess { return p.leaders[rng.IntN(len(p.leaders))] }
 	switch rng.IntN(12) {
 	case 0, 1, 2:
 		p.target.reshape(string(rune('a' + rng.IntN(25))))
 	case 3, 4:
-		any().Kill()
+		some().Kill()
 		p.hire()
 	case 5:
-		any().Pause(p.world.UpTo(20 * time.Minute))
+		some().Pause(p.world.UpTo(20 * time.Minute))
 	case 6:
 		p.leaders[len(p.leaders)-1].Pause(p.world.UpTo(time.Minute))
 	case 7:
 		p.world.Inject("leader leaves")
-		any().leaving = true
+		some().leaving = true
 		p.hire()
 	case 8:
 		p.world.Inject("item written by a straggler")
@@ -252,6 +258,18 @@ func (p *followBack) disturb() {
 		p.sleep(p.world.UpTo(15 * time.Minute))
 	}
 	p.sleep(p.world.UpTo(90 * time.Second))
+}
+
+// idleDay changes nothing until the last change of DynamoDB's stream is trimmed. A leader that then
+// takes over has lost nothing.
+func (p *followBack) idleDay() {
+	p.world.Inject("way back idle for a day")
+	p.sleep(cdc.Retention + time.Hour)
+	for _, m := range p.leaders {
+		m.Kill()
+	}
+	p.hire()
+	p.sleep(20 * time.Minute)
 }
 
 // killAtTheEnd lets rows return to their earlier values while leaders are killed, so that a late

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/fallback"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -394,10 +395,18 @@ func (s *followingItems) ListPage(ctx context.Context, _, _ string) (cdc.Listing
 
 func (s *followingItems) Seek(ctx context.Context, _ string, from cdc.Position) (cdc.Iterator, error) {
 	n := 0
-	for !from.AtHorizon() && n < len(s.log) && s.log[n].Sequence.Compare(from.After) <= 0 {
+	for n < len(s.log) && (from.AtHorizon() && s.trimmed(n) || !from.AtHorizon() && s.log[n].Sequence.Compare(from.After) <= 0) {
 		n++
 	}
+	if !from.AtHorizon() && n > 0 && s.trimmed(n-1) {
+		return "", model.Fail("GetShardIterator", cdc.Trimmed)
+	}
 	return cdc.Iterator(fmt.Sprint(n)), ctx.Err()
+}
+
+// trimmed reports whether the stream no longer keeps a change.
+func (s *followingItems) trimmed(n int) bool {
+	return s.world.Now().Sub(s.log[n].Time) > cdc.Retention
 }
 
 func (s *followingItems) Read(ctx context.Context, at cdc.Iterator) (cdc.Page, error) {

@@ -39,30 +39,32 @@ type entry struct {
 	later   []*mark       // records that arrived during the current look
 }
 
-// hand holds the keys that may differ. Each key is looked at by one task at a time.
-type hand struct {
-	mu      sync.Mutex
-	entries map[string]*entry
-	ready   []string // keys to be looked at, in the order of their arrival
-	resting map[string]bool
-	roused  time.Duration // when the resting keys were last examined
-	news    task.Wakeup   // signalled when a key becomes ready
-	room    task.Wakeup   // signalled when a key is settled
-	most    int           // number of keys above which reading waits
+// dirtySet holds the keys whose items and rows may differ. Each key is looked at by one task at a time.
+type dirtySet struct {
+	mu       sync.Mutex
+	entries  map[string]*entry
+	ready    []string // keys to be looked at, in the order of their arrival
+	resting  map[string]bool
+	examined time.Duration // when the resting keys were last examined
+	news     task.Wakeup   // signalled when a key becomes ready
+	room     task.Wakeup   // signalled when a key is settled
 }
 
-func newHand(most int) *hand {
-	return &hand{entries: map[string]*entry{}, resting: map[string]bool{}, most: most}
+// mostKeys is the number of keys above which reading waits.
+const mostKeys = 20_000
+
+func newDirtySet() *dirtySet {
+	return &dirtySet{entries: map[string]*entry{}, resting: map[string]bool{}}
 }
 
 // record adds a position to a track. If the position belongs to a change, key is the row key, and
 // the position waits for it. Otherwise key is nil.
-func (h *hand) record(t *track, token string, watermark time.Time, key *string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (d *dirtySet) record(t *track, token string, watermark time.Time, key *string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	m := &mark{track: t, token: token, watermark: watermark}
 	if key != nil {
-		h.dirty(*key, m)
+		d.add(*key, m)
 	}
 	if n := len(t.marks); m.waiting == 0 && n > 0 && t.marks[n-1].waiting == 0 {
 		*t.marks[n-1] = *m
@@ -71,51 +73,40 @@ func (h *hand) record(t *track, token string, watermark time.Time, key *string) 
 	t.marks = append(t.marks, m)
 }
 
-// Dirty adds a key for which no position waits.
-func (h *hand) Dirty(key string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.dirty(key, nil)
-}
-
-func (h *hand) dirty(key string, m *mark) {
-	e := h.entries[key]
+// add adds a key, and lets a position wait for it. The caller holds mu.
+func (d *dirtySet) add(key string, m *mark) {
+	e := d.entries[key]
 	if e == nil {
 		e = &entry{}
-		h.entries[key] = e
-		h.ready = append(h.ready, key)
-		h.news.Signal()
+		d.entries[key] = e
+		d.ready = append(d.ready, key)
+		d.news.Signal()
 	}
 	waits := &e.marks
 	if e.looking {
-		// The look may have read the row before this change. A mark makes another look necessary,
-		// even if no position waits.
-		waits = &e.later
-		if m == nil {
-			m = &mark{}
-		}
+		waits = &e.later // the look may have read the row before this change
 	}
 	// An earlier position of the same partition that waits for the same look is enough: no later
 	// position passes it.
-	if m == nil || slices.ContainsFunc(*waits, func(other *mark) bool { return other.track == m.track }) {
+	if slices.ContainsFunc(*waits, func(other *mark) bool { return other.track == m.track }) {
 		return
 	}
 	m.waiting++
 	*waits = append(*waits, m)
 }
 
-// full reports whether so many keys are in hand that reading must wait.
-func (h *hand) full() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.entries) >= h.most
+// full reports whether so many keys are in the set that reading must wait.
+func (d *dirtySet) full() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.entries) >= mostKeys
 }
 
 // doubt returns the time until which some request may still be executed; zero if there is none.
-func (h *hand) doubt() (until time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range h.entries {
+func (d *dirtySet) doubt() (until time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.entries {
 		if e.doubt.After(until) {
 			until = e.doubt
 		}
@@ -124,10 +115,10 @@ func (h *hand) doubt() (until time.Time) {
 }
 
 // looking reports whether a look is under way.
-func (h *hand) looking() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range h.entries {
+func (d *dirtySet) looking() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.entries {
 		if e.looking {
 			return true
 		}
@@ -135,70 +126,70 @@ func (h *hand) looking() bool {
 	return false
 }
 
-// rousing is the time between two examinations of the resting keys.
-const rousing = 50 * time.Millisecond
+// examineEvery is the time between two examinations of the resting keys.
+const examineEvery = 50 * time.Millisecond
 
 // take returns a key to look at, and marks it as looked at. The arguments are the monotonic time and
 // the time of the source. A key in doubt is not looked at (F3): the request would change what was
 // read.
-func (h *hand) take(mono time.Duration, now time.Time) (key string, ok bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if mono-h.roused >= rousing {
-		h.roused = mono
-		for _, key := range slices.Sorted(maps.Keys(h.resting)) {
-			if e := h.entries[key]; e.after <= mono && !e.doubt.After(now) {
-				delete(h.resting, key)
-				h.ready = append(h.ready, key)
+func (d *dirtySet) take(mono time.Duration, now time.Time) (key string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if mono-d.examined >= examineEvery {
+		d.examined = mono
+		for _, key := range slices.Sorted(maps.Keys(d.resting)) {
+			if e := d.entries[key]; e.after <= mono && !e.doubt.After(now) {
+				delete(d.resting, key)
+				d.ready = append(d.ready, key)
 			}
 		}
 	}
-	if len(h.ready) == 0 {
+	if len(d.ready) == 0 {
 		return "", false
 	}
-	key, h.ready = h.ready[0], h.ready[1:]
-	h.entries[key].looking = true
+	key, d.ready = d.ready[0], d.ready[1:]
+	d.entries[key].looking = true
 	return key, true
 }
 
 // settle ends a look that found item and row equal, or that parked the key (F4). Records that
 // arrived since the look began need another look.
-func (h *hand) settle(key string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.entries[key]
+func (d *dirtySet) settle(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.entries[key]
 	for _, m := range e.marks {
 		m.waiting--
 	}
 	if len(e.later) == 0 {
-		delete(h.entries, key)
-		h.room.Signal()
+		delete(d.entries, key)
+		d.room.Signal()
 		return
 	}
 	*e = entry{marks: e.later}
-	h.ready = append(h.ready, key)
-	h.news.Signal()
+	d.ready = append(d.ready, key)
+	d.news.Signal()
 }
 
 // again ends a look that did not settle the key. The key is not looked at before the monotonic time
 // `after`, and not before the time `doubt` of the source if that is not zero.
-func (h *hand) again(key string, after time.Duration, doubt time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.entries[key]
+func (d *dirtySet) again(key string, after time.Duration, doubt time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.entries[key]
 	e.looking, e.after, e.doubt, e.tries = false, after, doubt, e.tries+1
 	e.marks, e.later = append(e.marks, e.later...), nil
 	if after == 0 && doubt.IsZero() {
-		h.ready = append(h.ready, key)
-		h.news.Signal()
+		d.ready = append(d.ready, key)
+		d.news.Signal()
 		return
 	}
-	h.resting[key] = true
+	d.resting[key] = true
 }
 
 // tries returns how often a key was looked at without success.
-func (h *hand) tries(key string) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.entries[key].tries
+func (d *dirtySet) tries(key string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.entries[key].tries
 }

@@ -17,17 +17,18 @@ import (
 // application that was not switched. The item of each change is looked at once, as it is then. The
 // image in the change decides nothing, because the row may have changed since.
 
-// echo is a shard of the source's stream in memory.
-type echo struct {
-	record checkpoint.FallbackShard
-	track  track
-	ended  bool
+// sourceShard is a shard of the source's stream in memory. The term's mu guards the last two fields.
+type sourceShard struct {
+	record    checkpoint.FallbackShard
+	track     track
+	ended     bool
+	appliedTo time.Time // as the reader found it (cdc.Reader.AppliedTo)
 }
 
-// echoes reads the source's stream until ctx ends. Shards are read side by side and in no order.
-func (r *reign) echoes(ctx context.Context) error {
+// readSource reads the source's stream until ctx ends. Shards are read side by side and in no order.
+func (r *term) readSource(ctx context.Context) error {
 	g := task.NewGroup(ctx, 0)
-	all := map[string]*echo{}
+	all := map[string]*sourceShard{}
 	listed := time.Duration(-1)
 	for ctx.Err() == nil { // before the switch, others write the items
 		if p, err := r.prove(ctx); err == nil && p.mayWrite {
@@ -37,7 +38,7 @@ func (r *reign) echoes(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		if now := task.Mono(ctx); listed < 0 || now-listed >= r.times.Listing {
-			if err := r.listEchoes(ctx, g, all); fatal(err) {
+			if err := r.listSource(ctx, g, all); fatal(err) {
 				return err
 			} else if err != nil {
 				r.failed("list the source's stream", err)
@@ -46,7 +47,7 @@ func (r *reign) echoes(ctx context.Context) error {
 			}
 		}
 		for _, id := range slices.Sorted(maps.Keys(all)) {
-			if err := r.saveEcho(ctx, all[id]); err != nil {
+			if err := r.saveSourceShard(ctx, all[id]); err != nil {
 				return err
 			}
 		}
@@ -55,9 +56,9 @@ func (r *reign) echoes(ctx context.Context) error {
 	return g.Wait()
 }
 
-// listEchoes begins to read each shard that the stream lists and that is not read. A shard without a
+// listSource begins to read each shard that the stream lists and that is not read. A shard without a
 // record is read from where replicator's own reading has ended.
-func (r *reign) listEchoes(ctx context.Context, g *task.Group, all map[string]*echo) error {
+func (r *term) listSource(ctx context.Context, g *task.Group, all map[string]*sourceShard) error {
 	listing, err := cdc.ListShards(ctx, r.Stream, "")
 	if err != nil {
 		return err
@@ -93,20 +94,20 @@ func (r *reign) listEchoes(ctx context.Context, g *task.Group, all map[string]*e
 		if err := r.Ledger.SaveFallbackShard(ctx, r.Source, &record); err != nil {
 			return err
 		}
-		e := &echo{record: record}
+		e := &sourceShard{record: record}
 		all[s.ID] = e
-		g.Go("read a shard of the source's stream", func(ctx context.Context) error { return r.readEcho(ctx, e) })
+		g.Go("read a shard of the source's stream", func(ctx context.Context) error { return r.readSourceShard(ctx, e) })
 	}
 	return nil
 }
 
-// readEcho reads one shard until it ends.
-func (r *reign) readEcho(ctx context.Context, e *echo) error {
-	reader := &cdc.Reader{Source: r.Stream, Shard: e.record.ID}
+// readSourceShard reads one shard until it ends.
+func (r *term) readSourceShard(ctx context.Context, e *sourceShard) error {
+	reader := &cdc.Reader{Source: r.Stream, Shard: e.record.ID, AppliedTo: e.record.AppliedTo}
 	at := cdc.Position{After: e.record.Position}
 	for ctx.Err() == nil {
-		for r.hand.full() {
-			if r.hand.room.Wait(ctx, time.Second) != nil {
+		for r.dirty.full() {
+			if r.dirty.room.Wait(ctx, time.Second) != nil {
 				return nil
 			}
 		}
@@ -128,12 +129,12 @@ func (r *reign) readEcho(ctx context.Context, e *echo) error {
 			if err != nil {
 				continue // no row belongs to such an item
 			}
-			r.hand.record(&e.track, c.Sequence.String(), c.Time, &key)
+			r.dirty.record(&e.track, c.Sequence.String(), c.Time, &key)
 		}
+		r.mu.Lock()
+		e.ended, e.appliedTo = page.End, reader.AppliedTo
+		r.mu.Unlock()
 		if page.End {
-			r.mu.Lock()
-			e.ended = true
-			r.mu.Unlock()
 			return nil
 		}
 		_ = task.Sleep(ctx, r.times.Poll)
@@ -141,19 +142,27 @@ func (r *reign) readEcho(ctx context.Context, e *echo) error {
 	return nil
 }
 
-// saveEcho writes the position up to which the items of all changes were looked at.
-func (r *reign) saveEcho(ctx context.Context, e *echo) error {
-	r.hand.mu.Lock()
+// saveIdle is the time between two writes of the record of an idle shard.
+const saveIdle = 10 * time.Minute
+
+// saveSourceShard writes the position up to which the items of all changes were looked at.
+func (r *term) saveSourceShard(ctx context.Context, e *sourceShard) error {
+	r.dirty.mu.Lock()
 	m, rest := e.track.settled(), len(e.track.marks)
-	r.hand.mu.Unlock()
+	r.dirty.mu.Unlock()
+	next := e.record
 	r.mu.Lock()
-	done := e.ended && rest == 0
+	next.Done = e.ended && rest == 0
+	// The last change of an idle shard is trimmed after a day. Without this time, its position would
+	// then count as lost.
+	if rest == 0 && e.appliedTo.Sub(next.AppliedTo) >= saveIdle {
+		next.AppliedTo = e.appliedTo
+	}
 	r.mu.Unlock()
-	if m == nil && done == e.record.Done {
+	if m == nil && next == e.record {
 		return nil
 	}
-	next := e.record
-	if next.Done = done; m != nil {
+	if m != nil {
 		position, err := cdc.ParseSequenceNumber(m.token)
 		if err != nil {
 			return err
