@@ -158,12 +158,9 @@ func (s *Server) deleteTable(ctx context.Context, req *adminpb.DeleteTableReques
 
 // dropRowRange records the removal of each row. Google documents that change streams have them.
 func (s *Server) dropRowRange(ctx context.Context, req *adminpb.DropRowRangeRequest, handler grpc.UnaryHandler) (any, error) {
-	t := s.lockWrites(req.GetName())
+	t, unlock := s.lockStream(req.GetName())
+	defer unlock()
 	if t == nil {
-		return handler(ctx, req)
-	}
-	defer t.writes.Unlock()
-	if !s.streams(t) {
 		return handler(ctx, req)
 	}
 	prefix := string(req.GetRowKeyPrefix())

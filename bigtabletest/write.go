@@ -23,6 +23,19 @@ func (s *Server) lockWrites(name string) *table {
 	}
 }
 
+// lockStream returns the table with its writes locked; nil if it has no change stream. The caller
+// must unlock it in both cases.
+func (s *Server) lockStream(name string) (t *table, unlock func()) {
+	t = s.lockWrites(name)
+	switch {
+	case t == nil:
+		return nil, func() {}
+	case !s.streams(t):
+		return nil, t.writes.Unlock
+	}
+	return t, t.writes.Unlock
+}
+
 func (s *Server) table(name string) *table {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,12 +70,9 @@ func (t *table) before(ctx context.Context, row []byte, mutations ...[]*bigtable
 }
 
 func (s *Server) mutateRow(ctx context.Context, req *bigtablepb.MutateRowRequest, handler grpc.UnaryHandler) (any, error) {
-	t := s.lockWrites(req.GetTableName())
+	t, unlock := s.lockStream(req.GetTableName())
+	defer unlock()
 	if t == nil {
-		return handler(ctx, req)
-	}
-	defer t.writes.Unlock()
-	if !s.streams(t) {
 		return handler(ctx, req)
 	}
 	stamp(req.Mutations, s.Now(), t.unit)
@@ -79,12 +89,9 @@ func (s *Server) mutateRow(ctx context.Context, req *bigtablepb.MutateRowRequest
 }
 
 func (s *Server) checkAndMutateRow(ctx context.Context, req *bigtablepb.CheckAndMutateRowRequest, handler grpc.UnaryHandler) (any, error) {
-	t := s.lockWrites(req.GetTableName())
+	t, unlock := s.lockStream(req.GetTableName())
+	defer unlock()
 	if t == nil {
-		return handler(ctx, req)
-	}
-	defer t.writes.Unlock()
-	if !s.streams(t) {
 		return handler(ctx, req)
 	}
 	stamp(req.TrueMutations, s.Now(), t.unit)
@@ -137,12 +144,9 @@ func (s *Server) mutateRows(req *bigtablepb.MutateRowsRequest, rows bigtablepb.B
 }
 
 func (s *Server) mutateEntries(req *bigtablepb.MutateRowsRequest, rows bigtablepb.BigtableServer, answers *mutateRowsAnswers) error {
-	t := s.lockWrites(req.GetTableName())
+	t, unlock := s.lockStream(req.GetTableName())
+	defer unlock()
 	if t == nil {
-		return rows.MutateRows(req, answers)
-	}
-	defer t.writes.Unlock()
-	if !s.streams(t) {
 		return rows.MutateRows(req, answers)
 	}
 	var deleted [][]byte
