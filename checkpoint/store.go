@@ -43,8 +43,8 @@ type Row struct {
 // (Writer). Format 5 replaces it: its programs obey the cutovers of single groups of tables, and
 // key messages by TableState.OrderingBuckets. An older program writes a table's record back without
 // that member, and later programs then key messages as it does. Format 6 is the format of a target
-// table's record once a fast load has copied items into the table, and of a table's record with such
-// a load. The rows of older programs would keep the load's markers. All other records have format
+// table's record once a fast load has copied items into the table, or may have done so under a lost
+// ledger, and of a table's record with such a load. The rows of older programs would keep the load's markers. All other records have format
 // 2, so workers of several versions may run concurrently until then.
 const (
 	Format       = 6

@@ -36,8 +36,8 @@ type Target struct {
 	// AdoptRows is an operator's permission to overwrite the table's existing rows in a first
 	// generation.
 	AdoptRows bool `json:"adopt_rows,omitempty"`
-	// CopiedAt is the time of the cells of fast loads in the table, or an earlier one if it is not
-	// known (Inherit); zero if there was no fast load.
+	// CopiedAt is the time of the cells of fast loads in the table; zero if there was no fast load.
+	// It is earlier if a lost ledger may have made the copies.
 	// Swept reports that a sweep has removed their outdated cells.
 	CopiedAt time.Time `json:"copied_at,omitzero"`
 	Swept    bool      `json:"copy_swept,omitempty"`
