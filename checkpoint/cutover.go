@@ -26,18 +26,21 @@ const (
 	CutoverCancelling CutoverStep = "cancelling" // lets the application write again, and resumes the tables
 	CutoverCancelled  CutoverStep = "cancelled"
 	CutoverRehearsed  CutoverStep = "rehearsed" // a rehearsal is complete
+	// CutoverRolledBack: a rollback has moved the application back to the source. The tables need a
+	// load, and another cutover may begin.
+	CutoverRolledBack CutoverStep = "rolled_back"
 )
 
 // cutoverOrder numbers the steps for tokens. A step that may follow another step has a higher
 // number.
 var cutoverOrder = []CutoverStep{
 	CutoverRequested, CutoverChecks, CutoverFreeze, CutoverDrain, CutoverVerify, CutoverFence, CutoverSwitching,
-	CutoverCancelling, CutoverCancelled, CutoverWatching, CutoverDone, CutoverRehearsed,
+	CutoverCancelling, CutoverCancelled, CutoverWatching, CutoverDone, CutoverRehearsed, CutoverRolledBack,
 }
 
 // Over reports whether the attempt is over and another may begin.
 func (s CutoverStep) Over() bool {
-	return s == "" || s == CutoverCancelled || s == CutoverRehearsed
+	return s == "" || s == CutoverCancelled || s == CutoverRehearsed || s == CutoverRolledBack
 }
 
 // Active reports whether the attempt needs a driver.
@@ -125,8 +128,14 @@ type Cutover struct {
 	SwitchedAt  time.Time `json:"switched_at,omitzero"`
 	EndedAt     time.Time `json:"ended_at,omitzero"`
 	FinalizedAt time.Time `json:"finalized_at,omitzero"` // when replicator's metadata was removed from the targets
-	Reason      string    `json:"reason,omitempty"`      // why it was cancelled
-	Trouble     string    `json:"trouble,omitempty"`     // the last failure of the step
+	// WayBack reports that the source's items follow the rows after the switch (Fallback).
+	// FallbackEndedAt is when an operator ended that. Rollback is the running or last attempt to move
+	// the application back to the source. Its number is one of the group's.
+	WayBack         bool      `json:"way_back,omitempty"`
+	Rollback        *Cutover  `json:"rollback,omitempty"`
+	FallbackEndedAt time.Time `json:"fallback_ended_at,omitzero"`
+	Reason          string    `json:"reason,omitempty"`  // why it was cancelled
+	Trouble         string    `json:"trouble,omitempty"` // the last failure of the step
 	// Answer is an operator's answer to the question whether the switch took place: yes or no; ""
 	// if there is none.
 	Answer string `json:"answer,omitempty"`
@@ -360,7 +369,7 @@ func (c *Cutover) Frozen(now time.Time) error {
 	c.FrozenAt = now.UTC()
 	if n := len(c.Hooks); n > 0 && now.Before(c.Deadline) {
 		last := c.Hooks[n-1]
-		c.Quiet = last.Outcome == HookQuiet && last.Token == c.Token()
+		c.Quiet = last.Outcome == HookQuiet && last.Token == c.Token() && c.Direction == Forward
 	}
 	if c.Quiet {
 		c.MayBeQuiet = true

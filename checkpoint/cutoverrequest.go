@@ -27,7 +27,10 @@ type CutoverPlan struct {
 	Version  string   `json:"version,omitempty"`
 	By       string   `json:"started_by,omitempty"` // the process that requested it
 	Rehearse bool     `json:"rehearse,omitempty"`   // this is a rehearsal: no freeze and no switch
-	// KeepFallback reports that the operator wants to keep the way back to DynamoDB.
+	// Direction is where the application moves: Forward to the target, or Back to the source.
+	Direction Direction `json:"direction,omitempty"`
+	// KeepFallback reports that the source's items follow the rows after the switch, so that the
+	// application can be moved back.
 	KeepFallback bool              `json:"keep_fallback,omitempty"`
 	Lossy        []string          `json:"lossy,omitempty"` // by table: why its rows cannot be copied back
 	Overrides    []CutoverOverride `json:"overrides,omitempty"`
@@ -86,7 +89,7 @@ func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 	case len(plan.Tables) == 0 || len(plan.Targets) == 0:
 		return &CutoverError{"start", "there are no tables", "name tables in the configuration"}
 	}
-	h, attempt := c.header, max(c.Attempt, plan.After)
+	h, attempt := c.header, max(c.lastAttempt(), plan.After)
 	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC(), Canaries: c.Canaries, Candidates: c.Candidates, Measured: c.Measured}
 	text := "requested"
 	if plan.By != "" {

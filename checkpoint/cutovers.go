@@ -102,7 +102,7 @@ func (c *Cutover) outranks(other Cutover) bool {
 // Last returns the highest number of an attempt of any group.
 func (all Cutovers) Last() (attempt uint32) {
 	for _, c := range all {
-		attempt = max(attempt, c.Attempt)
+		attempt = max(attempt, c.lastAttempt())
 	}
 	return attempt
 }
@@ -144,6 +144,15 @@ func (l *Ledger) cutover(ctx context.Context, name string) (Cutover, uint64, boo
 	return c, row.Counter, err == nil, err
 }
 
+// Attempt reads the attempt of c again: the cutover of its group, or the rollback if c is one.
+func (l *Ledger) Attempt(ctx context.Context, c Cutover) (Cutover, error) {
+	now, err := l.Cutover(ctx, c.Row)
+	if err != nil || c.Direction != Back {
+		return now, err
+	}
+	return now.rollback(), nil
+}
+
 // UpdateCutover changes the record of the cutover of a group. Like UpdateTable it may call change several
 // times, and it writes nothing if change leaves the record as it is.
 func (l *Ledger) UpdateCutover(ctx context.Context, row string, change func(*Cutover) error) (Cutover, error) {
@@ -174,12 +183,31 @@ func (l *Ledger) UpdateCutover(ctx context.Context, row string, change func(*Cut
 // ErrMoved is returned if the cutover has already left the step to which a change belongs.
 var ErrMoved = errors.New("the cutover has advanced meanwhile")
 
-// InStep changes the record of the cutover if it is still in the attempt and step of c.
+// InStep changes the record of the cutover if it is still in the attempt and step of c. If c is a
+// rollback, it changes the rollback's part of the record.
 func (l *Ledger) InStep(ctx context.Context, c Cutover, change func(*Cutover) error) (Cutover, error) {
-	return l.UpdateCutover(ctx, c.Row, func(now *Cutover) error {
-		if now.Attempt != c.Attempt || now.Step != c.Step {
+	return l.InAttempt(ctx, c, func(now *Cutover) error {
+		if now.Step != c.Step {
 			return ErrMoved
 		}
 		return change(now)
 	})
+}
+
+// InAttempt is like InStep, but the attempt may be in any step.
+func (l *Ledger) InAttempt(ctx context.Context, c Cutover, change func(*Cutover) error) (Cutover, error) {
+	checked := func(now *Cutover) error {
+		if now.Attempt != c.Attempt {
+			return ErrMoved
+		}
+		return change(now)
+	}
+	if c.Direction != Back {
+		return l.UpdateCutover(ctx, c.Row, checked)
+	}
+	now, err := l.UpdateCutover(ctx, c.Row, func(now *Cutover) error { return now.inRollback(checked) })
+	if err != nil {
+		return Cutover{}, err
+	}
+	return now.rollback(), nil
 }

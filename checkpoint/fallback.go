@@ -36,9 +36,14 @@ type Fallback struct {
 	Source  string        `json:"source"`
 	Attempt uint32        `json:"attempt"` // number of the cutover
 	State   FallbackState `json:"state"`
-	// Leader is the process that reads and writes, and Epoch is the epoch of its lease.
-	Leader string `json:"leader,omitempty"`
-	Epoch  uint64 `json:"epoch,omitempty"`
+	// Begun is the attempt for which the records of partitions, shards and parked rows were begun. Records
+	// of an earlier attempt do not count.
+	Begun uint32 `json:"begun,omitempty"`
+	// Leader is the process that reads and writes, and Epoch is the epoch of its lease. Led is the
+	// source's time when it began to lead.
+	Leader string    `json:"leader,omitempty"`
+	Epoch  uint64    `json:"epoch,omitempty"`
+	Led    time.Time `json:"led_since,omitzero"`
 	// Window is how long DynamoDB accepts a signed request, as the probe has found it. Wait is how
 	// long a request whose outcome is unknown may still change an item after it was signed.
 	Window time.Duration `json:"signature_window,omitempty"`
@@ -51,7 +56,13 @@ type Fallback struct {
 	// Settled is a time of Bigtable: every change before it has reached DynamoDB, as far as the
 	// change stream's watermarks tell.
 	Settled time.Time `json:"settled,omitzero"`
+	// SavedAt is the source's time when the leader last wrote the figures: Settled, and the numbers of
+	// keys that are parked, of keys whose item and row may differ, and of those with a request whose
+	// outcome is unknown.
+	SavedAt time.Time `json:"saved_at,omitzero"`
 	Parked  int       `json:"parked,omitempty"`
+	Dirty   int       `json:"dirty,omitempty"`
+	Doubts  int       `json:"doubts,omitempty"`
 	// Reason and Since describe a gap.
 	Reason  string    `json:"reason,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
@@ -102,8 +113,9 @@ type FallbackPart struct {
 // FallbackShard is the record of a shard of the source's stream that the leader reads on.
 type FallbackShard struct {
 	header
-	ID    string `json:"shard"`
-	Epoch uint64 `json:"epoch"` // of the leader that last wrote the record
+	ID      string `json:"shard"`
+	Attempt uint32 `json:"attempt,omitempty"` // number of the cutover
+	Epoch   uint64 `json:"epoch"`             // of the leader that last wrote the record
 	// Position is the sequence number of the last change whose item was looked at since.
 	Position cdc.SequenceNumber `json:"position,omitzero"`
 	Done     bool               `json:"done,omitempty"`

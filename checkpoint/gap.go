@@ -26,6 +26,7 @@ const (
 	KindMappingChanged GapKind = "mapping_changed"    // rows of the former mapping must be written again
 	KindCreatedAnew    GapKind = "table_created_anew" // the source table was recreated with the same name
 	KindAskedFor       GapKind = "asked_for"          // an operator requested another load
+	KindRolledBack     GapKind = "rolled_back"        // the application wrote the target, and was moved back to the source
 	KindSweep          GapKind = "sweep"              // a sweep left rows that replicator wrote: no mapping explains them, or the target refuses their removal
 	KindUnknown        GapKind = "unknown"            // declared by a version without kinds
 )
@@ -33,8 +34,8 @@ const (
 // widen returns the kind of a gap that combines losses of two kinds. Only a loss of the stream can
 // be repaired without a copy.
 func (k GapKind) widen(other GapKind) GapKind {
-	if k == "" || k == KindStream && other != "" || other == KindMappingChanged {
-		return other // a changed mapping needs a sweep under both mappings
+	if k == "" || k == KindStream && other != "" || other == KindMappingChanged || other == KindRolledBack && k != KindMappingChanged {
+		return other // a changed mapping needs a sweep under both mappings, and a rollback always gets a load
 	}
 	return k
 }

@@ -18,7 +18,7 @@ type Halt struct {
 	Near uint32 `json:"near,omitempty"`
 	// Quiet is the last promise of the application about its own writes to the target.
 	Quiet Quiet `json:"quiet,omitzero"`
-	// Switched reports that the application no longer uses the source. It is never reset.
+	// Switched reports that the application no longer uses the source. Only a rollback resets it.
 	Switched bool `json:"switched,omitempty"`
 	// Done reports that the watch for stragglers is over. After that, no worker starts on the
 	// table.

@@ -312,8 +312,8 @@ func (s *TableState) mended() {
 }
 
 // AsksItself reports whether replicator itself requests a load, without an operator. It requests
-// the first load if `first` is set, and a load after a gap if `again` is set. If a load is needed
-// but not requested, the result `waits` explains why.
+// the first load if `first` is set, and a load after a gap if `again` is set. After a rollback it
+// always requests a load. If a load is needed but not requested, the result `waits` explains why.
 func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 	stage := s.Stage()
 	switch {
@@ -327,7 +327,7 @@ func (s TableState) AsksItself(first, again bool) (asks bool, waits string) {
 		return first, ""
 	case stage == StageOver:
 		return false, s.Reason
-	case !again:
+	case !again && s.Kind != KindRolledBack:
 		return false, "on_gap: wait"
 	case s.Tries >= MaxTries:
 		return false, fmt.Sprintf("%d loads did not finish", s.Tries)

@@ -38,7 +38,7 @@ func (c *Cutover) Watched(now time.Time) error {
 // retention. Changes that were made after the previous read were trimmed unread if they are older
 // than keeps by then.
 func (c *Cutover) Watch(at time.Time, keeps time.Duration) {
-	from := later(c.WatchedTo, c.FrozenAt)
+	from := later(c.WatchedTo, c.StraysFrom())
 	if trimmed := at.Add(-keeps); trimmed.After(from) {
 		c.Unwatch(from, trimmed, at, "no process read the streams until their records were trimmed")
 	}

@@ -80,7 +80,7 @@ type TableState struct {
 	// Sampled is the continuous comparison of recently applied changes.
 	Sampled Sampled `json:"sampled,omitzero"`
 	// MadeByUs reports that replicator created the target, or found it empty, when the first
-	// generation began.
+	// generation began. After a rollback it reports that all rows belong to the table's items.
 	MadeByUs bool `json:"made_by_us,omitempty"`
 	// AdoptRows is an operator's permission to write the first generation into a target that has
 	// rows.

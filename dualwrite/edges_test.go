@@ -124,7 +124,7 @@ func TestARehearsalHindersNoDualWrites(t *testing.T) {
 	rehearsal, over := context.WithCancelCause(ctx)
 	running.Go(func() {
 		o := &switchover.Operator{Console: console, Cfg: s.config, Allowed: config.Anything}
-		over(o.Start(ctx, switchover.Request{KeepFallback: "yes", Rehearse: true, Overrides: []string{"lag"}, Reason: "x", Wait: true}))
+		over(o.Start(ctx, switchover.Request{KeepFallback: "no", Rehearse: true, Overrides: []string{"lag"}, Reason: "x", Wait: true}))
 	})
 	var failed *dualwrite.Error
 	for pace := time.Tick(20 * time.Millisecond); rehearsal.Err() == nil && failed == nil; <-pace {

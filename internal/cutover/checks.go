@@ -79,7 +79,11 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		})
 		return err
 	}
+	if err := v.standBy(ctx, c); err != nil {
+		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "the way back cannot be prepared: %v", err)))
+	}
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) {
+		c.WayBack = wantsWayBack(c.CutoverPlan)
 		c.Gates, c.Verified, c.Parked, c.Unmapped = l.gates, l.known.verified, l.known.parked, l.known.unmapped
 		c.Uncovered = l.uncovered
 	})

@@ -83,6 +83,9 @@ type Verifier interface {
 	// Sample compares the given number of random items in this process. Meanwhile no program may
 	// write the source or the target.
 	Sample(ctx context.Context, state checkpoint.TableState, items int) (checkpoint.VerifyResult, error)
+	// Reverse compares all items and rows of a table that is cut over, in this process. Meanwhile no
+	// program may write the source or the target.
+	Reverse(ctx context.Context, source string) (checkpoint.VerifyResult, error)
 }
 
 // Settings are the settings of cutovers from the configuration, and the time limits of a driver. A
@@ -101,7 +104,10 @@ type Settings struct {
 	Ask    time.Duration // time between two checks for goodbyes; default 200 ms
 	Quiet  time.Duration // how long a shard without a canary must return empty pages; default 20 s
 	Brisk  time.Duration // time between two passes during the freeze; default 200 ms
-	Fresh  time.Duration // maximum age of the survey when the freeze begins; default 200 ms
+	// Carried is how long after the freeze of a rollback the changes must have reached the source;
+	// default 60 s. The watermarks of Bigtable are estimates.
+	Carried time.Duration
+	Fresh   time.Duration // maximum age of the survey when the freeze begins; default 200 ms
 	// Candidates is the maximum number of canaries that a table gets; default 20,000.
 	Candidates int
 }
@@ -122,6 +128,7 @@ func (s Settings) orDefault() Settings {
 	or(&s.Quiet, 20*time.Second)
 	or(&s.Brisk, 200*time.Millisecond)
 	or(&s.Fresh, 200*time.Millisecond)
+	or(&s.Carried, time.Minute)
 	or(&s.Ready.Lease, 20*time.Second)
 	s.Candidates = cmp.Or(s.Candidates, canary.Most)
 	return s
@@ -139,6 +146,9 @@ type Driver struct {
 	// Parked returns the hashes of the parked items of a table.
 	Parked   func(ctx context.Context, table string) ([]string, error)
 	Settings Settings
+	// WayBack checks whether the way back of a table is possible. It may remember its answer for some
+	// minutes. If it is nil, no attempt gets a way back.
+	WayBack func(ctx context.Context, source string) (WayBack, error)
 	// Announce writes the fence's current number into the witness row of a source table in a target
 	// table. An application that also writes the target reads the number there. Announce is nil if
 	// there is no such application.

@@ -211,7 +211,7 @@ func (v *drive) stray(ctx context.Context, c checkpoint.Cutover, found []Figures
 // false if there is none.
 func sighted(c checkpoint.Cutover, source string, s checkpoint.Shard) (stray checkpoint.CutoverStraggler, ok bool) {
 	at := s.Sighted.WrittenAt
-	return checkpoint.CutoverStraggler{Table: source, Key: s.Sighted.Written, At: at}, after(at, c.FrozenAt)
+	return checkpoint.CutoverStraggler{Table: source, Key: s.Sighted.Written, At: at}, after(at, c.StraysFrom())
 }
 
 // missed returns the message about a change that the target lacks.

@@ -26,6 +26,7 @@ func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) 
 		}
 		rest := settings.Idle
 		if err == nil && d.needed(c) {
+			c = c.Current()
 			if c.Step.Active() {
 				rest = settings.Pass
 			}
@@ -53,7 +54,7 @@ func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) 
 // needed reports whether a driver has work: an attempt is running, or a former attempt may have
 // left canaries.
 func (d *Driver) needed(c checkpoint.Cutover) bool {
-	return c.Step.Active() || c.Canaries && c.Step.Over()
+	return c.Step.Active() || c.RollingBack() || c.Canaries && c.Step.Over()
 }
 
 // calls reports whether the remaining steps of the attempt call hooks.
@@ -135,6 +136,7 @@ type drive struct {
 	finals
 	sets    map[string]*canary.Set
 	resumed uint32 // the attempt after which the tables were resumed
+	follows uint32 // the attempt whose leaders follow
 	// quietTo is how far the application's promise was last extended (quieten).
 	quietTo time.Time
 }
@@ -175,6 +177,7 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	if err != nil {
 		return true, err
 	}
+	c = c.Current()
 	if c.Attempt != v.last.Attempt || c.Step != v.last.Step {
 		v.stepped = task.Mono(ctx)
 		if v.OnStep != nil {
@@ -239,6 +242,9 @@ func ignoreMoved(err error) error {
 }
 
 func (v *drive) step(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	if c.Direction == checkpoint.Back {
+		return v.stepBack(ctx, c, now)
+	}
 	switch c.Step {
 	case checkpoint.CutoverRequested:
 		return v.request(ctx, c, now)

@@ -38,7 +38,7 @@ const (
 	GateFence    = "fence"
 )
 
-// GateNames are the names of all gates.
+// GateNames are the names of the gates of every cutover.
 var GateNames = []string{GateCopy, GateLag, GateVerify, GateFull, GateParked, GateHeadroom, GateFence}
 
 // Overridable are the gates that an operator may override. The other gates check that a table is
@@ -149,6 +149,17 @@ func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now tim
 		found[i].Targets = targets
 		gates = append(gates, found[i].Judge(source, d.Settings.orDefault().Ready, now)...)
 	}
+	further, err := d.fallbackGates(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	gates = append(gates, further...)
+	override(gates, plan)
+	return gates, nil
+}
+
+// override notes the operator's reasons on the gates that may be overridden.
+func override(gates []checkpoint.CutoverGate, plan checkpoint.CutoverPlan) {
 	for i := range gates {
 		g := &gates[i]
 		j := slices.IndexFunc(plan.Overrides, func(o checkpoint.CutoverOverride) bool { return o.Gate == g.Name })
@@ -156,7 +167,6 @@ func (d *Driver) Gates(ctx context.Context, plan checkpoint.CutoverPlan, now tim
 			g.Overridden = plan.Overrides[j].Reason
 		}
 	}
-	return gates, nil
 }
 
 // Open returns the gates that are neither ready nor overridden.

@@ -83,7 +83,7 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 	if err := v.stillWanted(ctx, c); err != nil {
 		return "", "", err
 	}
-	if name == FreezeWrites {
+	if name == FreezeWrites && c.Direction == checkpoint.Forward {
 		if err := v.beforeFreeze(ctx, c); err != nil {
 			return "", "", err
 		}
@@ -91,10 +91,7 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 	call := Call{Hook: name, Token: c.Token(), Step: string(c.Step), Group: c.Group, Tables: c.Tables, Deadline: c.Deadline, Left: max(c.Deadline.Sub(began), 0)}
 	output, outcome := v.call(ctx, c, call, v.mayTake(c, began))
 	ended, _ := v.now(ctx, c, false)
-	_, err = v.Ledger.UpdateCutover(ctx, c.Row, func(now *checkpoint.Cutover) error {
-		if now.Attempt != c.Attempt {
-			return checkpoint.ErrMoved
-		}
+	_, err = v.Ledger.InAttempt(ctx, c, func(now *checkpoint.Cutover) error {
 		now.Heard(checkpoint.CutoverHook{Name: name, Token: c.Token(), Began: began, Ended: ended, Outcome: string(outcome), Output: limit(output)})
 		return nil
 	})
@@ -104,7 +101,7 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 // stillWanted returns ErrMoved if the hook must no longer be called: another step has begun, or an
 // operator has answered instead of the hook.
 func (v *drive) stillWanted(ctx context.Context, c checkpoint.Cutover) error {
-	now, err := v.Ledger.Cutover(ctx, c.Row)
+	now, err := v.Ledger.Attempt(ctx, c)
 	if err == nil && (now.Attempt != c.Attempt || now.Step != c.Step || answered(now)) {
 		err = checkpoint.ErrMoved
 	}
@@ -254,6 +251,9 @@ func (v *drive) resume(ctx context.Context, c checkpoint.Cutover) error {
 		return err
 	}
 	if err := v.updateTargets(ctx, c, func(t *checkpoint.Target) error { return t.Unhalt(c.Attempt) }); err != nil {
+		return err
+	}
+	if err := v.standDown(ctx, c); err != nil {
 		return err
 	}
 	if len(c.Fences) > 0 {

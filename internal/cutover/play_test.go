@@ -110,6 +110,11 @@ func (s *scene) Sample(ctx context.Context, _ checkpoint.TableState, items int) 
 	return r, ctx.Err()
 }
 
+// Reverse compares the items of a table with its rows after the switch.
+func (s *scene) Reverse(ctx context.Context, source string) (checkpoint.VerifyResult, error) {
+	return s.Compare(ctx, checkpoint.TableState{Source: source})
+}
+
 // Compare compares a small table.
 func (s *scene) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
 	s.alone = append(s.alone, state.Source)

@@ -41,7 +41,7 @@ func provedWithin(most, rest time.Duration) time.Duration { return max(most-rest
 // rehearsal, and while workers compare whole tables.
 func switchBy(c checkpoint.Cutover, rest time.Duration) time.Time {
 	switch {
-	case c.FrozenAt.IsZero(), len(c.Finals) > 0:
+	case c.FrozenAt.IsZero(), len(c.Finals) > 0, c.Direction == checkpoint.Back:
 	case c.Step == checkpoint.CutoverVerify, c.Step == checkpoint.CutoverFence:
 		return c.FrozenAt.Add(c.Limit() + rest)
 	case c.Step == checkpoint.CutoverDrain:

@@ -259,6 +259,11 @@ func (s *scene) Sample(ctx context.Context, state checkpoint.TableState, _ int) 
 	return s.Compare(ctx, state)
 }
 
+// Reverse compares the items of a table with its rows after the switch.
+func (s *scene) Reverse(ctx context.Context, source string) (checkpoint.VerifyResult, error) {
+	return s.Compare(ctx, checkpoint.TableState{Source: source})
+}
+
 // Compare compares a small table, which takes a second.
 func (s *scene) Compare(ctx context.Context, state checkpoint.TableState) (checkpoint.VerifyResult, error) {
 	began := s.world.Now()

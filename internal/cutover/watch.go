@@ -59,6 +59,9 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		v.marked = true
 	}
 	v.dropBehind(c, now)
+	if c.HasFallback() {
+		return v.follow(ctx, c, now)
+	}
 	left := c.WatchFor - now.Sub(c.SwitchedAt)
 	every := min(v.settings.Look, c.WatchFor/10) // even a short watch reads several times
 	if left > 0 && v.looked > 0 && task.Mono(ctx)-v.looked < every {
@@ -80,7 +83,7 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	}
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
 		if failed != nil {
-			c.Unwatch(later(c.WatchedTo, c.FrozenAt), now, now, "the streams could not be read")
+			c.Unwatch(later(c.WatchedTo, c.StraysFrom()), now, now, "the streams could not be read")
 		}
 		return c.Watched(now)
 	})
@@ -377,7 +380,7 @@ func (r *watchedShard) read(ctx context.Context, stream cdc.Source, shard string
 // straysOf returns the changes that the target lacks, in the form of the record.
 func (v *drive) straysOf(c checkpoint.Cutover, source string, key []transform.KeyAttribute, changes []unapplied) (strays []checkpoint.CutoverStraggler) {
 	for _, change := range v.strayed(c, source, changes) {
-		strays = append(strays, checkpoint.CutoverStraggler{Table: source, Key: hashOf(key, change), At: change.Time.UTC().Truncate(time.Second), Tail: !after(change.Time, c.FrozenAt)})
+		strays = append(strays, checkpoint.CutoverStraggler{Table: source, Key: hashOf(key, change), At: change.Time.UTC().Truncate(time.Second), Tail: !after(change.Time, c.StraysFrom())})
 	}
 	return strays
 }
@@ -387,7 +390,7 @@ func (v *drive) straysOf(c checkpoint.Cutover, source string, key []transform.Ke
 func (v *drive) strayed(c checkpoint.Cutover, source string, changes []unapplied) (strays []cdc.Change) {
 	set := v.canaries(source)
 	for _, change := range changes {
-		if !change.Expired && !set.Has(change.Keys) && (change.counted || after(change.Time, c.FrozenAt)) {
+		if !change.Expired && !set.Has(change.Keys) && (change.counted && c.FallbackEndedAt.IsZero() || after(change.Time, c.StraysFrom())) {
 			strays = append(strays, change.Change)
 		}
 	}

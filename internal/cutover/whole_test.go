@@ -172,11 +172,11 @@ func TestWhatTheSearchForCanariesDoesNext(t *testing.T) {
 // Without settings a driver has these.
 func TestTheDefaultsOfADriver(t *testing.T) {
 	want := Settings{Ready: Ready{Lease: 20 * time.Second}, Pass: time.Second, Idle: 5 * time.Second, Hook: 30 * time.Second, Call: 10 * time.Minute, Look: time.Minute, Silent: 2 * time.Second, Ask: 200 * time.Millisecond, Quiet: 20 * time.Second,
-		Brisk: 200 * time.Millisecond, Fresh: 200 * time.Millisecond, Candidates: 20_000}
+		Brisk: 200 * time.Millisecond, Carried: time.Minute, Fresh: 200 * time.Millisecond, Candidates: 20_000}
 	if diff := cmp.Diff(want, Settings{}.orDefault()); diff != "" {
 		t.Error(diff)
 	}
-	given := Settings{Ready: Ready{Lease: 1, Small: 2}, Pass: 3, Idle: 4, Hook: 5, Call: 6, Look: 7, Silent: 8, Ask: 9, Quiet: 10, Brisk: 11, Fresh: 12, Candidates: 13}
+	given := Settings{Ready: Ready{Lease: 1, Small: 2}, Pass: 3, Idle: 4, Hook: 5, Call: 6, Look: 7, Silent: 8, Ask: 9, Quiet: 10, Brisk: 11, Carried: 14, Fresh: 12, Candidates: 13}
 	if got := given.orDefault(); got != given {
 		t.Errorf("%+v", got)
 	}

@@ -114,6 +114,19 @@ func (d *dirtySet) doubt() (until time.Time) {
 	return until
 }
 
+// sizes returns the number of keys in the set, and how many of them have a request whose outcome is
+// unknown.
+func (d *dirtySet) sizes() (dirty, doubts int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.entries {
+		if !e.doubt.IsZero() {
+			doubts++
+		}
+	}
+	return len(d.entries), doubts
+}
+
 // looking reports whether a look is under way.
 func (d *dirtySet) looking() bool {
 	d.mu.Lock()

@@ -39,11 +39,12 @@ type Leader struct {
 // term is the time for which a leader holds the lease, with its state.
 type term struct {
 	*Leader
-	times Timings
-	held  *checkpoint.Coordinator
-	dirty *dirtySet
-	tasks *task.Group
-	ends  bool // no look begins any more; guarded by mu
+	times   Timings
+	attempt uint32
+	held    *checkpoint.Coordinator
+	dirty   *dirtySet
+	tasks   *task.Group
+	ends    bool // no look begins any more; guarded by mu
 
 	mu     sync.Mutex
 	parts  map[checkpoint.KeyRange]*part
@@ -92,7 +93,7 @@ func (l *Leader) Lead(ctx context.Context, watch *checkpoint.Watch) error {
 	}
 	r := &term{
 		Leader: l, times: l.Timings.orDefault(), held: held,
-		dirty: newDirtySet(),
+		attempt: f.Attempt, dirty: newDirtySet(),
 		tasks: task.NewGroup(held.Context(), 0), proving: task.NewLimit(1),
 		parts: map[checkpoint.KeyRange]*part{}, first: map[string]time.Duration{}, parked: map[string]bool{},
 	}
@@ -118,6 +119,10 @@ func (r *term) lead(ctx context.Context, unclean bool) error {
 		return errNoTime
 	}
 	f, err := r.Ledger.UpdateFallback(ctx, r.Source, r.held.Epoch(), func(f *checkpoint.Fallback) error {
+		if f.Attempt != r.attempt {
+			return errOtherAttempt
+		}
+		f.Led = now
 		// The former lease ended before now. Its last request was signed before that.
 		if end := now.Add(f.Wait); unclean && end.After(f.DoubtUntil) {
 			f.DoubtUntil = end
@@ -160,6 +165,9 @@ func (r *term) lead(ctx context.Context, unclean bool) error {
 	}
 }
 
+// errOtherAttempt ends the writes of a leader whose cutover was cancelled and begun again.
+var errOtherAttempt = errors.New("the way back belongs to a later attempt")
+
 // fatal reports whether an error ends the leader.
 func fatal(err error) bool {
 	return errors.Is(err, checkpoint.ErrDeposed) || errors.Is(err, checkpoint.ErrLeaseLost)
@@ -174,7 +182,7 @@ func (r *term) stop(ctx context.Context, doubt time.Time) (over bool, err error)
 	if err != nil {
 		return false, err
 	}
-	stopping, leaving := f.State == checkpoint.FallbackStopping, r.Leaving != nil && r.Leaving()
+	stopping, leaving := f.State == checkpoint.FallbackStopping, f.Attempt != r.attempt || r.Leaving != nil && r.Leaving()
 	r.mu.Lock()
 	r.ends = stopping || leaving
 	r.mu.Unlock()
@@ -191,7 +199,7 @@ func (r *term) stop(ctx context.Context, doubt time.Time) (over bool, err error)
 		if f.DoubtUntil.Before(doubt) {
 			f.DoubtUntil = doubt
 		}
-		if f.State == checkpoint.FallbackStopping && !doubt.After(r.Ledger.ServiceTime(ctx)) {
+		if f.State == checkpoint.FallbackStopping && f.Attempt == r.attempt && !doubt.After(r.Ledger.ServiceTime(ctx)) {
 			f.State = checkpoint.FallbackStopped
 		}
 		over = leaving || f.State == checkpoint.FallbackStopped
@@ -222,6 +230,9 @@ func (r *term) prove(ctx context.Context) (proof, error) {
 	f, _, err := r.Ledger.Fallback(ctx, r.Source)
 	if err == nil && f.Epoch != r.held.Epoch() {
 		err = checkpoint.ErrDeposed
+	}
+	if err == nil && f.Attempt != r.attempt {
+		err = errOtherAttempt
 	}
 	if err != nil {
 		return p, err

@@ -84,10 +84,11 @@ func (r *term) listSource(ctx context.Context, g *task.Group, all map[string]*so
 			continue
 		}
 		record, has := known[s.ID]
-		if !has {
+		if !has || record.Attempt != r.attempt {
 			at := applied[s.ID]
-			record = checkpoint.FallbackShard{ID: s.ID, Position: at.Position, Done: at.State == checkpoint.Done}
+			record.ID, record.Position, record.Done, record.AppliedTo = s.ID, at.Position, at.State == checkpoint.Done, time.Time{}
 		}
+		record.Attempt = r.attempt
 		if record.Epoch = r.held.Epoch(); record.Done {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -33,18 +34,34 @@ func (r *term) adopt(ctx context.Context, f checkpoint.Fallback) error {
 			return err
 		}
 	}
-	if _, missing := hole(current); missing {
-		// There are no records yet, or a former leader was killed while it began.
-		if !allNew(current) && f.State != checkpoint.FallbackGap {
-			return r.gap(ctx, errors.New("the records of the change stream's partitions are incomplete"))
-		}
-		if current, err = r.start(ctx, current, f.From); err != nil {
-			return err
-		}
-	}
 	keys, err := r.Ledger.FallbackParked(ctx, r.Source)
 	if err != nil {
 		return err
+	}
+	_, missing := hole(current)
+	switch {
+	case f.Begun != f.Attempt: // there are no records, or those of an earlier attempt
+		if keys, err = nil, r.forget(ctx, keys); err != nil {
+			return err
+		}
+	case !missing:
+	// A former leader was killed while it began.
+	case !allNew(current) && f.State != checkpoint.FallbackGap:
+		return r.gap(ctx, errors.New("the records of the change stream's partitions are incomplete"))
+	}
+	if missing || f.Begun != f.Attempt {
+		if current, err = r.start(ctx, current, f.From); err != nil {
+			return err
+		}
+		if _, err = r.Ledger.UpdateFallback(ctx, r.Source, r.held.Epoch(), func(f *checkpoint.Fallback) error {
+			if f.Attempt != r.attempt {
+				return errOtherAttempt
+			}
+			f.Begun, f.Settled = f.Attempt, time.Time{}
+			return nil
+		}); err != nil {
+			return err
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,6 +70,16 @@ func (r *term) adopt(ctx context.Context, f checkpoint.Fallback) error {
 	}
 	for _, k := range keys {
 		r.parked[string(k.Key)] = true
+	}
+	return nil
+}
+
+// forget removes the records of rows that were parked in an earlier attempt.
+func (r *term) forget(ctx context.Context, keys []checkpoint.ParkedKey) error {
+	for _, k := range keys {
+		if err := r.Ledger.HealFallback(ctx, r.Source, string(k.Key)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -202,10 +229,20 @@ func (r *term) save(ctx context.Context) error {
 	r.mu.Lock()
 	parked := len(r.parked)
 	r.mu.Unlock()
+	dirty, doubts := r.dirty.sizes()
 	_, err := r.Ledger.UpdateFallback(ctx, r.Source, r.held.Epoch(), func(f *checkpoint.Fallback) error {
-		f.Parked = parked
+		if f.Attempt != r.attempt {
+			return nil
+		}
+		was := *f
+		f.Parked, f.Dirty, f.Doubts = parked, dirty, doubts
 		if settled.After(f.Settled) {
 			f.Settled = settled
+		}
+		// Figures without a change are written from time to time, because they show that a leader
+		// lives.
+		if now := r.Ledger.ServiceTime(ctx).UTC(); !reflect.DeepEqual(was, *f) || now.Sub(f.SavedAt) >= r.times.Heartbeat {
+			f.SavedAt = now
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -228,6 +229,11 @@ func (v cutoverVerifier) Compare(ctx context.Context, state checkpoint.TableStat
 	stored := result.Stored()
 	stored.Generation = state.Generation
 	return stored, err
+}
+
+// Reverse compares all items and rows after the switch. No cutover here has a way back.
+func (v cutoverVerifier) Reverse(_ context.Context, source string) (checkpoint.VerifyResult, error) {
+	return checkpoint.VerifyResult{}, errors.New(source + " has no way back")
 }
 
 // Sample compares a few items.

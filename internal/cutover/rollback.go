@@ -1,0 +1,281 @@
+package cutover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// A rollback moves the application back to the source. It has the steps of a cutover. Canaries prove
+// nothing in this direction, because Bigtable's change stream has no order between rows. So the
+// leaders must have settled everything from before the freeze and a minute after it, and the final
+// comparison is the proof.
+
+// The names of the gates of a rollback.
+const (
+	GateFollowing = "following"
+	GateCarried   = "carried"
+	GateBehind    = "behind"
+	GateLeader    = "leader"
+)
+
+// WayBackGates are the gates of a way back: of the cutover that has one, and of the rollback. Only
+// GateCarried can be overridden.
+var WayBackGates = []string{GateFallback, GateFollowing, GateCarried, GateBehind, GateLeader}
+
+// JudgeRollback judges the gates of a rollback of a table. The lease is that of the leaders.
+func JudgeRollback(f checkpoint.Fallback, attempt uint32, below, lease time.Duration, now time.Time) []checkpoint.CutoverGate {
+	gate := func(name string, ready bool, figure, cure string) checkpoint.CutoverGate {
+		g := checkpoint.CutoverGate{Name: name, Table: f.Source, Ready: ready, Figure: figure}
+		if !ready {
+			g.Cure, g.Binding = cure, name != GateCarried
+		}
+		return g
+	}
+	following, figure, cure := f.State == checkpoint.FallbackFollowing && f.Attempt == attempt, string(f.State), "replicator status --table "+f.Source
+	switch {
+	case f.State == "" || f.Attempt != attempt:
+		figure = "there is no way back"
+	case f.State == checkpoint.FallbackGap:
+		figure, cure = "changes were lost: "+f.Reason, "replicator verify --reverse --repair --table "+f.Source
+	case following && now.Sub(f.SavedAt) > 3*lease:
+		following, figure, cure = false, "no worker leads since "+f.SavedAt.UTC().Format(time.DateTime), "start a worker"
+	}
+	behind := now.Sub(f.Settled)
+	lag := "unknown"
+	if !f.Settled.IsZero() {
+		lag = spell(max(behind, 0).Round(time.Second)) + " behind"
+	}
+	led := now.Sub(f.Led)
+	return []checkpoint.CutoverGate{
+		gate(GateFollowing, following, figure, cure),
+		gate(GateCarried, f.Parked == 0, fmt.Sprintf("%d rows cannot be carried", f.Parked), "correct the rows; replicator status --table "+f.Source+" has the number"),
+		gate(GateBehind, !f.Settled.IsZero() && behind <= below, lag, "wait; replicator status --table "+f.Source),
+		gate(GateLeader, !f.Led.IsZero() && led >= f.Wait && !f.DoubtUntil.After(now), "the same leader for "+spell(max(led, 0).Round(time.Second))+" ("+spell(f.Wait)+" needed)", "wait"),
+	}
+}
+
+// RollbackGatesOf reads and judges the gates of a rollback of the cutover c.
+func (d *Driver) RollbackGatesOf(ctx context.Context, c checkpoint.Cutover, plan checkpoint.CutoverPlan, now time.Time) ([]checkpoint.CutoverGate, error) {
+	found, err := d.fallbacks(ctx, c.Tables)
+	if err != nil {
+		return nil, err
+	}
+	settings := d.Settings.orDefault()
+	var gates []checkpoint.CutoverGate
+	for _, f := range found {
+		gates = append(gates, JudgeRollback(f, c.Attempt, settings.Ready.LagBelow+settings.Carried, settings.Ready.Lease, now)...)
+	}
+	override(gates, plan)
+	return gates, nil
+}
+
+func (v *drive) stepBack(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	switch c.Step {
+	case checkpoint.CutoverChecks:
+		return v.checkBack(ctx, c, now)
+	case checkpoint.CutoverFreeze:
+		return v.freeze(ctx, c)
+	case checkpoint.CutoverDrain:
+		return v.drainBack(ctx, c, now)
+	case checkpoint.CutoverVerify:
+		return v.verifyBack(ctx, c, now)
+	case checkpoint.CutoverFence:
+		return v.stopLeaders(ctx, c, now)
+	case checkpoint.CutoverSwitching:
+		return v.switchOver(ctx, c, now)
+	case checkpoint.CutoverWatching:
+		return v.returnTables(ctx, c, now)
+	case checkpoint.CutoverCancelling:
+		return v.followAgain(ctx, c, now)
+	}
+	return nil
+}
+
+// moved returns the cutover that the rollback c undoes.
+func (v *drive) moved(ctx context.Context, c checkpoint.Cutover) (checkpoint.Cutover, error) {
+	forward, err := v.Ledger.Cutover(ctx, c.Row)
+	if err == nil && (forward.Rollback == nil || forward.Rollback.Attempt != c.Attempt) {
+		err = checkpoint.ErrMoved
+	}
+	return forward, err
+}
+
+func (v *drive) checkBack(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	forward, err := v.moved(ctx, c)
+	if err != nil {
+		return err
+	}
+	gates, err := v.RollbackGatesOf(ctx, forward, c.CutoverPlan, now)
+	if err != nil {
+		return err
+	}
+	if open := Open(gates); len(open) > 0 {
+		return v.cancel(ctx, c, now, "gate %s of table %s is not ready: %s", open[0].Name, open[0].Table, open[0].Figure)
+	}
+	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Gates = gates })
+}
+
+// drainBack waits until every change of the target from before the freeze has reached the source.
+func (v *drive) drainBack(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	forward, err := v.moved(ctx, c)
+	if err != nil {
+		return err
+	}
+	found, err := v.fallbacks(ctx, c.Tables)
+	if err != nil {
+		return err
+	}
+	var proofs []checkpoint.CutoverProof
+	for _, f := range found {
+		if why := lostBack(f, forward.Attempt, overrides(c, GateCarried)); why != "" {
+			return v.cancel(ctx, c, now, "table %s: %s", f.Source, why)
+		}
+		if waits := drainedBack(f, c.FrozenAt.Add(v.settings.Carried), now); waits != "" {
+			return v.trouble(ctx, c, "table %s: %s", f.Source, waits)
+		}
+		proofs = append(proofs, checkpoint.CutoverProof{Table: f.Source, Shard: "change stream", How: "every change before this time has reached DynamoDB, and nothing is in doubt", Position: f.Settled.UTC().Format(time.RFC3339)})
+	}
+	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Proofs = proofs })
+}
+
+// lostBack returns why the way back of a table can no longer be proved; "" if it can. The argument
+// `parked` allows rows that cannot be carried.
+func lostBack(f checkpoint.Fallback, attempt uint32, parked bool) string {
+	switch {
+	case f.State == checkpoint.FallbackGap:
+		return "changes were lost: " + f.Reason
+	case f.Attempt != attempt || f.State != checkpoint.FallbackFollowing:
+		return "the way back is " + string(f.State)
+	case f.Parked > 0 && !parked:
+		return fmt.Sprintf("%d rows cannot be carried", f.Parked)
+	}
+	return ""
+}
+
+// drainedBack returns the condition for which the drain of a table waits; "" if everything before
+// the time `to` has reached the source.
+func drainedBack(f checkpoint.Fallback, to, now time.Time) string {
+	switch {
+	case f.Settled.Before(to):
+		return fmt.Sprintf("changes are read up to %s, and %s is needed", f.Settled.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
+	case f.Dirty > 0:
+		return fmt.Sprintf("%d rows may differ from their items", f.Dirty)
+	case f.Doubts > 0 || f.DoubtUntil.After(now):
+		return "a request may still be executed"
+	case f.SavedAt.Before(to):
+		return "its leader has not answered yet"
+	}
+	return ""
+}
+
+// verifyBack compares all rows and items, while the application writes neither side.
+func (v *drive) verifyBack(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	if v.finals.of != c.Attempt {
+		v.finals = finals{of: c.Attempt, compared: map[string]checkpoint.VerifyResult{}, compares: task.NewLimit(comparesAtOnce)}
+	}
+	limited, cancel := task.WithTimeout(ctx, v.mayTake(c, now))
+	defer cancel()
+	results, errs := make([]checkpoint.VerifyResult, len(c.Tables)), make([]error, len(c.Tables))
+	g := task.NewGroup(limited, comparesAtOnce)
+	for i, source := range c.Tables {
+		if done, known := v.compared[source]; known {
+			results[i] = done
+			continue
+		}
+		g.Go("compare "+source, func(ctx context.Context) error {
+			results[i], errs[i] = v.Verifier.Reverse(ctx, source)
+			return nil // the comparison of the other tables continues
+		})
+	}
+	_ = g.Wait()
+	verified := map[string]checkpoint.VerifyResult{}
+	for i, source := range c.Tables {
+		switch r := results[i]; {
+		case errs[i] != nil:
+		case !r.Clean():
+			return v.cancel(ctx, c, now, "table %s: result of the comparison: %s", source, r.Verdict(now))
+		default:
+			v.compared[source], verified[source] = r, r
+		}
+	}
+	if failed := errors.Join(errs...); failed != nil {
+		return errors.Join(failed, ignoreMoved(v.trouble(ctx, c, "the comparison failed and is repeated: %v", failed)))
+	}
+	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Verified = verified })
+}
+
+// stopLeaders ends the way back: from then on no request to the source is in flight or in doubt.
+// Otherwise a late request could overwrite what the application writes after the switch.
+func (v *drive) stopLeaders(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	forward, err := v.moved(ctx, c)
+	if err == nil {
+		err = v.setFallbacks(ctx, c.Tables, forward.Attempt, checkpoint.FallbackStopping, checkpoint.FallbackFollowing)
+	}
+	if err != nil {
+		return err
+	}
+	found, err := v.fallbacks(ctx, c.Tables)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(found, func(f checkpoint.Fallback) bool { return f.State == checkpoint.FallbackGap }); i >= 0 {
+		return v.cancel(ctx, c, now, "table %s: changes were lost: %s", found[i].Source, found[i].Reason)
+	}
+	if waits := stoppedAll(found, now); waits != "" {
+		return v.trouble(ctx, c, "%s", waits)
+	}
+	// This time must be read after the records, so that it is later than every request.
+	now, known := v.now(ctx, c, true)
+	if !known {
+		return errors.New("the source's answer has no Date header")
+	}
+	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.GoneAt = now })
+}
+
+// returnTables lets the tables replicate again after the switch. Each needs a load.
+func (v *drive) returnTables(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	// The numbers that the cutover dropped stay dropped, so the workers need a new one.
+	if _, err := eachTarget(ctx, c, v.Fence.Raise); err != nil {
+		return err
+	}
+	if err := v.updateTargets(ctx, c, func(t *checkpoint.Target) error { t.Return(c.Attempt); return nil }); err != nil {
+		return err
+	}
+	err := eachTable(ctx, c, "return", func(ctx context.Context, _ int, source string) error { return v.Ledger.Return(ctx, source, c.Attempt) })
+	if err != nil {
+		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "the tables cannot be returned: %v", err)))
+	}
+	_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Returned(now) })
+	return err
+}
+
+// followAgain ends a cancelled rollback. The leaders follow again before the application may write.
+func (v *drive) followAgain(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	forward, err := v.moved(ctx, c)
+	if err == nil {
+		err = v.setFallbacks(ctx, c.Tables, forward.Attempt, checkpoint.FallbackFollowing, checkpoint.FallbackStopping, checkpoint.FallbackStopped)
+	}
+	if err != nil {
+		return err
+	}
+	if c.UnfrozenAt.IsZero() {
+		outcome, output, err := v.hook(ctx, c, UnfreezeWrites)
+		switch {
+		case err != nil:
+			return err
+		case !outcome.Done():
+			return v.trouble(ctx, c, "hook %s: %s: the application may still be frozen: %s", UnfreezeWrites, outcome, output)
+		}
+		if c, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Unfrozen(now) }); err != nil {
+			return err
+		}
+	}
+	_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Cancelled(now) })
+	return err
+}
