@@ -219,18 +219,21 @@ type Verify struct {
 
 // Cutover configures the move of the application from DynamoDB to Bigtable.
 type Cutover struct {
-	ReadyWhen      ReadyWhen        `key:"ready_when"`                                                                                           // gates that must be ready before the application's writes are frozen
-	RequestExpires time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                                                     // how long a requested cutover may wait for approval, for the hours of --between and for its gates
-	ListingsApart  time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`                                       // has no effect; see listing_bound
-	ListingBound   time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                                                         // how late the stream may list a child shard after its parent has ended
-	Fence          string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"`                                      // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, but no process has to answer
-	FreezeAtMost   time.Duration    `key:"freeze_at_most" default:"8s" min:"1s" max:"1h"`                                                        // limit on the expected duration of a freeze. A cutover waits until a freeze is expected to be that short. Settings that need more time raise this limit
-	FreezeDeadline time.Duration    `key:"freeze_deadline" unset:"30s, or twice freeze_at_most if that is longer" omit:"true" min:"1s" max:"1d"` // how long a try may freeze writes, in addition to the time that the hook freeze_writes may take. Then the application resumes
-	Deadlines      CutoverDeadlines `key:"deadlines" omit:"true"`                                                                                // has no effect; see freeze_deadline
-	Tries          int              `key:"tries" default:"3" min:"1" max:"20"`                                                                   // how often a cutover may freeze writes. A try that would take longer than freeze_at_most is abandoned, and the application writes until the next one
-	WatchFor       time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                                                           // how long workers watch the stream for late writers after the switch
-	Groups         []CutoverGroup   `key:"groups" omit:"true"`                                                                                   // tables that are cut over together, by the name of the group. By default, tables that share a target table form a group
-	Hooks          CutoverHooks     `key:"hooks"`                                                                                                // hooks that freeze, switch and unfreeze the application; give all three or none
+	ReadyWhen        ReadyWhen        `key:"ready_when"`                                                                                           // gates that must be ready before the application's writes are frozen
+	RequestExpires   time.Duration    `key:"request_expires" default:"15m" min:"1s" max:"30d"`                                                     // how long a requested cutover may wait for approval, for the hours of --between and for its gates
+	ListingsApart    time.Duration    `key:"listings_apart" unset:"no effect" omit:"true" min:"1s" max:"1h"`                                       // has no effect; see listing_bound
+	ListingBound     time.Duration    `key:"listing_bound" default:"2m" min:"1s" max:"1h"`                                                         // how late the stream may list a child shard after its parent has ended
+	Fence            string           `key:"fence" default:"after_switch" oneof:"after_switch,before_switch"`                                      // when late writes of replicator are rejected. before_switch: writes stay frozen about 25 s longer, but no process has to answer
+	FreezeAtMost     time.Duration    `key:"freeze_at_most" default:"8s" min:"1s" max:"1h"`                                                        // limit on the expected duration of a freeze. A cutover waits until a freeze is expected to be that short. Settings that need more time raise this limit
+	FreezeDeadline   time.Duration    `key:"freeze_deadline" unset:"30s, or twice freeze_at_most if that is longer" omit:"true" min:"1s" max:"1d"` // how long a try may freeze writes, in addition to the time that the hook freeze_writes may take. Then the application resumes
+	Deadlines        CutoverDeadlines `key:"deadlines" omit:"true"`                                                                                // has no effect; see freeze_deadline
+	Tries            int              `key:"tries" default:"3" min:"1" max:"20"`                                                                   // how often a cutover may freeze writes. A try that would take longer than freeze_at_most is abandoned, and the application writes until the next one
+	WatchFor         time.Duration    `key:"watch_for" default:"24h" min:"1s" max:"14d"`                                                           // how long workers watch the stream for late writers after the switch
+	Groups           []CutoverGroup   `key:"groups" omit:"true"`                                                                                   // tables that are cut over together, by the name of the group. By default, tables that share a target table form a group
+	Hooks            CutoverHooks     `key:"hooks"`                                                                                                // hooks that freeze, switch and unfreeze the application; give all three or none
+	KeepFallback     bool             `key:"keep_fallback" default:"false"`                                                                        // true: plan checks, prices and enables what a way back needs. cutover start still asks whether to keep it
+	RollbackHooks    RollbackHooks    `key:"rollback_hooks"`                                                                                       // hooks that freeze, switch and unfreeze the application in a rollback; give all three or none. The limits of hooks hold for them too
+	RollbackDeadline time.Duration    `key:"rollback_deadline" default:"15m" min:"1m" max:"1d"`                                                    // how long a rollback may freeze writes, in addition to the time that its hook freeze_writes may take
 }
 
 // CutoverGroup is a group of tables that are cut over together.
@@ -265,6 +268,13 @@ type CutoverHooks struct {
 	// maximum duration of one call. A call also ends at the deadline of the try
 	Timeout      time.Duration `key:"timeout" default:"10m" min:"1s" max:"1h"`
 	FreezeWithin time.Duration `key:"freeze_within" default:"1m" min:"1s" max:"1d"` // how long freeze_writes may take, including repeated calls
+}
+
+// RollbackHooks are the hooks of a rollback, in the form of CutoverHooks.
+type RollbackHooks struct {
+	FreezeWrites   string `key:"freeze_writes" check:"hook" unset:"no fallback can be kept"`   // stops the application's writes to the target, and succeeds when no write is in flight
+	Switch         string `key:"switch" check:"hook" unset:"no fallback can be kept"`          // moves the application back to the source
+	UnfreezeWrites string `key:"unfreeze_writes" check:"hook" unset:"no fallback can be kept"` // lets the application write the target again
 }
 
 // Relay configures the topic to which `replicator relay` publishes changes, and the subscription

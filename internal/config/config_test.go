@@ -145,7 +145,7 @@ func TestMinimal(t *testing.T) {
 		Apply:    "guarded",
 		Backfill: Backfill{From: "scan", Mode: "auto", OnGap: "wait", Segments: 4},
 		Verify:   Verify{Sample: "1%", Settle: 30 * time.Second},
-		Cutover: Cutover{Hooks: CutoverHooks{Timeout: 10 * time.Minute, FreezeWithin: time.Minute}, ReadyWhen: ReadyWhen{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, Headroom: 12 * time.Hour},
+		Cutover: Cutover{RollbackDeadline: 15 * time.Minute, Hooks: CutoverHooks{Timeout: 10 * time.Minute, FreezeWithin: time.Minute}, ReadyWhen: ReadyWhen{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, Headroom: 12 * time.Hour},
 			RequestExpires: 15 * time.Minute,
 			ListingBound:   2 * time.Minute, Fence: "after_switch", FreezeAtMost: 8 * time.Second, Tries: 3, WatchFor: 24 * time.Hour},
 		Relay:  Relay{Buckets: 256, Format: "cloudevents_json"},

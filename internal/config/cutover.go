@@ -44,15 +44,30 @@ func (h CutoverHooks) Given() bool {
 	return h.FreezeWrites != "" || h.Switch != "" || h.UnfreezeWrites != ""
 }
 
-// checkHooks refuses an incomplete set of hooks. Such a cutover could begin but not end.
+// hooks returns the hooks of a rollback in the form of a cutover's hooks.
+func (h RollbackHooks) hooks() CutoverHooks {
+	return CutoverHooks{FreezeWrites: h.FreezeWrites, Switch: h.Switch, UnfreezeWrites: h.UnfreezeWrites}
+}
+
+// ByStep returns the hooks by the names of their keys.
+func (h RollbackHooks) ByStep() map[string]string { return h.hooks().ByStep() }
+
+// checkHooks refuses incomplete sets of hooks. A cutover or a rollback with such a set could begin
+// but not end.
 func (d *decoder) checkHooks(c *Config) {
-	if !c.Cutover.Hooks.Given() {
-		return
+	d.checkHookSet(c, "cutover.hooks", c.Cutover.Hooks, "a cutover")
+	d.checkHookSet(c, "cutover.rollback_hooks", c.Cutover.RollbackHooks.hooks(), "a rollback")
+	if c.Cutover.KeepFallback && !c.Cutover.RollbackHooks.hooks().Given() && !d.bad["cutover.rollback_hooks"] {
+		d.report(diag.Error{Code: diag.MissingValue, Pos: c.Where("cutover.keep_fallback"), What: "cutover.keep_fallback is true, but cutover.rollback_hooks is missing",
+			Cause: "a fallback is of use only if a rollback can freeze the application's writes and move it back to the source", Fix: "add cutover.rollback_hooks with freeze_writes, switch and unfreeze_writes, or remove keep_fallback"})
 	}
+}
+
+func (d *decoder) checkHookSet(c *Config, section string, hooks CutoverHooks, of string) {
 	for _, name := range []string{"freeze_writes", "switch", "unfreeze_writes"} {
-		if path := "cutover.hooks." + name; c.Cutover.Hooks.ByStep()[name] == "" && !d.bad[path] {
-			d.report(diag.Error{Code: diag.MissingValue, Pos: c.Where("cutover.hooks"), What: path + " is missing",
-				Cause: "a cutover needs all three hooks: it freezes the application's writes, switches the application, and must be able to end the freeze", Fix: "add " + name + ", or remove the others"})
+		if path := section + "." + name; hooks.Given() && hooks.ByStep()[name] == "" && !d.bad[path] {
+			d.report(diag.Error{Code: diag.MissingValue, Pos: c.Where(section), What: path + " is missing",
+				Cause: of + " needs all three hooks: it freezes the application's writes, switches the application, and must be able to end the freeze", Fix: "add " + name + ", or remove the others"})
 		}
 	}
 }

@@ -39,6 +39,12 @@ const (
 // HookNames are the names of all hooks, in the order of their calls.
 var HookNames = []string{FreezeWrites, Switch, UnfreezeWrites}
 
+// The directions of a hook's call: from the source to the target, and back in a rollback.
+const (
+	Forward = "forward"
+	Back    = "back"
+)
+
 // Outcome is the outcome of a hook's call, as far as it is known.
 type Outcome string
 
@@ -59,9 +65,11 @@ func (o Outcome) Done() bool { return o == HookDone || o == HookQuiet }
 // Call describes one call of a hook.
 type Call struct {
 	Hook, Token, Step string
-	Group             string // name of the group of tables
-	Tables            []string
-	Probe             bool // only checks that the hook can be called; the hook must do nothing
+	// Direction is Forward, or Back in a rollback. "" means Forward.
+	Direction string
+	Group     string // name of the group of tables
+	Tables    []string
+	Probe     bool // only checks that the hook can be called; the hook must do nothing
 	// Deadline is when this try must end, by the source's clock. Left is the time from now until
 	// then. Both are zero in a probe.
 	Deadline time.Time

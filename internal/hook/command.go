@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func environment(own []string, call cutover.Call) []string {
 			env = append(env, v)
 		}
 	}
-	env = append(env, "CUTOVER_HOOK="+call.Hook, "CUTOVER_STEP="+call.Step, "CUTOVER_GROUP="+call.Group, "CUTOVER_TABLES="+strings.Join(call.Tables, ","))
+	env = append(env, "CUTOVER_HOOK="+call.Hook, "CUTOVER_STEP="+call.Step, "CUTOVER_DIRECTION="+directionOf(call), "CUTOVER_GROUP="+call.Group, "CUTOVER_TABLES="+strings.Join(call.Tables, ","))
 	if call.Probe {
 		return append(env, "CUTOVER_PROBE=1")
 	}
@@ -98,6 +99,9 @@ func environment(own []string, call cutover.Call) []string {
 	}
 	return append(env, "CUTOVER_TOKEN="+call.Token)
 }
+
+// directionOf returns the direction of a call: forward, or back in a rollback.
+func directionOf(call cutover.Call) string { return cmp.Or(call.Direction, cutover.Forward) }
 
 // deadlineOf is when the try of a call ends.
 func deadlineOf(call cutover.Call) string { return call.Deadline.UTC().Format(time.RFC3339) }

@@ -23,19 +23,21 @@ const (
 	ProbeHeader   = "Cutover-Probe"
 	OutcomeHeader = "Cutover-Outcome"
 
+	directionHeader       = "Cutover-Direction"
 	deadlineHeader        = "Cutover-Deadline"
 	deadlineSecondsHeader = "Cutover-Deadline-Seconds"
 )
 
 // body is the body of a call.
 type body struct {
-	Schema string   `json:"schema"`
-	Hook   string   `json:"hook"`            // freeze_writes, switch or unfreeze_writes
-	Token  string   `json:"token,omitempty"` // attempt.step.call: rises with every call; a lower one is late
-	Step   string   `json:"step"`            // current step of the cutover
-	Group  string   `json:"group"`           // group of tables that are cut over together
-	Tables []string `json:"tables"`          // source tables
-	Probe  bool     `json:"probe,omitempty"` // do nothing
+	Schema    string   `json:"schema"`
+	Hook      string   `json:"hook"`            // freeze_writes, switch or unfreeze_writes
+	Token     string   `json:"token,omitempty"` // attempt.step.call: rises with every call; a lower one is late
+	Step      string   `json:"step"`            // current step of the cutover
+	Direction string   `json:"direction"`       // forward, or back in a rollback
+	Group     string   `json:"group"`           // group of tables that are cut over together
+	Tables    []string `json:"tables"`          // source tables
+	Probe     bool     `json:"probe,omitempty"` // do nothing
 	// Deadline is when the try ends that freezes the application, and DeadlineSeconds how long that is
 	// from now on.
 	Deadline        string `json:"deadline,omitempty"`
@@ -47,7 +49,7 @@ const bodySchema = "replicator.cutover_hook/v1"
 // post calls an address. Redirects are not followed, because only the application itself may
 // answer.
 func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, output string, outcome cutover.Outcome) {
-	b := body{Schema: bodySchema, Hook: call.Hook, Token: call.Token, Step: call.Step, Group: call.Group, Tables: call.Tables, Probe: call.Probe}
+	b := body{Schema: bodySchema, Hook: call.Hook, Token: call.Token, Step: call.Step, Direction: directionOf(call), Group: call.Group, Tables: call.Tables, Probe: call.Probe}
 	if !call.Deadline.IsZero() {
 		b.Deadline, b.DeadlineSeconds = deadlineOf(call), secondsLeft(call)
 	}
@@ -63,6 +65,7 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, o
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(HookHeader, call.Hook)
 	request.Header.Set(stepHeader, call.Step)
+	request.Header.Set(directionHeader, b.Direction)
 	request.Header.Set(groupHeader, call.Group)
 	request.Header.Set(tablesHeader, strings.Join(call.Tables, ","))
 	if call.Probe {

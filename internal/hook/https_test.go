@@ -56,7 +56,7 @@ func TestAnAddressGetsTokenAndStep(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got.Get(name), want)
 		}
 	}
-	if want := (body{Schema: bodySchema, Hook: "switch", Token: "2.7.4", Step: "switching", Tables: []string{"Orders", "Users"}}); !reflect.DeepEqual(sent, want) || got.Get(deadlineHeader) != "" {
+	if want := (body{Schema: bodySchema, Hook: "switch", Token: "2.7.4", Step: "switching", Direction: cutover.Forward, Tables: []string{"Orders", "Users"}}); !reflect.DeepEqual(sent, want) || got.Get(deadlineHeader) != "" {
 		t.Errorf("%+v, want %+v", sent, want)
 	}
 	limited := call

@@ -18,7 +18,7 @@ import (
 // calls are a call with everything that a hook may get, and a probe.
 func calls() (full, probe cutover.Call) {
 	full = cutover.Call{Hook: cutover.FreezeWrites, Token: "2.3.4", Step: "freeze", Group: "shop", Tables: []string{"Orders", "Items"}, Deadline: time.Date(2026, 11, 28, 13, 0, 30, 0, time.FixedZone("CET", 3600)), Left: 90*time.Second + 900*time.Millisecond}
-	return full, cutover.Call{Hook: cutover.Switch, Step: "probe", Group: "shop", Tables: []string{"Orders", "Items"}, Probe: true}
+	return full, cutover.Call{Hook: cutover.Switch, Step: "probe", Direction: cutover.Back, Group: "shop", Tables: []string{"Orders", "Items"}, Probe: true}
 }
 
 // Hooks of users read these variables by their names: all of a call, and no other.
@@ -34,8 +34,8 @@ func TestAllVariablesOfACall(t *testing.T) {
 		call cutover.Call
 		want string
 	}{
-		{full, "CUTOVER_DEADLINE=2026-11-28T12:00:30Z\nCUTOVER_DEADLINE_SECONDS=90\nCUTOVER_GROUP=shop\nCUTOVER_HOOK=freeze_writes\nCUTOVER_STEP=freeze\nCUTOVER_TABLES=Orders,Items\nCUTOVER_TOKEN=2.3.4\narguments: \nto stderr"},
-		{probe, "CUTOVER_GROUP=shop\nCUTOVER_HOOK=switch\nCUTOVER_PROBE=1\nCUTOVER_STEP=probe\nCUTOVER_TABLES=Orders,Items\narguments: --probe\nto stderr"},
+		{full, "CUTOVER_DEADLINE=2026-11-28T12:00:30Z\nCUTOVER_DEADLINE_SECONDS=90\nCUTOVER_DIRECTION=forward\nCUTOVER_GROUP=shop\nCUTOVER_HOOK=freeze_writes\nCUTOVER_STEP=freeze\nCUTOVER_TABLES=Orders,Items\nCUTOVER_TOKEN=2.3.4\narguments: \nto stderr"},
+		{probe, "CUTOVER_DIRECTION=back\nCUTOVER_GROUP=shop\nCUTOVER_HOOK=switch\nCUTOVER_PROBE=1\nCUTOVER_STEP=probe\nCUTOVER_TABLES=Orders,Items\narguments: --probe\nto stderr"},
 	} {
 		if said, outcome := h.Call(t.Context(), c.call); outcome != cutover.HookDone || said != "to stderr" || !strings.HasPrefix(heard, "CUTOVER_") {
 			t.Errorf("%s: %q", outcome, said)
@@ -72,10 +72,10 @@ func TestAllHeadersAndMembersOfACall(t *testing.T) {
 		call          cutover.Call
 		headers, body string
 	}{
-		{full, "Content-Type: application/json\nCutover-Deadline: 2026-11-28T12:00:30Z\nCutover-Deadline-Seconds: 90\nCutover-Group: shop\nCutover-Hook: freeze_writes\nCutover-Step: freeze\nCutover-Tables: Orders,Items\nCutover-Token: 2.3.4",
-			`POST {"schema":"replicator.cutover_hook/v1","hook":"freeze_writes","token":"2.3.4","step":"freeze","group":"shop","tables":["Orders","Items"],"deadline":"2026-11-28T12:00:30Z","deadline_seconds":"90"}`},
-		{probe, "Content-Type: application/json\nCutover-Group: shop\nCutover-Hook: switch\nCutover-Probe: true\nCutover-Step: probe\nCutover-Tables: Orders,Items",
-			`POST {"schema":"replicator.cutover_hook/v1","hook":"switch","step":"probe","group":"shop","tables":["Orders","Items"],"probe":true}`},
+		{full, "Content-Type: application/json\nCutover-Deadline: 2026-11-28T12:00:30Z\nCutover-Deadline-Seconds: 90\nCutover-Direction: forward\nCutover-Group: shop\nCutover-Hook: freeze_writes\nCutover-Step: freeze\nCutover-Tables: Orders,Items\nCutover-Token: 2.3.4",
+			`POST {"schema":"replicator.cutover_hook/v1","hook":"freeze_writes","token":"2.3.4","step":"freeze","direction":"forward","group":"shop","tables":["Orders","Items"],"deadline":"2026-11-28T12:00:30Z","deadline_seconds":"90"}`},
+		{probe, "Content-Type: application/json\nCutover-Direction: back\nCutover-Group: shop\nCutover-Hook: switch\nCutover-Probe: true\nCutover-Step: probe\nCutover-Tables: Orders,Items",
+			`POST {"schema":"replicator.cutover_hook/v1","hook":"switch","step":"probe","direction":"back","group":"shop","tables":["Orders","Items"],"probe":true}`},
 	} {
 		if said, outcome := h.Call(t.Context(), c.call); outcome != cutover.HookDone || said != "200 OK" || headers != c.headers || content != c.body {
 			t.Errorf("%s, %s: got\n%s\n%s\nwant\n%s\n%s", said, outcome, headers, content, c.headers, c.body)

@@ -22,13 +22,23 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Hooks returns the hooks of the configuration.
+// Hooks returns the hooks of a cutover.
 func Hooks(cfg *config.Config) (*hook.Hooks, error) {
+	return sectionHooks(cfg, "cutover.hooks.", cfg.Cutover.Hooks.ByStep(), "a cutover")
+}
+
+// RollbackHooks returns the hooks of a rollback.
+func RollbackHooks(cfg *config.Config) (*hook.Hooks, error) {
+	return sectionHooks(cfg, "cutover.rollback_hooks.", cfg.Cutover.RollbackHooks.ByStep(), "a rollback")
+}
+
+// sectionHooks parses the hooks of a section of the configuration.
+func sectionHooks(cfg *config.Config, section string, texts map[string]string, of string) (*hook.Hooks, error) {
 	parsed := map[string]hook.Hook{}
 	for _, name := range cutover.HookNames {
-		text, key := cfg.Cutover.Hooks.ByStep()[name], "cutover.hooks."+name
+		text, key := texts[name], section+name
 		if text == "" {
-			return nil, &diag.Error{Code: diag.MissingValue, What: key + " is missing", Cause: "a cutover needs it to freeze, switch or unfreeze the application",
+			return nil, &diag.Error{Code: diag.MissingValue, What: key + " is missing", Cause: of + " needs it to freeze, switch or unfreeze the application",
 				Fix: "name an executable or an https:// address in the configuration"}
 		}
 		where := cfg.Where(key)

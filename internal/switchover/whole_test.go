@@ -111,6 +111,38 @@ func TestADriverHasTheSettingsOfTheConfiguration(t *testing.T) {
 	})
 }
 
+// A rollback has hooks of its own, by the same names. Those of the cutover do not stand in for them.
+func TestTheHooksOfARollback(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "back.sh"), []byte("#!/bin/sh\necho $CUTOVER_HOOK $CUTOVER_DIRECTION\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	of := func(key, hook string) *config.Config {
+		cfg, err := config.Parse(filepath.Join(dir, "replicator.yaml"), fmt.Appendf(nil, "version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders }]\ncutover: { %s: { freeze_writes: %[2]s, switch: %[2]s, unfreeze_writes: %[2]s } }\n", key, hook),
+			func(string) (string, bool) { return "", false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	hooks, err := RollbackHooks(of("rollback_hooks", "./back.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range cutover.HookNames {
+		if said, outcome := hooks.Call(t.Context(), cutover.Call{Hook: name, Direction: cutover.Back}); outcome != cutover.HookDone || said != name+" back" {
+			t.Errorf("%s: %s, %s", name, said, outcome)
+		}
+	}
+	var refused *diag.Error
+	if _, err = RollbackHooks(of("hooks", "./back.sh")); !errors.As(err, &refused) || refused.Code != diag.MissingValue || refused.What != "cutover.rollback_hooks.freeze_writes is missing" || !strings.HasPrefix(refused.Cause, "a rollback needs it") {
+		t.Errorf("without hooks of a rollback: %v", err)
+	}
+	if _, err = RollbackHooks(of("rollback_hooks", "'back.sh > log'")); !errors.As(err, &refused) || refused.Code != diag.InvalidValue || refused.What != "cutover.rollback_hooks.freeze_writes cannot be called" {
+		t.Errorf("a hook that cannot be called: %v", err)
+	}
+}
+
 // A relative path of a hook begins at the folder of the configuration. A hook that is missing or
 // cannot be called is refused by its name.
 func TestTheHooksOfAConfiguration(t *testing.T) {

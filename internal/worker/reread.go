@@ -103,7 +103,7 @@ func (w *Worker) reread(ctx context.Context) {
 	next, err := w.Reread()
 	var kept []string
 	if err == nil {
-		kept, err = w.Config.Differing(next)
+		kept, err = differing(w.Config, next)
 	}
 	if err != nil {
 		report.Records(w.Log, diag.Findings(err).WithFlags(w.Hints))
