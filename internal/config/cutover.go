@@ -49,6 +49,9 @@ func (h RollbackHooks) hooks() CutoverHooks {
 	return CutoverHooks{FreezeWrites: h.FreezeWrites, Switch: h.Switch, UnfreezeWrites: h.UnfreezeWrites}
 }
 
+// Given reports whether hooks of a rollback are configured.
+func (h RollbackHooks) Given() bool { return h.hooks().Given() }
+
 // ByStep returns the hooks by the names of their keys.
 func (h RollbackHooks) ByStep() map[string]string { return h.hooks().ByStep() }
 

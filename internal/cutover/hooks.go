@@ -12,22 +12,27 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// Probe calls every hook with the probe flag, with which a hook must do nothing.
+// Probe calls every hook with the probe flag, with which a hook must do nothing. With a way back it
+// also calls the hooks of a rollback.
 func (d *Driver) Probe(ctx context.Context, c checkpoint.Cutover) error {
 	for _, name := range HookNames {
 		output, outcome := d.probe(ctx, c, name)
 		if !outcome.Done() {
 			return &HookError{Hook: name, Outcome: outcome, Output: Redact(output)}
 		}
-		d.mayBeQuiet = d.mayBeQuiet || outcome == HookQuiet
+		d.mayBeQuiet = d.mayBeQuiet || outcome == HookQuiet && c.Direction == checkpoint.Forward
 	}
-	return nil
+	if !wantsWayBack(c.CutoverPlan) {
+		return nil
+	}
+	back := checkpoint.Cutover{CutoverPlan: checkpoint.CutoverPlan{Direction: checkpoint.Back, Group: c.Group, Tables: c.Tables}}
+	return d.Probe(ctx, back)
 }
 
 func (d *Driver) probe(ctx context.Context, c checkpoint.Cutover, name string) (output string, outcome Outcome) {
 	limited, cancel := task.WithTimeout(ctx, d.Settings.orDefault().Hook)
 	defer cancel()
-	return d.Hooks.Call(limited, Call{Hook: name, Step: "probe", Group: c.Group, Tables: c.Tables, Probe: true})
+	return d.Hooks.Call(limited, Call{Hook: name, Step: "probe", Direction: c.Direction.String(), Group: c.Group, Tables: c.Tables, Probe: true})
 }
 
 // MayBeQuiet reports whether the hook that freezes the application may promise that the
@@ -88,7 +93,7 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 			return "", "", err
 		}
 	}
-	call := Call{Hook: name, Token: c.Token(), Step: string(c.Step), Group: c.Group, Tables: c.Tables, Deadline: c.Deadline, Left: max(c.Deadline.Sub(began), 0)}
+	call := Call{Hook: name, Token: c.Token(), Step: string(c.Step), Direction: c.Direction.String(), Group: c.Group, Tables: c.Tables, Deadline: c.Deadline, Left: max(c.Deadline.Sub(began), 0)}
 	output, outcome := v.call(ctx, c, call, v.mayTake(c, began))
 	ended, _ := v.now(ctx, c, false)
 	_, err = v.Ledger.InAttempt(ctx, c, func(now *checkpoint.Cutover) error {

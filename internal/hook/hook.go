@@ -75,6 +75,9 @@ type Hooks struct {
 	// a secret. It may only write to this process's log.
 	Heard func(call cutover.Call, output string)
 
+	// Rollback are the hooks of a rollback; nil if none are configured.
+	Rollback *Hooks
+
 	hooks  map[string]Hook
 	client *http.Client
 }
@@ -111,7 +114,13 @@ func promises(call cutover.Call, said string) bool {
 // Call implements cutover.Hooks. If ctx ends, Call kills a command with its whole process group,
 // and returns soon. Said describes how the call ended, with the last line that the hook printed.
 func (h *Hooks) Call(ctx context.Context, call cutover.Call) (said string, outcome cutover.Outcome) {
-	how, output, outcome := h.call(ctx, call)
+	of := h
+	if call.Direction == cutover.Back && h.Rollback != nil {
+		of = h.Rollback
+	} else if call.Direction == cutover.Back {
+		return "cutover.rollback_hooks are not configured", cutover.HookUnknown
+	}
+	how, output, outcome := of.call(ctx, call)
 	if h.Heard != nil && output != "" {
 		h.Heard(call, cutover.Redact(output))
 	}

@@ -29,6 +29,7 @@ func TestAllVariablesOfACall(t *testing.T) {
 	h := script(t, t.TempDir(), `env | grep '^CUTOVER_' | sort; echo "arguments: $*"; echo to stderr >&2`)
 	var heard string
 	h.Heard = func(_ cutover.Call, output string) { heard = output }
+	h.Rollback = h
 	full, probe := calls()
 	for _, c := range []struct {
 		call cutover.Call
@@ -67,6 +68,8 @@ func TestAllHeadersAndMembersOfACall(t *testing.T) {
 		}
 		headers, content = strings.Join(lines, "\n"), r.Method+" "+string(body)
 	})
+	h.Rollback = h
+	h.Rollback = h
 	full, probe := calls()
 	for _, c := range []struct {
 		call          cutover.Call

@@ -22,14 +22,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// Hooks returns the hooks of a cutover.
+// Hooks returns the hooks of the configuration, with those of a rollback if they are given.
 func Hooks(cfg *config.Config) (*hook.Hooks, error) {
-	return sectionHooks(cfg, "cutover.hooks.", cfg.Cutover.Hooks.ByStep(), "a cutover")
-}
-
-// RollbackHooks returns the hooks of a rollback.
-func RollbackHooks(cfg *config.Config) (*hook.Hooks, error) {
-	return sectionHooks(cfg, "cutover.rollback_hooks.", cfg.Cutover.RollbackHooks.ByStep(), "a rollback")
+	hooks, err := sectionHooks(cfg, "cutover.hooks.", cfg.Cutover.Hooks.ByStep(), "a cutover")
+	if err == nil && cfg.Cutover.RollbackHooks.Given() {
+		hooks.Rollback, err = sectionHooks(cfg, "cutover.rollback_hooks.", cfg.Cutover.RollbackHooks.ByStep(), "a rollback")
+	}
+	return hooks, err
 }
 
 // sectionHooks parses the hooks of a section of the configuration.

@@ -115,7 +115,7 @@ func TestATableThatWasNeverFollowedDoesNotCount(t *testing.T) {
 // nothing, and lets gates wait.
 func TestApproval(t *testing.T) {
 	playScene(t, func(s *scene) {
-		if d, code := s.start(Request{KeepFallback: "no"}); code != "" || !d.Approved || !d.KeepFallback || len(s.asked) != 1 ||
+		if d, code := s.start(Request{KeepFallback: "no"}); code != "" || !d.Approved || d.KeepFallback || len(s.asked) != 1 ||
 			s.asked[0] != "Stop the application's writes, and switch it to orders, parts?" {
 			t.Errorf("%s: %+v, asked %q", code, d, s.asked)
 		}

@@ -117,15 +117,16 @@ func TestTheHooksOfARollback(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "back.sh"), []byte("#!/bin/sh\necho $CUTOVER_HOOK $CUTOVER_DIRECTION\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	of := func(key, hook string) *config.Config {
-		cfg, err := config.Parse(filepath.Join(dir, "replicator.yaml"), fmt.Appendf(nil, "version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders }]\ncutover: { %s: { freeze_writes: %[2]s, switch: %[2]s, unfreeze_writes: %[2]s } }\n", key, hook),
+	of := func(back string) *config.Config {
+		cfg, err := config.Parse(filepath.Join(dir, "replicator.yaml"), fmt.Appendf(nil, "version: 1\ntarget: { project: p, instance: i }\ntables: [{ from: Orders }]\ncutover: { hooks: { freeze_writes: ./back.sh, switch: ./back.sh, unfreeze_writes: ./back.sh }%s }\n", back),
 			func(string) (string, bool) { return "", false })
 		if err != nil {
 			t.Fatal(err)
 		}
 		return cfg
 	}
-	hooks, err := RollbackHooks(of("rollback_hooks", "./back.sh"))
+	const back = ", rollback_hooks: { freeze_writes: ./back.sh, switch: %s, unfreeze_writes: ./back.sh }"
+	hooks, err := Hooks(of(fmt.Sprintf(back, "./back.sh")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,11 +135,15 @@ func TestTheHooksOfARollback(t *testing.T) {
 			t.Errorf("%s: %s, %s", name, said, outcome)
 		}
 	}
-	var refused *diag.Error
-	if _, err = RollbackHooks(of("hooks", "./back.sh")); !errors.As(err, &refused) || refused.Code != diag.MissingValue || refused.What != "cutover.rollback_hooks.freeze_writes is missing" || !strings.HasPrefix(refused.Cause, "a rollback needs it") {
-		t.Errorf("without hooks of a rollback: %v", err)
+	alone, err := Hooks(of(""))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err = RollbackHooks(of("rollback_hooks", "'back.sh > log'")); !errors.As(err, &refused) || refused.Code != diag.InvalidValue || refused.What != "cutover.rollback_hooks.freeze_writes cannot be called" {
+	if said, outcome := alone.Call(t.Context(), cutover.Call{Hook: cutover.Switch, Direction: cutover.Back}); outcome != cutover.HookUnknown || !strings.Contains(said, "rollback_hooks") {
+		t.Errorf("without hooks of a rollback: %s, %s", said, outcome)
+	}
+	var refused *diag.Error
+	if _, err = Hooks(of(fmt.Sprintf(back, "'back.sh > log'"))); !errors.As(err, &refused) || refused.Code != diag.InvalidValue || refused.What != "cutover.rollback_hooks.switch cannot be called" {
 		t.Errorf("a hook that cannot be called: %v", err)
 	}
 }

@@ -147,6 +147,11 @@ func (p *cutoverPlay) drive(ctx context.Context, ledger *checkpoint.Ledger) erro
 	}
 }
 
+// Reverse is for rollbacks, of which there are none here.
+func (p *cutoverPlay) Reverse(context.Context, string) (checkpoint.VerifyResult, error) {
+	return checkpoint.VerifyResult{}, context.Canceled
+}
+
 // moment returns the next time at which the driver may find a moment.
 func (p *cutoverPlay) moment() (at time.Time, found bool) {
 	now := p.world.Now()
