@@ -29,15 +29,22 @@ type Bigtable struct {
 // Row implements Rows.
 func (b *Bigtable) Row(ctx context.Context, table, key string) (cells []transform.Cell, err error) {
 	err = b.Target.ReadSet(ctx, table, []string{key}, func(row sink.Row) error {
-		for _, c := range row.Cells {
-			newest := len(cells) == 0 || cells[len(cells)-1].Family != c.Family || cells[len(cells)-1].Qualifier != c.Qualifier
-			if newest && slices.Contains(b.Families[table], c.Family) {
-				cells = append(cells, c)
-			}
-		}
+		cells = Newest(row, b.Families[table])
 		return nil
 	})
 	return cells, err
+}
+
+// Newest returns the newest cell of each column of a row, in the families of the mapping. Without
+// such a cell, the row does not exist.
+func Newest(row sink.Row, families []string) (cells []transform.Cell) {
+	for _, c := range row.Cells {
+		newest := len(cells) == 0 || cells[len(cells)-1].Family != c.Family || cells[len(cells)-1].Qualifier != c.Qualifier
+		if newest && slices.Contains(families, c.Family) {
+			cells = append(cells, c)
+		}
+	}
+	return cells
 }
 
 // Partitions implements Changes.

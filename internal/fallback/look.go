@@ -89,35 +89,39 @@ const (
 	parked              // cannot be carried to the source
 )
 
-// compared is a key's item and row, as one look has read them.
-type compared struct {
-	write  Write
-	equal  bool
-	reason string // why the row cannot be carried; "" if it can
+// Compared is the result of a comparison of an item with its row.
+type Compared struct {
+	Write  Write // makes the item equal to the row, unless Equal
+	Equal  bool
+	Reason string // why the row cannot be carried; "" if it can
 }
 
-// compare decides what makes an item equal to its row. An item that is missing because it expired
-// is equal to its row: otherwise the source would remove what is written, without an end.
-func compare(form Form, row string, cells []transform.Cell, item attribute.Item, exists bool, now time.Time) compared {
+// Compare decides what makes an item equal to its row. The cells must be the newest ones (Newest).
+// An item that is missing because it expired is equal to its row: otherwise the source would remove
+// what is written, without an end.
+func Compare(form Form, row string, cells []transform.Cell, item attribute.Item, exists bool, now time.Time) Compared {
 	key, err := form.Key(row)
 	if err != nil {
-		return compared{reason: "the row key is not the key of an item"}
+		return Compared{Reason: noItem}
 	}
 	w := Write{Key: key, Had: item, Existed: exists}
 	if len(cells) == 0 {
 		w.Delete = exists
-		return compared{write: w, equal: !exists}
+		return Compared{Write: w, Equal: !exists}
 	}
 	inverse, err := form.Invert(row, cells)
 	if err != nil {
-		return compared{reason: err.Error()}
+		return Compared{Reason: err.Error()}
 	}
 	if !exists && form.Expired(inverse, now) {
-		return compared{write: w, equal: true}
+		return Compared{Write: w, Equal: true}
 	}
 	w.Set, w.Remove = form.Differences(item, inverse)
-	return compared{write: w, equal: exists && len(w.Set)+len(w.Remove) == 0}
+	return Compared{Write: w, Equal: exists && len(w.Set)+len(w.Remove) == 0}
 }
+
+// noItem is the reason why a row with another key than those of items cannot be carried.
+const noItem = "the row key is not the key of an item"
 
 // lookOnce reads an item and its row, and makes the item equal to the row by at most one request. The
 // item is read first: a change of the row after that is found in the row, or brings another record.
@@ -128,7 +132,7 @@ func (r *term) lookOnce(ctx context.Context, key string, p proof) (finding, erro
 	defer cancel()
 	itemKey, err := r.Form.Key(key)
 	if err != nil {
-		return finding{kind: parked, reason: "the row key is not the key of an item"}, nil
+		return finding{kind: parked, reason: noItem}, nil
 	}
 	item, exists, err := r.Items.Item(ctx, r.Source, itemKey)
 	if err != nil {
@@ -138,14 +142,14 @@ func (r *term) lookOnce(ctx context.Context, key string, p proof) (finding, erro
 	if err != nil {
 		return finding{}, err
 	}
-	c := compare(r.Form, key, cells, item, exists, r.Ledger.ServiceTime(ctx))
+	c := Compare(r.Form, key, cells, item, exists, r.Ledger.ServiceTime(ctx))
 	switch {
-	case c.reason != "":
-		return finding{kind: parked, reason: c.reason}, nil
-	case c.equal:
+	case c.Reason != "":
+		return finding{kind: parked, reason: c.Reason}, nil
+	case c.Equal:
 		return finding{kind: settled}, nil
 	}
-	switch answer := r.Items.Write(ctx, r.Source, c.write, p.signed); answer.Outcome {
+	switch answer := r.Items.Write(ctx, r.Source, c.Write, p.signed); answer.Outcome {
 	case Done:
 		return finding{kind: settled}, nil
 	case Changed:
