@@ -64,9 +64,11 @@ type Fallback struct {
 	Dirty   int       `json:"dirty,omitempty"`
 	Doubts  int       `json:"doubts,omitempty"`
 	// Reason and Since describe a gap.
-	Reason  string    `json:"reason,omitempty"`
-	Since   time.Time `json:"since,omitzero"`
-	Changed time.Time `json:"changed,omitzero"` // on the writer's clock, for display
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	// Reverse is the result of the last comparison of all rows with their items.
+	Reverse ReverseResult `json:"reverse,omitzero"`
+	Changed time.Time     `json:"changed,omitzero"` // on the writer's clock, for display
 }
 
 // KeyRange is a range of row keys: those at or after Start and before End. An empty End means that

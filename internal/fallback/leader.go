@@ -52,6 +52,9 @@ type term struct {
 	first  map[string]time.Duration // when each continuation was first seen
 	parked map[string]bool          // keys, as far as this leader knows
 
+	suspects map[string]*suspect // by row key
+	examined time.Duration       // when the suspects were last read, on the monotonic clock
+
 	proving *task.Limit
 	last    proof
 }
@@ -96,6 +99,7 @@ func (l *Leader) Lead(ctx context.Context, watch *checkpoint.Watch) error {
 		attempt: f.Attempt, dirty: newDirtySet(),
 		tasks: task.NewGroup(held.Context(), 0), proving: task.NewLimit(1),
 		parts: map[checkpoint.KeyRange]*part{}, first: map[string]time.Duration{}, parked: map[string]bool{},
+		suspects: map[string]*suspect{},
 	}
 	r.tasks.Go("renew the leader's lease", func(context.Context) error { return held.Keep() })
 	r.tasks.Go("lead the way back", func(ctx context.Context) error {
@@ -147,6 +151,9 @@ func (r *term) lead(ctx context.Context, unclean bool) error {
 			return err
 		} else if err != nil {
 			r.failed("save the positions of the way back", err)
+		}
+		if err := r.examine(ctx); err != nil {
+			r.failed("read the rows that a comparison suspects", err)
 		}
 		if !looks && !r.Ledger.ServiceTime(ctx).Before(f.DoubtUntil) {
 			looks = true

@@ -25,6 +25,8 @@ type Timings struct {
 	// Poll is the time between two reads of a shard of the source's stream; default 1 s. Listing is
 	// the time between two listings of its shards; default 1 min.
 	Poll, Listing time.Duration
+	// Suspects is the time between two reads of the rows that a comparison suspects; default 2 s.
+	Suspects time.Duration
 	// Call is the longest duration of one request; default 10 s.
 	Call time.Duration
 }
@@ -46,6 +48,7 @@ func (t Timings) orDefault() Timings {
 	or(&t.Heartbeat, 5*time.Second)
 	or(&t.Poll, time.Second)
 	or(&t.Listing, time.Minute)
+	or(&t.Suspects, 2*time.Second)
 	or(&t.Call, 10*time.Second)
 	return t
 }
