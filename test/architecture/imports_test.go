@@ -56,6 +56,7 @@ var allowed = map[string][]string{
 	"exports":           {"attribute"},
 	"exports/bucket":    {"exports"},
 
+	"internal/reverse":     {"attribute", "backfill", "checkpoint", "internal/canary", "internal/fallback", "internal/task", "sink", "transform"},
 	"internal/tablepolicy": {"backfill", "internal/awssign", "internal/task"},
 
 	// The embedded services are separate products. Of replicator they only know what an item is.
