@@ -71,19 +71,19 @@ func TestCheckEndpoint(t *testing.T) {
 func TestEachEndpointSettingIsJudged(t *testing.T) {
 	const elsewhere, tables, streams = "https://example.org", "https://dynamodb.eu-west-1.amazonaws.com", "https://streams.dynamodb.eu-west-1.amazonaws.com"
 	for _, service := range append([]string{""}, awshost.Services...) {
-		variable, profile := anyService, "endpoint_url = "+elsewhere+"\n"
+		variable, profile := awshost.AnyService, "endpoint_url = "+elsewhere+"\n"
 		if service != "" {
-			variable = ownVariable(service)
+			variable = awshost.OwnVariable(service)
 			profile = "services = s\n[services s]\n" + strings.ToLower(strings.ReplaceAll(service, " ", "_")) + " =\n  endpoint_url = " + elsewhere + "\n"
 		}
 		for name, env := range map[string]map[string]string{
-			variable: {ownVariable(awshost.Tables): tables, ownVariable(awshost.Streams): streams, variable: elsewhere, "AWS_CONFIG_FILE": os.DevNull},
-			profile: {ownVariable(awshost.Tables): tables, ownVariable(awshost.Streams): streams, "AWS_PROFILE": "p",
+			variable: {awshost.OwnVariable(awshost.Tables): tables, awshost.OwnVariable(awshost.Streams): streams, variable: elsewhere, "AWS_CONFIG_FILE": os.DevNull},
+			profile: {awshost.OwnVariable(awshost.Tables): tables, awshost.OwnVariable(awshost.Streams): streams, "AWS_PROFILE": "p",
 				"AWS_CONFIG_FILE": profileFile(t, "[profile p]\n"+profile)},
 		} {
 			env["AWS_SHARED_CREDENTIALS_FILE"] = os.DevNull
 			if name == profile && (service == awshost.Tables || service == awshost.Streams) {
-				delete(env, ownVariable(service))
+				delete(env, awshost.OwnVariable(service))
 			}
 			found := CheckEnvironment(lookup(env), Allowed{})
 			found = slices.DeleteFunc(found, func(e *diag.Error) bool { return e.Code == diag.OneEndpoint }) // the other one is Amazon's
@@ -117,12 +117,12 @@ func TestH67OneEndpointOfAProfile(t *testing.T) {
 		{"streams of a profile", service("dynamodb_streams"), nil, "endpoint_url of dynamodb_streams in the services of AWS profile default is set, but endpoint_url of dynamodb in"},
 		{"both of a profile", service("dynamodb", "dynamodb_streams"), nil, ""},
 		{"all of a profile", "endpoint_url = " + local, nil, ""},
-		{"one of each", service("dynamodb_streams"), map[string]string{ownVariable(awshost.Tables): local}, ""},
-		{"one of the environment", "", map[string]string{ownVariable(awshost.Tables): local}, "AWS_ENDPOINT_URL_DYNAMODB is set, but AWS_ENDPOINT_URL_DYNAMODB_STREAMS is not"},
+		{"one of each", service("dynamodb_streams"), map[string]string{awshost.OwnVariable(awshost.Tables): local}, ""},
+		{"one of the environment", "", map[string]string{awshost.OwnVariable(awshost.Tables): local}, "AWS_ENDPOINT_URL_DYNAMODB is set, but AWS_ENDPOINT_URL_DYNAMODB_STREAMS is not"},
 		{"ignored by the environment", service("dynamodb"), map[string]string{"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "TRUE"}, ""},
-		{"ignored by the profile", "ignore_configured_endpoint_urls = true", map[string]string{ownVariable(awshost.Tables): local}, ""},
+		{"ignored by the profile", "ignore_configured_endpoint_urls = true", map[string]string{awshost.OwnVariable(awshost.Tables): local}, ""},
 		{"ignored by the profile, not by the environment", "ignore_configured_endpoint_urls = true",
-			map[string]string{ownVariable(awshost.Tables): local, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false"}, "AWS_ENDPOINT_URL_DYNAMODB is set, but"},
+			map[string]string{awshost.OwnVariable(awshost.Tables): local, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false"}, "AWS_ENDPOINT_URL_DYNAMODB is set, but"},
 	} {
 		env := map[string]string{"AWS_CONFIG_FILE": profileFile(t, "[default]\n"+c.profile+"\n"), "AWS_SHARED_CREDENTIALS_FILE": os.DevNull}
 		maps.Copy(env, c.env)
@@ -155,7 +155,7 @@ func TestEndpointsOfAmazonsAlone(t *testing.T) {
 		{table, "", streams, "", ""},
 		{"", "", "", "https://s3.us-east-1.amazonaws.com", "AWS_ENDPOINT_URL_STS sends requests for STS to an endpoint of S3 (\"s3.us-east-1.amazonaws.com\")"},
 	} {
-		env := map[string]string{anyService: c.all, ownVariable(awshost.Tables): c.table, ownVariable(awshost.Streams): c.streams, ownVariable("STS"): c.sts,
+		env := map[string]string{awshost.AnyService: c.all, awshost.OwnVariable(awshost.Tables): c.table, awshost.OwnVariable(awshost.Streams): c.streams, awshost.OwnVariable("STS"): c.sts,
 			"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull}
 		found := CheckEnvironment(lookup(env), Anything)
 		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || found[0].Code != diag.OneEndpoint || found[0].What != c.want) {

@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 
+	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
@@ -17,11 +19,11 @@ func CheckEnvironment(env Lookup, allowed Allowed) diag.List {
 		value, _ := env(name)
 		return value
 	}
-	endpoints := endpointsOf(env)
-	found = append(found, endpoints.checkPair()...)
-	found = append(found, endpoints.checkServices()...)
-	for _, e := range endpoints.used() {
-		found = append(found, checkEndpoint(e.where, e.url, allowed)...)
+	endpoints := awshost.EndpointsOf(env)
+	found = append(found, endpoints.CheckPair()...)
+	found = append(found, endpoints.CheckServices()...)
+	for _, e := range endpoints.Used() {
+		found = append(found, checkEndpoint(e.Where, e.URL, allowed)...)
 	}
 	for _, name := range emulators {
 		if value := set(name); value != "" && !allowed.Emulator {
@@ -31,4 +33,28 @@ func CheckEnvironment(env Lookup, allowed Allowed) diag.List {
 		}
 	}
 	return found
+}
+
+// CheckEndpointRegion refuses an AWS endpoint that is not in the region for which requests are
+// signed. AWS would reject every request. It returns nil if the endpoint names no region, or
+// belongs to an emulator.
+func CheckEndpointRegion(endpoint, region string) error {
+	if !awshost.IsEndpoint(endpoint) {
+		return nil
+	}
+	u, _ := url.Parse(endpoint) // it was parsed above
+	_, at := awshost.Find(u.Hostname())
+	if at == "" || at == region {
+		return nil
+	}
+	return &diag.Error{Code: diag.OneEndpoint, What: fmt.Sprintf("the AWS region is %s, but the endpoint belongs to %s (%s)", shown(region), at, shown(u.Host)),
+		Cause: "AWS rejects requests that are signed for another region",
+		Fix:   "set source.region or AWS_REGION to " + at + ", or use an endpoint of region " + shown(region)}
+}
+
+// SourceEndpoints returns the URLs to which the environment or its AWS profile redirects the
+// clients of tables and of streams. A URL is "" if the client is not redirected.
+func SourceEndpoints(env Lookup) (tables, streams string) {
+	e := awshost.EndpointsOf(env)
+	return e.Of(awshost.Tables).URL, e.Of(awshost.Streams).URL
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
 
@@ -30,9 +31,9 @@ func CheckAWSVariables(env Lookup) error {
 		value, _ := env(name)
 		found = append(found, checkFile(name, value, diag.NoAWSCredentials)...)
 	}
-	e := endpointsOf(env)
-	for name, value := range map[string]string{"web_identity_token_file": e.profile.WebIdentityTokenFile, "ca_bundle": e.profile.CustomCABundle} {
-		found = append(found, checkFile(name+" of AWS profile "+e.name, value, diag.NoAWSCredentials)...)
+	e := awshost.EndpointsOf(env)
+	for name, value := range map[string]string{"web_identity_token_file": e.Profile.WebIdentityTokenFile, "ca_bundle": e.Profile.CustomCABundle} {
+		found = append(found, checkFile(name+" of AWS profile "+e.Name, value, diag.NoAWSCredentials)...)
 	}
 	return found.Err()
 }
@@ -154,9 +155,9 @@ func WithoutPassword(address string) string {
 // CABundle returns the setting that names a file of certificate authorities for the AWS SDK, and
 // the path of the file. It returns "" if no setting names one.
 func CABundle(env Lookup) (where, path string) {
-	e := endpointsOf(env)
-	if path := e.variable("AWS_CA_BUNDLE"); path != "" {
+	e := awshost.EndpointsOf(env)
+	if path, _ := env("AWS_CA_BUNDLE"); path != "" {
 		return "AWS_CA_BUNDLE", path
 	}
-	return "ca_bundle of AWS profile " + e.name, e.profile.CustomCABundle
+	return "ca_bundle of AWS profile " + e.Name, e.Profile.CustomCABundle
 }
