@@ -93,7 +93,7 @@ type Verifier interface {
 	Sample(ctx context.Context, state checkpoint.TableState, items int) (checkpoint.VerifyResult, error)
 	// Reverse compares all items and rows of a table that is cut over, in this process. Meanwhile no
 	// program may write the source or the target.
-	Reverse(ctx context.Context, source string) (checkpoint.VerifyResult, error)
+	Reverse(ctx context.Context, source string) (checkpoint.ReverseResult, error)
 }
 
 // Settings are the settings of cutovers from the configuration, and the time limits of a driver. A

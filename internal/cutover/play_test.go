@@ -111,8 +111,9 @@ func (s *scene) Sample(ctx context.Context, _ checkpoint.TableState, items int) 
 }
 
 // Reverse compares the items of a table with its rows after the switch.
-func (s *scene) Reverse(ctx context.Context, source string) (checkpoint.VerifyResult, error) {
-	return s.Compare(ctx, checkpoint.TableState{Source: source})
+func (s *scene) Reverse(ctx context.Context, source string) (checkpoint.ReverseResult, error) {
+	r, err := s.Compare(ctx, checkpoint.TableState{Source: source})
+	return checkpoint.ReverseResult{BeganAt: r.BegunAt, EndedAt: r.EndedAt, Different: r.Differing()}, err
 }
 
 // Compare compares a small table.

@@ -181,11 +181,10 @@ func (v *drive) verifyBack(ctx context.Context, c checkpoint.Cutover, now time.T
 	}
 	limited, cancel := task.WithTimeout(ctx, v.mayTake(c, now))
 	defer cancel()
-	results, errs := make([]checkpoint.VerifyResult, len(c.Tables)), make([]error, len(c.Tables))
+	results, errs := make([]checkpoint.ReverseResult, len(c.Tables)), make([]error, len(c.Tables))
 	g := task.NewGroup(limited, comparesAtOnce)
 	for i, source := range c.Tables {
-		if done, known := v.compared[source]; known {
-			results[i] = done
+		if _, known := v.compared[source]; known {
 			continue
 		}
 		g.Go("compare "+source, func(ctx context.Context) error {
@@ -196,12 +195,17 @@ func (v *drive) verifyBack(ctx context.Context, c checkpoint.Cutover, now time.T
 	_ = g.Wait()
 	verified := map[string]checkpoint.VerifyResult{}
 	for i, source := range c.Tables {
+		done, known := v.compared[source]
 		switch r := results[i]; {
 		case errs[i] != nil:
-		case !r.Clean():
-			return v.cancel(ctx, c, now, "table %s: result of the comparison: %s", source, r.Verdict(now))
+		case !known && (!r.Clean() || r.Parked > 0 && !overrides(c, GateCarried)):
+			return v.cancel(ctx, c, now, "table %s: %d items differ from their rows, and %d rows cannot be carried", source, r.Differing(), r.Parked)
+		case known:
+			verified[source] = done
 		default:
-			v.compared[source], verified[source] = r, r
+			verified[source] = checkpoint.VerifyResult{Way: "reverse", BegunAt: r.BeganAt, EndedAt: r.EndedAt,
+				VerifyCounts: checkpoint.VerifyCounts{Items: r.Items, Rows: r.Rows, Compared: r.Rows, Unmapped: r.Unmapped, Kept: r.Parked}}
+			v.compared[source] = verified[source]
 		}
 	}
 	if failed := errors.Join(errs...); failed != nil {

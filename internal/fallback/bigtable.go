@@ -14,13 +14,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
+// Reader holds the requests with which rows and their changes are read.
+type Reader interface {
+	ReadSet(ctx context.Context, table string, rows []string, f func(sink.Row) error) error
+	ChangePartitions(ctx context.Context, table string) ([]sink.Range, error)
+	ReadChanges(ctx context.Context, table string, partition sink.Range, from []sink.ChangePosition, since time.Time, heartbeat time.Duration, f func(sink.ChangeRecord) error) error
+}
+
 // Bigtable reads rows and the change streams of tables. It implements Rows and Changes.
 type Bigtable struct {
-	Target interface {
-		ReadSet(ctx context.Context, table string, rows []string, f func(sink.Row) error) error
-		ChangePartitions(ctx context.Context, table string) ([]sink.Range, error)
-		ReadChanges(ctx context.Context, table string, partition sink.Range, from []sink.ChangePosition, since time.Time, heartbeat time.Duration, f func(sink.ChangeRecord) error) error
-	}
+	Target Reader
 	// Families are the families of the mapping, by target table. Cells of other families, such as
 	// those of replicator, are no part of an item.
 	Families map[string][]string

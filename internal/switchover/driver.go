@@ -17,6 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/hook"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/reverse"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -102,8 +103,15 @@ func (v verifier) Sample(ctx context.Context, state checkpoint.TableState, items
 }
 
 // Reverse compares all items and rows of a table that is cut over.
-func (v verifier) Reverse(_ context.Context, source string) (checkpoint.VerifyResult, error) {
-	return checkpoint.VerifyResult{}, fmt.Errorf("table %s cannot be compared in this direction yet", source)
+func (v verifier) Reverse(ctx context.Context, source string) (checkpoint.ReverseResult, error) {
+	form, err := v.inverse(ctx, source)
+	if err != nil {
+		return checkpoint.ReverseResult{}, err
+	}
+	c := reverse.New(v.Ledger, form.Mapping, form.Types, v.Back.Read, v.Back.Rows)
+	c.Frozen = true
+	r, err := c.Compare(ctx)
+	return r.ReverseResult, err
 }
 
 // beginning returns the settings with which a comparison of all items and rows begins.

@@ -9,7 +9,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/fallback"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/reverse"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -47,6 +49,8 @@ type Ends struct {
 	Ledger *checkpoint.Ledger
 	Source Source // if nil, the driver can only judge gates
 	Target Target
+	// Back holds the clients of a way back; zero without a source or a target.
+	Back Back
 	// Cluster returns the cluster to which the app profile routes. If it is nil, the cluster is not
 	// checked.
 	Cluster func(ctx context.Context) (string, error)
@@ -54,11 +58,27 @@ type Ends struct {
 	Version string
 }
 
+// Back holds the clients of a way back.
+type Back struct {
+	Items fallback.Items
+	Read  reverse.Items
+	Rows  BackRows
+}
+
+// BackRows holds the requests to Bigtable with which a way back reads rows and their changes.
+type BackRows interface {
+	fallback.Reader
+	reverse.Rows
+}
+
 // EndsOf returns the Ends for clients. The source s may be nil.
 func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, t *preflight.Target, version string) Ends {
 	e := Ends{Cfg: cfg, Ledger: ledger, Version: version}
 	if s != nil {
 		e.Source = dynamo{s.Tables, s.Canary, func(arn string) cdc.Source { return s.Stream(arn) }}
+	}
+	if s != nil && t != nil {
+		e.Back = Back{Items: fallback.NewDynamoDB(s.Client()), Read: s.Tables, Rows: t.Data}
 	}
 	if t != nil {
 		e.Cluster = t.Cluster

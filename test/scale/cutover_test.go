@@ -148,8 +148,8 @@ func (p *cutoverPlay) drive(ctx context.Context, ledger *checkpoint.Ledger) erro
 }
 
 // Reverse is for rollbacks, of which there are none here.
-func (p *cutoverPlay) Reverse(context.Context, string) (checkpoint.VerifyResult, error) {
-	return checkpoint.VerifyResult{}, context.Canceled
+func (p *cutoverPlay) Reverse(context.Context, string) (checkpoint.ReverseResult, error) {
+	return checkpoint.ReverseResult{}, context.Canceled
 }
 
 // moment returns the next time at which the driver may find a moment.

@@ -232,8 +232,8 @@ func (v cutoverVerifier) Compare(ctx context.Context, state checkpoint.TableStat
 }
 
 // Reverse compares all items and rows after the switch. No cutover here has a way back.
-func (v cutoverVerifier) Reverse(_ context.Context, source string) (checkpoint.VerifyResult, error) {
-	return checkpoint.VerifyResult{}, errors.New(source + " has no way back")
+func (v cutoverVerifier) Reverse(_ context.Context, source string) (checkpoint.ReverseResult, error) {
+	return checkpoint.ReverseResult{}, errors.New(source + " has no way back")
 }
 
 // Sample compares a few items.
