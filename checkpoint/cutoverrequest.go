@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"encoding/json"
 	"time"
 )
 
@@ -31,10 +32,13 @@ type CutoverPlan struct {
 	Direction Direction `json:"direction,omitempty"`
 	// KeepFallback reports that the source's items follow the rows after the switch, so that the
 	// application can be moved back.
-	KeepFallback bool              `json:"keep_fallback,omitempty"`
-	Lossy        []string          `json:"lossy,omitempty"` // by table: why its rows cannot be copied back
-	Overrides    []CutoverOverride `json:"overrides,omitempty"`
-	Deadlines    CutoverDeadlines  `json:"deadlines"`
+	KeepFallback bool     `json:"keep_fallback,omitempty"`
+	Lossy        []string `json:"lossy,omitempty"` // by table: what a fallback does not carry, or why there can be none
+	// Forms holds by source table what a fallback must know of its items. It is empty without a
+	// fallback.
+	Forms     map[string]CutoverForm `json:"forms,omitempty"`
+	Overrides []CutoverOverride      `json:"overrides,omitempty"`
+	Deadlines CutoverDeadlines       `json:"deadlines"`
 	// FreezeAtMost is the longest freeze that may be expected when the application is frozen; 0: 8
 	// s. ListingBound is how late a stream may list a child shard; 0: 2 min. MomentWithin is how
 	// long the request waits for a moment for a short freeze; 0: no limit. If MomentUntil is not
@@ -71,6 +75,14 @@ type CutoverPlan struct {
 	From    int       `json:"from_minute,omitempty"`
 	To      int       `json:"to_minute,omitempty"`
 	Expires time.Time `json:"expires,omitzero"` // when the request expires; zero: never
+}
+
+// CutoverForm is what a fallback must know of the items of a source table, beside the mapping.
+type CutoverForm struct {
+	// Types are the types of attributes whose cells do not show them: transform.Types, as JSON.
+	Types json.RawMessage `json:"types,omitempty"`
+	// Expires is the attribute by which the source removes items; "" for none.
+	Expires string `json:"expires,omitempty"`
 }
 
 // CutoverOverride is a gate that an operator has overridden.

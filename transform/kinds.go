@@ -73,8 +73,8 @@ type Types map[string]Seen
 // Seen holds the types of an attribute's values. Inside holds the types of the values within its
 // maps and lists, at any depth.
 type Seen struct {
-	Kinds  Kinds
-	Inside Kinds
+	Kinds  Kinds `json:"kinds"`
+	Inside Kinds `json:"inside,omitempty"`
 }
 
 // Add adds the types of an item's attributes.

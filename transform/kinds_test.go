@@ -24,7 +24,7 @@ func TestKindsAsText(t *testing.T) {
 	}
 	types := Types{"a": {KindsOf(attribute.KindM), KindsOf(attribute.KindN, attribute.KindS)}}
 	text, err := json.Marshal(types)
-	if err != nil || string(text) != `{"a":{"Kinds":"M","Inside":"S, N"}}` {
+	if err != nil || string(text) != `{"a":{"kinds":"M","inside":"S, N"}}` {
 		t.Fatalf("%s: %v", text, err)
 	}
 	var again Types

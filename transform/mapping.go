@@ -169,16 +169,3 @@ func (m *Mapping) appendItemKey(b []byte, item attribute.Item) []byte {
 	}
 	return b
 }
-
-// HidesKeys reports whether the mapping writes rows whose row key does not identify the item. Such
-// a row names its item in a column of replicator (sink.OriginColumn).
-func (m *Mapping) HidesKeys() bool {
-	for _, r := range m.rules {
-		for i := range r.writes {
-			if r.writes[i].origin {
-				return true
-			}
-		}
-	}
-	return false
-}

@@ -114,6 +114,7 @@ const (
 	FailoverRefused      = "R1522"
 	GoalMissed           = "R1523"
 	NoMoment             = "R1524"
+	FallbackRefused      = "R1525"
 	SampleUnmappable     = "R1551"
 	AttributesUnmapped   = "R1552"
 	Internal             = "R1601"
@@ -462,6 +463,9 @@ var registry = []Entry{
 	{NoMoment, "no suitable moment for a short freeze",
 		"A cutover freezes writes only when the freeze is expected to end within `cutover.freeze_at_most`. A shard that has just ended would make the freeze longer, by up to `cutover.listing_bound`. No such moment came within --timeout. Nothing was frozen.",
 		"start again with a longer --timeout, or raise `cutover.freeze_at_most`", ExitTimeout},
+	{FallbackRefused, "no fallback can be kept",
+		"After a cutover, DynamoDB can follow Bigtable only if every row gives its item back, if the change stream of the table can be read, and if DynamoDB bounds late writes. The causes name what prevents that for each table.",
+		"remove each cause, or start the cutover with `--keep-fallback no`", ExitNo},
 	{SampleUnmappable, "some sampled items cannot be mapped (warning)",
 		"Bigtable cannot hold some items of the sample, because of their row key or a value. A run parks such items. Their share in the sample shows how many to expect.",
 		"correct the items in the source, or the mapping; errors.stop_above limits how many may be parked", ExitDone},

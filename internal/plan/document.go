@@ -88,9 +88,11 @@ type Table struct {
 	// MappingChange is the difference between the mapping in the ledger and the configuration's
 	// mapping; null if they are equal.
 	MappingChange *MappingChange `json:"mapping_change"`
-	// NoWayBack lists the reasons why rows could not be copied back to items after a cutover. It is
-	// empty if they could be.
+	// NoWayBack lists the reasons why the items could not follow their rows after a cutover, so that
+	// no fallback can be kept. It is empty if they could.
 	NoWayBack []string `json:"no_way_back"`
+	// Losses lists what a fallback would not carry to the items.
+	Losses []string `json:"fallback_losses"`
 }
 
 // Export is an export that the configuration names.

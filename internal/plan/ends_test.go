@@ -324,9 +324,12 @@ func TestExpiryAndRecovery(t *testing.T) {
 	} {
 		s := newScene(t, "")
 		out := s.orders()
-		out.found.Config.TTL = config.TTL{Attribute: "ttl"}
+		out.found.Config.TTL = config.TTL{Attribute: "ttl", Expire: "gc"}
 		c.set(s)
-		expiry := s.in.expiry(t.Context(), out)
+		expiry, failed := s.in.expiry(t.Context(), out)
+		if failed != nil {
+			t.Errorf("%s: %v", name, failed)
+		}
 		recovery, err := s.in.recovery(t.Context(), out)
 		if err != nil {
 			recovery = err.Error()
@@ -341,6 +344,57 @@ func TestExpiryAndRecovery(t *testing.T) {
 	if len(out.warnings) > 0 {
 		t.Error("without an item none is read by its key")
 	}
+}
+
+// With keep_fallback, plan refuses a table whose items cannot follow its rows, and needs to know by
+// which attribute the source removes items.
+func TestPlanChecksTheFallback(t *testing.T) {
+	const hooks = "cutover: { keep_fallback: true, rollback_hooks: { freeze_writes: ./f, switch: ./s, unfreeze_writes: ./u } }\n"
+	keys := []transform.KeyAttribute{{Name: "id", Type: attribute.KindS}}
+	for name, c := range map[string]struct {
+		expires  string
+		asked    error
+		replicas []string
+		items    []attribute.Item
+		text     string // of the time to live
+		answer   string // of the fallback; "" if it is refused
+		losses   int
+	}{
+		"possible":      {"", nil, nil, nil, "off", "possible, with losses", 1},
+		"expiring":      {"until", nil, nil, nil, "until", "possible, with losses", 1},
+		"replicas":      {"", nil, []string{"us-east-1"}, nil, "off", "", 0},
+		"two types":     {"", nil, nil, []attribute.Item{item("note", attribute.String("a")), item("note", attribute.Null())}, "off", "", 1},
+		"unknown":       {"", denied, nil, nil, "", "possible", 0},
+		"types of both": {"", nil, nil, []attribute.Item{item("note", attribute.String("a")), item("size", attribute.Null())}, "off", "possible, with losses", 1},
+	} {
+		s := newScene(t, hooks)
+		s.expires, s.asked = c.expires, c.asked
+		out := s.orders()
+		m, err := out.found.Config.Mapping(keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.found.Mapping, out.found.Description.PrimaryKey, out.found.Description.Replicas = m, keys, c.replicas
+		out.wayBack = preflight.WayBackOf(out.found)
+		text, err := s.in.expiry(t.Context(), out)
+		if text != c.text || (c.asked != nil) != diag.Has(err, diag.SourceDenied) {
+			t.Errorf("%s: time to live %q, %v", name, text, err)
+		}
+		if c.asked == nil {
+			out.wayBack.AddTypes(c.items)
+		}
+		answer, err := out.fallback()
+		if answer != c.answer || (answer == "") != diag.Has(err, diag.FallbackRefused) || len(out.Losses) != c.losses || (len(out.NoWayBack) > 0) != (answer == "") {
+			t.Errorf("%s: %q, %v; %q", name, answer, err, out.Losses)
+		}
+		if out.wayBack.Expires != c.expires {
+			t.Errorf("%s: expires by %q", name, out.wayBack.Expires)
+		}
+	}
+}
+
+func item(name string, v attribute.Value) attribute.Item {
+	return attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String("1")}, {Name: name, Value: v}})
 }
 
 // Plan creates only what was requested, and only if no check failed and no run would be refused.

@@ -61,9 +61,10 @@ type sourceTable struct {
 	Table    // the table's part of the document, without estimates
 	found    preflight.Table
 	items    []attribute.Item // items of the sample
-	refused  *diag.Error      // why the configured export would not be copied
-	copied   bool             // the table was loaded before
-	guarded  string           // why the target or the ledger does not allow a fast load
+	wayBack  preflight.WayBack
+	refused  *diag.Error // why the configured export would not be copied
+	copied   bool        // the table was loaded before
+	guarded  string      // why the target or the ledger does not allow a fast load
 	warnings diag.List
 }
 

@@ -108,12 +108,14 @@ func writePlanTable(w io.Writer, t Table) {
 		}
 		row(name, "%s", key)
 	}
-	for i, why := range t.NoWayBack {
-		name := ""
-		if i == 0 {
-			name = "fallback"
-		}
-		row(name, "would lose data: %s", why)
+	name := "fallback"
+	for _, why := range t.NoWayBack {
+		row(name, "not possible: %s", why)
+		name = ""
+	}
+	for _, what := range t.Losses {
+		row(name, "possible, but %s", what)
+		name = ""
 	}
 	_ = tab.Flush()
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,8 +35,7 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 		return
 	}
 	out := sourceTable{found: found, Table: Table{Source: t.From, Target: t.TargetNames(), Items: found.Description.Items, Bytes: found.Description.Bytes,
-		Billing: found.Description.BillingMode, Key: found.Description.KeyARN, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{},
-		NoWayBack: append([]string{}, preflight.WayBack(t, found.Mapping)...)}}
+		Billing: found.Description.BillingMode, Key: found.Description.KeyARN, RowKeys: []string{}, Unmappable: map[string]int{}, Unmapped: []string{}}, wayBack: preflight.WayBackOf(found)}
 	if way, ok := in.Cfg.DualWay(t); ok {
 		out.DualWrites = &way
 	}
@@ -53,8 +53,8 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 		e.Pos = in.Cfg.Where("backfill.max_read_capacity")
 		out.warn(e)
 	}
-	if t.ExpiresByGC() {
-		in.Ask(ctx, preflight.ProbeTime, "time to live of "+t.From, func(ctx context.Context) (string, error) { return in.expiry(ctx, &out), nil })
+	if t.ExpiresByGC() || in.Cfg.Cutover.KeepFallback {
+		in.Ask(ctx, preflight.ProbeTime, "time to live of "+t.From, func(ctx context.Context) (string, error) { return in.expiry(ctx, &out) })
 	}
 	for _, e := range t.Warnings(found.Description.PrimaryKey) {
 		// Lint, without the key schema, cannot report this warning; it reports all others.
@@ -71,6 +71,7 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 			all.Add(found, s)
 			out.addSample(s)
 			out.items = s.Items
+			out.wayBack.AddTypes(s.Items)
 			in.tryKey(ctx, &out, s.Items)
 			if rows, each := s.Wide(found.Description.Bytes); rows > 0 {
 				out.warn(&diag.Error{Code: diag.WideRows, What: fmt.Sprintf("table %s maps to few rows, of about %s each", t.From, cost.Size(each)),
@@ -88,7 +89,25 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 	if address := in.Cfg.LoadsFrom(t); address != "" {
 		in.Ask(ctx, manifestTime, source.Noun(address)+" of "+t.From, func(ctx context.Context) (string, error) { return in.export(ctx, &out) })
 	}
+	if in.Cfg.Cutover.KeepFallback {
+		in.Ask(ctx, preflight.ProbeTime, "fallback of "+t.From, func(context.Context) (string, error) { return out.fallback() })
+	} else {
+		_, _ = out.fallback() // the document says whether one would be possible
+	}
 	in.sources = append(in.sources, out)
+}
+
+// fallback adds to the document whether a fallback is possible, and refuses a table that gets none.
+func (out *sourceTable) fallback() (string, error) {
+	out.NoWayBack, out.Losses = append([]string{}, out.wayBack.Obstacles...), append([]string{}, out.wayBack.Losses...)
+	if len(out.NoWayBack) > 0 {
+		return "", &diag.Error{Code: diag.FallbackRefused, What: "table " + out.Source + " cannot follow its rows after a cutover", Cause: strings.Join(out.NoWayBack, "\n"),
+			Fix: "change the mapping, or remove cutover.keep_fallback"}
+	}
+	if len(out.Losses) > 0 {
+		return "possible, with losses", nil
+	}
+	return "possible", nil
 }
 
 // tryKey reads one of the items by its key, as `parked retry` does. A run does not read items by
@@ -151,15 +170,24 @@ func (out *sourceTable) warnReaders() {
 }
 
 // expiry compares the time-to-live attribute of the source table with the attribute in the
-// configuration. A run does not make this request, so a missing permission is not a failure.
-func (in *Input) expiry(ctx context.Context, out *sourceTable) string {
+// configuration. A run does not make this request, so a missing permission is a failure only if a
+// fallback is to be kept.
+func (in *Input) expiry(ctx context.Context, out *sourceTable) (string, error) {
 	t := out.found.Config
 	attr, err := in.from.Attribute(ctx, t.From)
-	switch {
-	case err != nil:
-		return "unknown"
-	case attr == t.TTL.Attribute:
-		return attr
+	if err != nil && in.Cfg.Cutover.KeepFallback { // a way back would write items that DynamoDB removes again
+		return "", preflight.ExplainSource("cannot read the time to live of table "+t.From, t.From, err)
+	}
+	if err != nil {
+		return "unknown", nil
+	}
+	if in.Cfg.Cutover.KeepFallback {
+		if out.wayBack, err = preflight.WayBackExpiring(out.found, attr); err != nil {
+			return "", err
+		}
+	}
+	if attr == t.TTL.Attribute || !t.ExpiresByGC() {
+		return cmp.Or(attr, "off"), nil
 	}
 	e := &diag.Error{Code: diag.ExpiryDiffers, What: fmt.Sprintf("cells of table %s expire by %s, but its items do not", t.From, t.TTL.Attribute),
 		Cause: "the table's time to live is off", Fix: "turn it on for this attribute, or remove ttl"}
@@ -169,7 +197,7 @@ func (in *Input) expiry(ctx context.Context, out *sourceTable) string {
 		e.Cause, e.Fix = "the table's time to live uses "+attr, "write attribute: "+attr
 	}
 	out.warn(e)
-	return attributed
+	return attributed, nil
 }
 
 // recovery warns if point-in-time recovery is off, because the repair of a loss would then be

@@ -113,8 +113,8 @@ type Deadline struct {
 	Then    string  `json:"then"`
 }
 
-// WayBack reports whether a table's items could be restored from its rows. If not, it lists the
-// reasons.
+// WayBack reports whether a table's items could follow its rows after the switch. If so, Lost lists
+// what they would not get from the rows. If not, Lost lists the reasons.
 type WayBack struct {
 	Table    string   `json:"table"`
 	Possible bool     `json:"possible"`
@@ -269,7 +269,11 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 	case c.Step == checkpoint.CutoverDone && c.FinalizedAt.IsZero():
 		next("finalize --dry-run", "the watch for late writers has ended; list what finalize would remove from the target")
 	case c.Step.Over() && d.Ready:
-		next("cutover start --dry-run --keep-fallback yes", "rehearse everything except freeze and switch")
+		keep := "yes"
+		if slices.ContainsFunc(d.WayBack, func(w WayBack) bool { return !w.Possible }) {
+			keep = "no"
+		}
+		next("cutover start --dry-run --keep-fallback "+keep, "rehearse everything except freeze and switch")
 	}
 }
 
@@ -361,8 +365,11 @@ func (d *Document) writeDeadlines(b *strings.Builder) {
 		fmt.Fprintf(b, "the freeze lasts at least %s, because dual writes are settled (dual_writes.settle), unless freeze_writes answers quiet\n", timespan.Format(time.Duration(d.FrozenAtLeast*float64(time.Second))))
 	}
 	for _, t := range d.WayBack {
-		if !t.Possible {
+		switch {
+		case !t.Possible:
 			fmt.Fprintf(b, "no fallback for %s after the switch: %s\n", t.Table, strings.Join(t.Lost, "; "))
+		case len(t.Lost) > 0:
+			fmt.Fprintf(b, "a fallback for %s has limits: %s\n", t.Table, strings.Join(t.Lost, "; "))
 		}
 	}
 }

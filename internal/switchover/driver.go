@@ -62,7 +62,7 @@ func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 		},
 		Version: e.Version, Cluster: e.Cluster,
 	}
-	d.Announce = e.announce
+	d.Announce, d.WayBack = e.announce, e.WayBack
 	if e.Source != nil {
 		d.Source, d.Open = e.Source, e.Source.Open
 		d.Verifier = verifier{e}

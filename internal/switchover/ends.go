@@ -21,6 +21,7 @@ import (
 type Source interface {
 	cutover.Source
 	comparison.Source
+	preflight.Census
 	// Open opens a stream.
 	Open(streamARN string) cdc.Source
 }
@@ -54,6 +55,8 @@ type Ends struct {
 	// Cluster returns the cluster to which the app profile routes. If it is nil, the cluster is not
 	// checked.
 	Cluster func(ctx context.Context) (string, error)
+	// WayBack checks whether the way back of a source table is possible; nil if this process cannot.
+	WayBack func(ctx context.Context, source string) (cutover.WayBack, error)
 	// Version is the version of this process.
 	Version string
 }
@@ -75,7 +78,7 @@ type BackRows interface {
 func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, t *preflight.Target, version string) Ends {
 	e := Ends{Cfg: cfg, Ledger: ledger, Version: version}
 	if s != nil {
-		e.Source = dynamo{s.Tables, s.Canary, func(arn string) cdc.Source { return s.Stream(arn) }}
+		e.Source = dynamo{s.Tables, s.Canary, s.Expiry, func(arn string) cdc.Source { return s.Stream(arn) }}
 	}
 	if s != nil && t != nil {
 		e.Back = Back{Items: fallback.NewDynamoDB(s.Client()), Read: s.Tables, Rows: t.Data}
@@ -91,6 +94,7 @@ func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, 
 type dynamo struct {
 	*backfill.Tables
 	*backfill.CanaryWriter
+	*backfill.Expiry
 	open func(streamARN string) cdc.Source
 }
 

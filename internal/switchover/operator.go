@@ -83,8 +83,8 @@ func (o *Operator) ends() Ends {
 }
 
 // document reads the state of the cutover of a group. If `plan` is not nil, the document also has the
-// gates, judged for a cutover with that plan.
-func (o *Operator) document(ctx context.Context, g group, plan *checkpoint.CutoverPlan) (*Document, error) {
+// gates, judged for a cutover with that plan, and the ways back.
+func (o *Operator) document(ctx context.Context, g group, plan *checkpoint.CutoverPlan, back []preflight.WayBack) (*Document, error) {
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
 	in := input{cfg: o.Cfg, group: g, tables: g.Tables, with: o.with(g)}
 	var err error
@@ -95,7 +95,7 @@ func (o *Operator) document(ctx context.Context, g group, plan *checkpoint.Cutov
 		if in.gates, err = Driver(o.ends(), nil).Gates(ctx, *plan, o.Now(ctx)); err != nil {
 			return nil, explain(ctx, what, err)
 		}
-		in.wayBack = wayBack(o.tablesOf(g))
+		in.wayBack = shown(back)
 		in.mayBeQuiet = in.record.MayBeQuiet || o.mayBeQuiet(ctx, *plan)
 		if in.forecast, err = o.foretell(ctx, g, *plan, in.record.Measured, in.mayBeQuiet); err != nil {
 			return nil, explain(ctx, what, err)
@@ -180,7 +180,11 @@ func (o *Operator) warnOfTokens(ctx context.Context, g group) {
 // checkOne writes the gates and the state of the cutover of a group.
 func (o *Operator) checkOne(ctx context.Context, g group) error {
 	c := g.record
-	plan := planOf(o.Cfg, g.Group, Request{}, o.Now(ctx))
+	r := Request{}
+	if o.Cfg.Cutover.KeepFallback {
+		r.KeepFallback = "yes"
+	}
+	plan := planOf(o.Cfg, g.Group, r, o.Now(ctx))
 	if !c.Step.Over() {
 		plan.Overrides = c.Overrides
 	}
@@ -189,12 +193,24 @@ func (o *Operator) checkOne(ctx context.Context, g group) error {
 	if c.Step.Switched() || c.Step == checkpoint.CutoverSwitching {
 		asked = nil
 	}
-	d, err := o.document(ctx, g, asked)
+	var back []preflight.WayBack
+	if asked != nil {
+		var err error
+		if back, err = o.wayBack(ctx, g, plan.KeepFallback); err != nil {
+			return err
+		}
+	}
+	d, err := o.document(ctx, g, asked, back)
 	if err != nil {
 		return err
 	}
 	if err := o.write(d, false); err != nil || asked == nil {
 		return err
+	}
+	if plan.KeepFallback {
+		if err := o.keepFallback(g, back, &plan); err != nil {
+			return err
+		}
 	}
 	return d.verdict(o.with(g))
 }
@@ -220,7 +236,7 @@ func (o *Operator) Show(ctx context.Context) error {
 	groups, err := o.toShow()
 	for _, g := range groups {
 		var d *Document
-		if d, err = o.document(ctx, g, nil); err == nil && o.ShowKeys {
+		if d, err = o.document(ctx, g, nil, nil); err == nil && o.ShowKeys {
 			d.StrayKeys, err = o.strayKeys(ctx, g)
 		}
 		if err == nil {

@@ -115,8 +115,8 @@ func TestATableThatWasNeverFollowedDoesNotCount(t *testing.T) {
 // nothing, and lets gates wait.
 func TestApproval(t *testing.T) {
 	playScene(t, func(s *scene) {
-		if d, code := s.start(Request{KeepFallback: "no"}); code != "" || !d.Approved || d.KeepFallback || len(s.asked) != 1 ||
-			s.asked[0] != "Stop the application's writes, and switch it to orders, parts?" {
+		if d, code := s.start(Request{KeepFallback: "yes"}); code != "" || !d.Approved || !d.KeepFallback || len(s.asked) != 1 ||
+			!strings.HasPrefix(s.asked[0], "Stop the application's writes, and switch it to orders, parts? The fallback has limits: Orders: a row with an attribute that no item of a sample of 1 has") {
 			t.Errorf("%s: %+v, asked %q", code, d, s.asked)
 		}
 	})

@@ -33,32 +33,6 @@ func TestACutoverWithoutAMoment(t *testing.T) {
 	}
 }
 
-// The record and the documents name each reason for which a fallback would lose data. A table
-// without such a reason can be restored.
-func TestTheRecordNamesWhatAFallbackLoses(t *testing.T) {
-	playScene(t, func(s *scene) {
-		d, code := s.run(s.Ctx, func(ctx context.Context, o *Operator) error { return o.Check(ctx) })
-		if code != "" {
-			t.Fatal(code)
-		}
-		_, code = s.start(Request{KeepFallback: "no", WhenReady: true})
-		lost := 0
-		for _, w := range d.WayBack {
-			lost += len(w.Lost)
-			if w.Possible != (len(w.Lost) == 0) {
-				t.Errorf("%+v", w)
-			}
-		}
-		c := s.Cutover()
-		if code != "" || lost == 0 || len(c.Lossy) != lost || !strings.HasPrefix(c.Lossy[0], "Orders: ") {
-			t.Errorf("%s: %+v, recorded %q", code, d.WayBack, c.Lossy)
-		}
-		if !c.WhenReady {
-			t.Error("the request does not wait for the gates")
-		}
-	})
-}
-
 // The question names the targets of all groups that would be switched.
 func TestTheQuestionNamesAllTargets(t *testing.T) {
 	playGroups(t, func(s *scene) {

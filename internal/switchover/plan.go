@@ -11,7 +11,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -107,16 +106,6 @@ func planOf(cfg *config.Config, g config.Group, r Request, now time.Time) checkp
 	return p
 }
 
-// lossy lists, by table, the reasons why a fallback would lose data.
-func lossy(w []WayBack) (lines []string) {
-	for _, t := range w {
-		for _, why := range t.Lost {
-			lines = append(lines, t.Table+": "+why)
-		}
-	}
-	return lines
-}
-
 // unknown returns an error if the ledger has tables that this configuration does not have. Such
 // tables may write to the same targets.
 func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Table) error {
@@ -135,13 +124,4 @@ func unknown(ctx context.Context, ledger *checkpoint.Ledger, tables []config.Tab
 	}
 	return &diag.Error{Code: diag.CutoverRefused, What: fmt.Sprintf("the ledger has %s that this configuration lacks: %s", terminal.Plural(len(left), "table"), strings.Join(left, ", ")),
 		Cause: "such a table may share a target with a table that is cut over", Fix: "use the configuration of the workers"}
-}
-
-// wayBack returns, for every table, whether its items could be restored from its rows.
-func wayBack(tables []preflight.Table) (out []WayBack) {
-	for _, t := range tables {
-		lost := preflight.WayBack(t.Config, t.Mapping)
-		out = append(out, WayBack{t.Config.From, len(lost) == 0, append([]string{}, lost...)})
-	}
-	return out
 }

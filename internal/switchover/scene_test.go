@@ -90,7 +90,9 @@ func (s *scene) operator() *Operator {
 		Cfg:     s.Config, With: " -c f", Version: "1.2.3", Ends: s.ends(),
 		Confirm: func(_ context.Context, question string) error { s.asked = append(s.asked, question); return s.answer },
 		reach: func(m *desk.Migration) Ends {
-			return Ends{Cfg: s.Config, Ledger: m.Ledger, Source: s.Source, Target: s.Target}
+			return Ends{Cfg: s.Config, Ledger: m.Ledger, Source: s.Source, Target: s.Target, WayBack: func(context.Context, string) (cutover.WayBack, error) {
+				return cutover.WayBack{Window: 5 * time.Minute, Wait: 8 * time.Minute, From: s.Now()}, nil
+			}}
 		},
 		parse: func(*config.Config) (cutover.Hooks, error) { return s, nil },
 	}

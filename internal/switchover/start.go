@@ -61,7 +61,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 		if o.Confirm == nil {
 			return diag.BadUsage("switching the application needs confirmation, but there is no terminal", "add --yes, or add --when-ready and approve later")
 		}
-		if err := o.Confirm(ctx, "Stop the application's writes, and switch it to "+strings.Join(targets, ", ")+"?"); err != nil {
+		if err := o.Confirm(ctx, "Stop the application's writes, and switch it to "+strings.Join(targets, ", ")+"?"+limits(plans)); err != nil {
 			return err
 		}
 	}
@@ -83,7 +83,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 func (o *Operator) propose(ctx context.Context, g *group, r Request) (plan checkpoint.CutoverPlan, err error) {
 	now := o.Now(ctx)
 	plan = planOf(o.Cfg, g.Group, r, now)
-	plan.Lossy, plan.Version, plan.By = lossy(wayBack(o.tablesOf(*g))), o.Version, o.Ledger.Worker()
+	plan.Version, plan.By = o.Version, o.Ledger.Worker()
 	plan.After = o.Cutovers().Last()
 	what := "cannot start the cutover of " + o.of(*g)
 	if c := g.record; c.Row != g.Row && !c.Step.Over() { // of a configuration with other groups
@@ -102,12 +102,22 @@ func (o *Operator) propose(ctx context.Context, g *group, r Request) (plan check
 	if err != nil {
 		return plan, explain(ctx, what, err)
 	}
-	d, err := o.document(ctx, *g, &plan)
+	back, err := o.wayBack(ctx, *g, plan.KeepFallback)
 	if err != nil {
 		return plan, err
 	}
+	d, err := o.document(ctx, *g, &plan, back)
+	if err != nil {
+		return plan, err
+	}
+	plan.Lossy = lossy(d.WayBack)
 	if !o.AsJSON() {
 		if err := o.Console.Show(o.Stderr, func(w io.Writer) error { return d.render(w, false) }); err != nil {
+			return plan, err
+		}
+	}
+	if plan.KeepFallback {
+		if err := o.keepFallback(*g, back, &plan); err != nil {
 			return plan, err
 		}
 	}
@@ -139,7 +149,7 @@ func (o *Operator) hooks(rehearse bool) (cutover.Hooks, error) {
 
 func (o *Operator) shown(ctx context.Context, groups []group) error {
 	for _, g := range groups {
-		d, err := o.document(ctx, g, nil)
+		d, err := o.document(ctx, g, nil, nil)
 		if err == nil {
 			err = o.write(d, false)
 		}

@@ -25,6 +25,8 @@ type Source struct {
 	m *Migration
 	// Items holds the items of each table by key.
 	Items map[string]map[string]attribute.Item
+	// Expires holds the attribute by which the items of a table expire.
+	Expires map[string]string
 	// Count is the item count that Describe returns for a table.
 	Count int64
 	// Changes holds the changes in the shard of each table.
@@ -123,6 +125,20 @@ func (s *Source) Scan(_ context.Context, table string, segment, _ int, _ attribu
 		return strings.Compare(x.Text(), y.Text())
 	})
 	return page, s.fail("Scan")
+}
+
+// Sample returns up to n items of a table.
+func (s *Source) Sample(ctx context.Context, table string, n int) ([]attribute.Item, float64, error) {
+	if err := s.fail("Sample"); err != nil {
+		return nil, 0, err
+	}
+	page, err := s.Scan(ctx, table, 0, 1, attribute.Item{}, n)
+	return page.Items[:min(n, len(page.Items))], 1, err
+}
+
+// Attribute returns the attribute by which the items of a table expire.
+func (s *Source) Attribute(_ context.Context, table string) (string, error) {
+	return s.Expires[table], s.fail("Attribute")
 }
 
 // Open opens the stream of an ARN.
