@@ -80,7 +80,7 @@ func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, 
 	if s != nil {
 		e.Source = dynamo{s.Tables, s.Canary, s.Expiry, func(arn string) cdc.Source { return s.Stream(arn) }}
 	}
-	if s != nil && t != nil {
+	if s != nil && s.Client() != nil && t != nil {
 		e.Back = Back{Items: fallback.NewDynamoDB(s.Client()), Read: s.Tables, Rows: t.Data}
 	}
 	if t != nil {

@@ -16,8 +16,6 @@ import (
 type Leaders struct {
 	Ends
 	Timings fallback.Timings
-	// Leaving reports that this process ends. Then every leader finishes what it has begun.
-	Leaving func() bool
 	// Failed is called with each failure that is retried.
 	Failed func(step, table string, err error)
 }
@@ -25,8 +23,9 @@ type Leaders struct {
 // leadersEvery is the time between two looks for ways back that need a leader.
 const leadersEvery = 3 * time.Second
 
-// Run leads until ctx ends, or until this process leaves and no leader has anything under way.
-func (l *Leaders) Run(ctx context.Context) error {
+// Run leads until ctx ends. When `staying` ends, every leader finishes what it has begun, and Run
+// returns.
+func (l *Leaders) Run(ctx, staying context.Context) error {
 	g := task.NewGroup(ctx, 0)
 	var mu sync.Mutex
 	led := map[string]bool{} // the tables that have a task
@@ -37,7 +36,7 @@ func (l *Leaders) Run(ctx context.Context) error {
 		return was
 	}
 	g.Go("look for ways back", func(ctx context.Context) error {
-		for ; ctx.Err() == nil && !l.Leaving(); _ = task.Sleep(ctx, min(leadersEvery, l.Ledger.Lease())) {
+		for ; staying.Err() == nil; _ = task.Sleep(staying, min(leadersEvery, l.Ledger.Lease())) {
 			all, err := l.Ledger.Cutovers(ctx)
 			if err != nil {
 				continue // the survey of this process reports it
@@ -52,7 +51,7 @@ func (l *Leaders) Run(ctx context.Context) error {
 					}
 					g.Go("lead the way back of "+table, func(ctx context.Context) error {
 						defer set(table, false)
-						l.lead(ctx, c.Row, table)
+						l.lead(ctx, staying, c.Row, table)
 						return nil
 					})
 				}
@@ -64,9 +63,9 @@ func (l *Leaders) Run(ctx context.Context) error {
 }
 
 // lead leads the way back of a table whenever its lease is free, until the way back is stopped.
-func (l *Leaders) lead(ctx context.Context, row, table string) {
+func (l *Leaders) lead(ctx, staying context.Context, row, table string) {
 	watch := l.Ledger.NewWatch()
-	for ctx.Err() == nil && !l.Leaving() {
+	for staying.Err() == nil && ctx.Err() == nil {
 		f, found, err := l.Ledger.Fallback(ctx, table)
 		if err == nil && (!found || f.State == checkpoint.FallbackStopped) {
 			return
@@ -76,12 +75,13 @@ func (l *Leaders) lead(ctx context.Context, row, table string) {
 			leader, err = l.leader(ctx, row, table)
 		}
 		if err == nil {
+			leader.Leaving = func() bool { return staying.Err() != nil }
 			err = leader.Lead(ctx, watch)
 		}
 		if err != nil && ctx.Err() == nil {
 			l.Failed("lead the way back", table, err)
 		}
-		_ = task.Sleep(ctx, time.Second)
+		_ = task.Sleep(staying, time.Second)
 	}
 }
 
@@ -110,8 +110,7 @@ func (l *Leaders) leader(ctx context.Context, row, table string) (*fallback.Lead
 			}
 			return err
 		},
-		Leaving: l.Leaving,
-		Failed:  func(step string, err error) { l.Failed(step, table, err) },
+		Failed: func(step string, err error) { l.Failed(step, table, err) },
 	}, nil
 }
 
@@ -125,9 +124,17 @@ func (e Ends) inverse(ctx context.Context, table string) (i fallback.Inverse, er
 	if err != nil {
 		return i, err
 	}
+	all, err := e.Ledger.Cutovers(ctx)
+	if err != nil {
+		return i, err
+	}
 	state, _, err := e.Ledger.Table(ctx, table)
 	if err == nil && state.MappingHash != e.Cfg.Hash(t) {
 		err = checkpoint.ErrMappingChanged
 	}
-	return fallback.Inverse{Mapping: found.Mapping}, err
+	if err != nil {
+		return i, err
+	}
+	c := all.Of(table, t.Pattern())
+	return FormOf(found, c.Forms[table])
 }

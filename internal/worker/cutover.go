@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 )
@@ -60,6 +61,20 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry fun
 		}
 	}
 	return d.RunAll(ctx, func(all checkpoint.Cutovers) bool { return over(w.Config, all) })
+}
+
+// endOfLead is how long a process that ends waits for its leaders of ways back.
+const endOfLead = 10 * time.Second
+
+// lead leads the ways back that no other process leads, until ctx ends. When
+// `staying` ends, the leaders finish what they have begun.
+func (w *Worker) lead(ctx, staying context.Context, ledger *checkpoint.Ledger, o *observer) error {
+	if w.source == nil {
+		return nil // drive logs it
+	}
+	l := switchover.Leaders{Ends: switchover.EndsOf(w.Config, ledger, w.source, w.target, w.Build.Version), Timings: switchover.FallbackTimings(w.Console.Env)}
+	l.Failed = func(step, table string, err error) { o.retry(table, step, engine.SurveyEvery, err) }
+	return l.Run(ctx, staying)
 }
 
 // over reports whether no cutover is left to drive, because every table is cut over.

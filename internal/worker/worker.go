@@ -291,6 +291,13 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		defer driven.Set()
 		return w.drive(drive, ledger, func(step string, err error) { o.retry("", step, engine.SurveyEvery, err) })
 	})
+	leaders, unled := context.WithCancel(beside)
+	staying, leave := context.WithCancel(ctx)
+	led := task.NewEvent(beside)
+	side.Go(func() error {
+		defer led.Set()
+		return w.lead(leaders, staying, ledger, o)
+	})
 	told := make(chan struct{})
 	unstopped := context.AfterFunc(ctx, func() {
 		defer close(told)
@@ -309,6 +316,11 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 		cancel()
 	}
 	undriven()
+	leave()
+	limited, cancel := task.WithTimeout(beside, endOfLead)
+	_ = led.Wait(limited) // a leader that does not end in time leaves its doubts to the next one
+	cancel()
+	unled()
 	if !errors.Is(err, errResumed) {
 		err = preflight.Explain("the migration has stopped", err)
 	}
