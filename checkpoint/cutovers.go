@@ -150,7 +150,7 @@ func (l *Ledger) Attempt(ctx context.Context, c Cutover) (Cutover, error) {
 	if err != nil || c.Direction != Back {
 		return now, err
 	}
-	return now.rollback(), nil
+	return now.Undo(), nil
 }
 
 // UpdateCutover changes the record of the cutover of a group. Like UpdateTable it may call change several
@@ -209,5 +209,5 @@ func (l *Ledger) InAttempt(ctx context.Context, c Cutover, change func(*Cutover)
 	if err != nil {
 		return Cutover{}, err
 	}
-	return now.rollback(), nil
+	return now.Undo(), nil
 }

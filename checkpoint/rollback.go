@@ -38,13 +38,28 @@ func (c *Cutover) RollingBack() bool { return c.Rollback != nil && c.Rollback.St
 // else the cutover itself.
 func (c *Cutover) Current() Cutover {
 	if c.RollingBack() {
-		return c.rollback()
+		return c.Undo()
 	}
 	return *c
 }
 
-// rollback returns the rollback with the name of the record; a zero value if there is none.
-func (c *Cutover) rollback() Cutover {
+// Latest returns the attempt that has changed last: the rollback if it is running or has moved the
+// application, else the cutover itself.
+func (c *Cutover) Latest() Cutover {
+	if c.Step == CutoverRolledBack && c.Rollback != nil {
+		return c.Undo()
+	}
+	return c.Current()
+}
+
+// SafeToWrite reports whether the application may write the target.
+func (c *Cutover) SafeToWrite() bool {
+	frozen := c.RollingBack() && !c.Rollback.FreezeBegunAt.IsZero()
+	return c.Step.Switched() && !frozen
+}
+
+// Undo returns the rollback with the name of the record; a zero value if there is none.
+func (c *Cutover) Undo() Cutover {
 	r := Cutover{}
 	if c.Rollback != nil {
 		r = *c.Rollback
@@ -112,6 +127,9 @@ func (c *Cutover) inRollback(change func(*Cutover) error) error {
 	if r.Step.Switched() && c.Step == CutoverWatching {
 		c.enter(CutoverRolledBack, r.SwitchedAt, fmt.Sprintf("rolled back by attempt %d", r.Attempt))
 		c.EndedAt = r.SwitchedAt
+	}
+	if r.Step == CutoverCancelled && c.Step == CutoverWatching {
+		c.Note(r.EndedAt, fmt.Sprintf("rollback attempt %d was cancelled: %s", r.Attempt, r.Reason))
 	}
 	return nil
 }

@@ -39,14 +39,15 @@ hook succeeded. If no worker can, this command calls them, and must keep running
 
 Before the switch, an attempt ends if a deadline passes, a step fails, a writer was missed, or you
 run cutover cancel. Then the application writes the source again, and the tables resume from their
-checkpoints. After the switch there is no cancel.`,
+checkpoints. After the switch there is no cancel. With --keep-fallback yes, DynamoDB then follows
+Bigtable, until cutover rollback moves the application back or cutover end-fallback ends that.`,
 		Example: `  replicator cutover check
   replicator cutover start --dry-run --keep-fallback yes
   replicator cutover start --keep-fallback yes
   replicator cutover status`,
 	})
 	p.groups.Flags(c.PersistentFlags())
-	c.AddCommand(newCutoverCheck(p), newCutoverStart(p), newCutoverApprove(p), newCutoverPostpone(p), newCutoverCancel(p), newCutoverResolve(p), newCutoverStatus(p), newCutoverEvidence(p))
+	c.AddCommand(newCutoverCheck(p), newCutoverStart(p), newCutoverApprove(p), newCutoverPostpone(p), newCutoverCancel(p), newCutoverResolve(p), newCutoverRollback(p), newCutoverEndFallback(p), newCutoverStatus(p), newCutoverEvidence(p))
 	return c
 }
 
@@ -86,8 +87,8 @@ If a gate is not ready, nothing begins. With --when-ready the request waits for 
 neither stopped nor switched.
 
 --override ignores a gate that is not ready; the evidence records its --reason. --keep-fallback is
-required, because only you know whether you need a fallback. replicator plan shows for each table
-whether one is possible.
+required. With yes, DynamoDB follows Bigtable after the switch, so that you can go back with replicator
+cutover rollback. replicator plan shows for each table whether that is possible.
 
 Writes are frozen only when the freeze is expected to end within cutover.freeze_at_most. The command
 waits for such a moment for at most cutover.request_expires or --timeout. Exit status 4 means that
@@ -106,7 +107,7 @@ nothing was frozen, and 3 that a gate is not ready or the cutover was cancelled.
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&r.KeepFallback, "keep-fallback", "", "`yes|no`: keep the source for a fallback (required)")
+	f.StringVar(&r.KeepFallback, "keep-fallback", "", "`yes|no`: let DynamoDB follow after the switch (required)")
 	f.BoolVar(&r.Rehearse, "dry-run", false, "rehearse: neither stop nor switch the application")
 	f.BoolVar(&r.Yes, "yes", false, "do not ask, and do not wait for approval")
 	f.StringArrayVar(&r.Overrides, "override", nil, "ignore this `GATE` if it is not ready: lag, verify, parked, headroom or fence")
@@ -197,6 +198,58 @@ cutover, and "no" cancels it.`,
 	})
 	c.Flags().StringVar(&switched, "switched", "", "`yes|no`: whether the application has switched")
 	c.Flags().BoolVar(&s.Wait, "wait", true, "then follow the cutover")
+	return c
+}
+
+func newCutoverRollback(p *program) *cobra.Command {
+	var allowed config.Allowed
+	u := switchover.Undoing{Wait: true}
+	c := &cobra.Command{
+		Use: "rollback [flags]", Short: "Move the application back to DynamoDB", Args: none,
+		Long: `Move the application back to DynamoDB, which has followed Bigtable since the switch.
+
+It needs a cutover that was started with --keep-fallback yes. cutover.rollback_hooks stop the writes
+to Bigtable, move the application, and let it write again. While writes are frozen, the last changes
+are carried, and all items are compared with their rows, within cutover.rollback_deadline.
+
+A gate that is not ready refuses the rollback. --override carried leaves the rows behind that cannot
+be carried. Before its switch, cutover cancel ends a rollback: the application writes Bigtable again.
+
+After it, the tables replicate to Bigtable again, with a load and a sweep. Another cutover is an
+ordinary one.`,
+		Example: `  replicator cutover rollback --dry-run
+  replicator cutover rollback --yes`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Rollback(ctx, u) })
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.BoolVar(&u.DryRun, "dry-run", false, "show the gates and probe the hooks; change nothing")
+	f.BoolVar(&u.Yes, "yes", false, "do not ask")
+	f.StringArrayVar(&u.Overrides, "override", nil, "ignore this `GATE` if it is not ready: carried")
+	f.StringVar(&u.Reason, "reason", "", "`TEXT` of the reason why the gate may be ignored")
+	f.BoolVar(&u.Wait, "wait", true, "follow the rollback; false leaves it to the workers")
+	allowFlags(c, &allowed)
+	return c
+}
+
+func newCutoverEndFallback(p *program) *cobra.Command {
+	var yes bool
+	var allowed config.Allowed
+	c := &cobra.Command{
+		Use: "end-fallback [flags]", Short: "Give up the way back to DynamoDB", Args: none,
+		Long: `End the way back: DynamoDB no longer follows Bigtable, and the application cannot be moved back.
+
+It waits until no request to DynamoDB is in flight or in doubt. Then the watch for late writers ends
+as without a way back, and finalize is possible.`,
+		Example: `  replicator cutover end-fallback`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.EndFallback(ctx, yes) })
+		},
+	}
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	allowFlags(c, &allowed)
 	return c
 }
 

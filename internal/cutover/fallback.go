@@ -150,8 +150,8 @@ func (v *drive) follow(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	return err
 }
 
-// fallbacks reads the records of the ways back of tables.
-func (d *Driver) fallbacks(ctx context.Context, tables []string) ([]checkpoint.Fallback, error) {
+// Fallbacks reads the records of the ways back of tables.
+func (d *Driver) Fallbacks(ctx context.Context, tables []string) ([]checkpoint.Fallback, error) {
 	found := make([]checkpoint.Fallback, len(tables))
 	g := task.NewGroup(ctx, tablesAtOnce)
 	for i, source := range tables {
@@ -178,7 +178,7 @@ func (d *Driver) EndFallback(ctx context.Context, row string, tell func(waits st
 		return err
 	}
 	for {
-		found, err := d.fallbacks(ctx, c.Tables)
+		found, err := d.Fallbacks(ctx, c.Tables)
 		if err != nil {
 			return err
 		}

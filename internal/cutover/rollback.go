@@ -62,7 +62,7 @@ func JudgeRollback(f checkpoint.Fallback, attempt uint32, below, lease time.Dura
 
 // RollbackGatesOf reads and judges the gates of a rollback of the cutover c.
 func (d *Driver) RollbackGatesOf(ctx context.Context, c checkpoint.Cutover, plan checkpoint.CutoverPlan, now time.Time) ([]checkpoint.CutoverGate, error) {
-	found, err := d.fallbacks(ctx, c.Tables)
+	found, err := d.Fallbacks(ctx, c.Tables)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (v *drive) drainBack(ctx context.Context, c checkpoint.Cutover, now time.Ti
 	if err != nil {
 		return err
 	}
-	found, err := v.fallbacks(ctx, c.Tables)
+	found, err := v.Fallbacks(ctx, c.Tables)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (v *drive) stopLeaders(ctx context.Context, c checkpoint.Cutover, now time.
 	if err != nil {
 		return err
 	}
-	found, err := v.fallbacks(ctx, c.Tables)
+	found, err := v.Fallbacks(ctx, c.Tables)
 	if err != nil {
 		return err
 	}

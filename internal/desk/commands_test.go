@@ -128,9 +128,18 @@ func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]
 			return cut().Start(ctx, switchover.Request{KeepFallback: "no", Rehearse: true})
 		},
 		"cutover approve": step("approve"), "cutover postpone": step("postpone"), "cutover cancel": step("cancel"), "cutover resolve": step("resolve"),
-		"cutover status":   func(ctx context.Context) error { return cut().Show(ctx) },
-		"cutover evidence": func(ctx context.Context) error { return cut().Evidence(ctx, "/nowhere") },
-		"finalize":         func(ctx context.Context) error { return cut().Finalize(ctx, switchover.Finalizing{DryRun: true}) },
+		"cutover rollback": func(ctx context.Context) error {
+			o := cut()
+			hooked := *cfg
+			hooked.Cutover.Hooks = config.CutoverHooks{FreezeWrites: "x", Switch: "x", UnfreezeWrites: "x"}
+			hooked.Cutover.RollbackHooks = config.RollbackHooks{FreezeWrites: "x", Switch: "x", UnfreezeWrites: "x"}
+			o.Cfg = &hooked
+			return o.Rollback(ctx, switchover.Undoing{Yes: true})
+		},
+		"cutover end-fallback": func(ctx context.Context) error { return cut().EndFallback(ctx, true) },
+		"cutover status":       func(ctx context.Context) error { return cut().Show(ctx) },
+		"cutover evidence":     func(ctx context.Context) error { return cut().Evidence(ctx, "/nowhere") },
+		"finalize":             func(ctx context.Context) error { return cut().Finalize(ctx, switchover.Finalizing{DryRun: true}) },
 	}
 }
 

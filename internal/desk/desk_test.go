@@ -159,7 +159,7 @@ func TestWhatCommandsDemand(t *testing.T) {
 		"parked retry": parked, "parked drop": parked, "relay dead-letter drop": {"", diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
 		"cutover check":   {diag.CutoverRefused, diag.ClusterChanged, "", "", "", diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
 		"cutover start":   {diag.CutoverRefused, diag.ClusterChanged, "", "", "", diag.MappingChanged, diag.SourceMoved, diag.EmulatorNotAllowed},
-		"cutover approve": step, "cutover postpone": step, "cutover cancel": step, "cutover resolve": step,
+		"cutover approve": step, "cutover postpone": step, "cutover cancel": step, "cutover resolve": step, "cutover rollback": step, "cutover end-fallback": step,
 		"cutover status": status, "cutover evidence": record,
 		"finalize": {diag.CutoverRefused, diag.ClusterChanged, "", "", "", "", "", diag.EmulatorNotAllowed},
 	}

@@ -86,15 +86,17 @@ var commands = map[string]Needs{
 	"relay dead-letter list": {Role: "operator"},
 	"relay dead-letter drop": {Does: "drop dead-letter messages of %s", Role: "operator", Write: true, Cluster: true},
 
-	"cutover check":    {Does: "check the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true, Mapping: true, Source: true},
-	"cutover start":    {Does: "start the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true, Mapping: true, Source: true},
-	"cutover approve":  steer("approve the cutover of %s"),
-	"cutover postpone": steer("postpone the cutover of %s"),
-	"cutover cancel":   steer("cancel the cutover of %s"),
-	"cutover resolve":  steer("resolve the cutover of %s"),
-	"cutover status":   {Does: "show the cutover of %s", Role: "cutover", Cluster: true},
-	"cutover evidence": {Does: "write the evidence of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true},
-	"finalize":         {Does: "finalize %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true},
+	"cutover check":        {Does: "check the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true, Mapping: true, Source: true},
+	"cutover start":        {Does: "start the cutover of %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true, Mapping: true, Source: true},
+	"cutover approve":      steer("approve the cutover of %s"),
+	"cutover postpone":     steer("postpone the cutover of %s"),
+	"cutover cancel":       steer("cancel the cutover of %s"),
+	"cutover resolve":      steer("resolve the cutover of %s"),
+	"cutover rollback":     steer("roll back the cutover of %s"),
+	"cutover end-fallback": steer("end the way back of %s"),
+	"cutover status":       {Does: "show the cutover of %s", Role: "cutover", Cluster: true},
+	"cutover evidence":     {Does: "write the evidence of %s", Role: "cutover", Begun: diag.CutoverRefused, Cluster: true},
+	"finalize":             {Does: "finalize %s", Role: "cutover", Begun: diag.CutoverRefused, Write: true, Cluster: true},
 }
 
 // load returns the requirements of a command that starts or controls loads.

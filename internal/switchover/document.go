@@ -74,16 +74,21 @@ type Document struct {
 	// ExpectedFreeze is how long the next cutover is expected to freeze writes; Measured reports that the
 	// last attempt took that long. ExpectedWait is how long it is expected to wait for a moment at which
 	// the freeze is short. They are null unless gates are judged.
-	ExpectedFreeze *float64                  `json:"expected_freeze_seconds"`
-	Measured       bool                      `json:"expected_freeze_measured"`
-	ExpectedWait   *float64                  `json:"expected_wait_seconds"`
-	Gates          []checkpoint.CutoverGate  `json:"gates"`
-	Deadlines      []Deadline                `json:"deadlines"`
-	WayBack        []WayBack                 `json:"way_back"`
-	KeepFallback   bool                      `json:"keep_fallback"`
-	Timeline       []checkpoint.CutoverEvent `json:"timeline"`
-	Hooks          []checkpoint.CutoverHook  `json:"hooks"`
-	Proofs         []checkpoint.CutoverProof `json:"proofs"`
+	ExpectedFreeze *float64                 `json:"expected_freeze_seconds"`
+	Measured       bool                     `json:"expected_freeze_measured"`
+	ExpectedWait   *float64                 `json:"expected_wait_seconds"`
+	Gates          []checkpoint.CutoverGate `json:"gates"`
+	Deadlines      []Deadline               `json:"deadlines"`
+	WayBack        []WayBack                `json:"way_back"`
+	KeepFallback   bool                     `json:"keep_fallback"`
+	// Direction is forward, or back in a rollback. CanRollBack and Fallbacks are there while DynamoDB
+	// follows the rows; otherwise CanRollBack is null and Fallbacks is empty.
+	Direction   string                    `json:"direction"`
+	CanRollBack *CanRollBack              `json:"can_roll_back"`
+	Fallbacks   []FallbackState           `json:"fallbacks"`
+	Timeline    []checkpoint.CutoverEvent `json:"timeline"`
+	Hooks       []checkpoint.CutoverHook  `json:"hooks"`
+	Proofs      []checkpoint.CutoverProof `json:"proofs"`
 	// GivenUp are the abandoned tries of the request. Tries is the number of tries that it may
 	// have.
 	GivenUp    []checkpoint.CutoverTry       `json:"given_up"`
@@ -131,6 +136,9 @@ type input struct {
 	wayBack []WayBack
 	driver  string
 	idle    int
+	// The ways back of the tables, and the gates of a rollback; empty if there is no way back.
+	fallbacks   []checkpoint.Fallback
+	canRollBack []checkpoint.CutoverGate
 	// The forecast for a cutover with the plan; nil if gates are not judged.
 	forecast *forecast
 	with     string
@@ -140,7 +148,7 @@ type input struct {
 
 // judge makes the document from the data that was read.
 func judge(in input, now time.Time) *Document {
-	c := in.record
+	c := in.record.Latest()
 	d := &Document{
 		Schema: schemaName, Name: in.cfg.Name, Group: cmp.Or(c.Group, in.group.Name), Tables: append([]string{}, sourcesOf(in.tables)...), At: now.UTC(), Step: "none", StepAt: terminal.Known(c.StepAt), Attempt: c.Attempt, Rehearse: c.Rehearse, Approved: c.Approved,
 		Driver: terminal.Known(in.driver), Idle: in.idle, Trouble: terminal.Known(c.Trouble), WouldFreeze: c.WouldFreeze().Seconds(), MomentAt: terminal.Known(c.MomentAt), Reason: terminal.Known(c.Reason), FrozenSeconds: c.FrozenFor(now).Seconds(), FrozenAtLeast: settled(in.cfg, in.tables).Seconds(),
@@ -148,7 +156,7 @@ func judge(in input, now time.Time) *Document {
 		Gates: append([]checkpoint.CutoverGate{}, in.gates...), WayBack: append([]WayBack{}, in.wayBack...), KeepFallback: c.KeepFallback,
 		Timeline: append([]checkpoint.CutoverEvent{}, c.Timeline...), Hooks: append([]checkpoint.CutoverHook{}, c.Hooks...), Proofs: append([]checkpoint.CutoverProof{}, c.Proofs...),
 		GivenUp: append([]checkpoint.CutoverTry{}, c.GivenUp...), Tries: cmp.Or(c.Tries, 1), Strays: c.Strays, Stragglers: append([]checkpoint.CutoverStraggler{}, c.Stragglers...), FinalizedAt: terminal.Known(c.FinalizedAt),
-		WatchedTo: terminal.Known(c.WatchedTo), Unwatched: append([]checkpoint.CutoverUnwatched{}, c.Unwatched...), NextSteps: []standing.NextStep{},
+		WatchedTo: terminal.Known(c.WatchedTo), Unwatched: append([]checkpoint.CutoverUnwatched{}, c.Unwatched...), NextSteps: []standing.NextStep{}, Fallbacks: []FallbackState{},
 		titles: titles(in.cfg), flagged: !in.group.alone,
 	}
 	for i := range d.Gates {
@@ -162,7 +170,7 @@ func judge(in input, now time.Time) *Document {
 			d.Tables = append([]string{}, c.Tables...)
 		}
 	}
-	if c.Step == checkpoint.CutoverWatching {
+	if c.Step == checkpoint.CutoverWatching && c.Direction == checkpoint.Forward && !c.HasFallback() {
 		until := c.SwitchedAt.Add(c.WatchFor).UTC()
 		d.WatchUntil = &until
 	}
@@ -172,7 +180,12 @@ func judge(in input, now time.Time) *Document {
 	most, raisedBy := in.cfg.FreezeAtMost(in.tables, d.MayBeQuiet)
 	d.FrozenAtMost, d.RaisedBy = most.Seconds(), append([]string{}, raisedBy...)
 	d.Ready = len(d.Gates) > 0 && len(cutover.Open(d.Gates)) == 0 && c.Step.Over()
-	d.SafeToWrite = c.Step.Switched() // before the switch, its hook may still refuse
+	d.SafeToWrite = in.record.SafeToWrite() // before the switch, its hook may still refuse
+	d.Direction = c.Direction.String()
+	if in.record.HasFallback() {
+		d.CanRollBack = canRollBack(in.record, in.canRollBack)
+		d.following(in.fallbacks, now)
+	}
 	const resumes = "the try is abandoned: the application writes to DynamoDB again, and the tables resume"
 	d.Deadlines = append(d.Deadlines, Deadline{"freeze", in.cfg.FreezeWithin().Seconds(), resumes},
 		Deadline{"frozen", in.cfg.FreezeDeadline(in.tables).Seconds(), resumes})
@@ -262,6 +275,12 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 		next("cutover resolve --switched yes|no", "use it if the hook does not answer, but you know whether the application has switched")
 	case c.Step.Cancellable():
 		next("cutover cancel", "possible until the switch")
+	case d.CanRollBack != nil && d.CanRollBack.Ready:
+		next("cutover rollback --dry-run", "DynamoDB follows; the application can be moved back")
+		next("cutover end-fallback", "use it when no way back is needed any more")
+	case d.CanRollBack != nil:
+		next("cutover status", "the application cannot be moved back now: "+strings.Join(d.CanRollBack.Reasons, "; "))
+	case c.Direction == checkpoint.Back: // the state of the tables says what follows
 	case c.Step == checkpoint.CutoverWatching && c.Unanswered() > 0:
 		next("cutover status", "DynamoDB has changes that Bigtable lacks: find the writer, and correct Bigtable")
 	case c.Step == checkpoint.CutoverDone && c.Unanswered() > 0:
@@ -284,6 +303,8 @@ func titles(cfg *config.Config) map[string]string {
 		cutover.GateCopy: "copy complete", cutover.GateLag: "lag below " + timespan.Format(r.LagBelow), cutover.GateVerify: "verify clean within " + timespan.Format(r.VerifyWithin),
 		cutover.GateFull: "full verify within 1d", cutover.GateParked: fmt.Sprintf("parked items at most %d", r.ParkedAtMost),
 		cutover.GateHeadroom: "retention headroom > " + timespan.Format(r.Headroom), cutover.GateFence: "late writes rejected",
+		cutover.GateFallback: "a way back is possible", cutover.GateFollowing: "DynamoDB follows", cutover.GateCarried: "every row can be carried",
+		cutover.GateBehind: "DynamoDB is not behind", cutover.GateLeader: "no late request of a former leader",
 	}
 }
 
@@ -293,7 +314,7 @@ func (d *Document) render(w io.Writer, whole bool) error {
 	if d.flagged {
 		fmt.Fprintf(&b, "group %s: %s\n", d.Group, strings.Join(d.Tables, ", "))
 	}
-	for _, name := range cutover.GateNames {
+	for _, name := range slices.Concat(cutover.GateNames, cutover.WayBackGates) {
 		d.writeGate(&b, name)
 	}
 	if len(d.Gates) > 0 {
@@ -379,8 +400,11 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 		fmt.Fprintln(b)
 	}
 	kind := "cutover"
-	if d.Rehearse {
+	switch {
+	case d.Rehearse:
 		kind = "rehearsal"
+	case d.Direction == checkpoint.Back.String():
+		kind = "rollback"
 	}
 	fmt.Fprintf(b, "%s, attempt %d: %s", kind, d.Attempt, d.Step)
 	if d.StepAt != nil {
@@ -404,6 +428,7 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 			fmt.Fprintf(b, "  %s: %s\n", line.word, *line.text)
 		}
 	}
+	d.writeFallbacks(b)
 	if d.WatchUntil != nil {
 		fmt.Fprintf(b, "  watching for late writers until %s\n", d.WatchUntil.Format(time.RFC3339))
 	}

@@ -86,9 +86,8 @@ func (o *Operator) ends() Ends {
 // gates, judged for a cutover with that plan, and the ways back.
 func (o *Operator) document(ctx context.Context, g group, plan *checkpoint.CutoverPlan, back []preflight.WayBack) (*Document, error) {
 	what := "cannot read the ledger in table " + o.Cfg.State.Table
-	in := input{cfg: o.Cfg, group: g, tables: g.Tables, with: o.with(g)}
-	var err error
-	if in.record, err = o.asOfNow(ctx, g); err != nil {
+	in, err := o.input(ctx, g)
+	if err != nil {
 		return nil, err
 	}
 	if plan != nil {
@@ -100,18 +99,31 @@ func (o *Operator) document(ctx context.Context, g group, plan *checkpoint.Cutov
 		if in.forecast, err = o.foretell(ctx, g, *plan, in.record.Measured, in.mayBeQuiet); err != nil {
 			return nil, explain(ctx, what, err)
 		}
-	} else if in.record.Attempt > 0 {
-		in.gates = in.record.Gates
-	}
-	if in.record.Step.Active() {
-		if in.driver, err = cutover.Drives(ctx, o.Ledger, in.record.Row, o.Ledger.NewWatch()); err != nil {
-			return nil, explain(ctx, what, err)
-		}
-	}
-	if in.idle, err = o.idle(ctx); err != nil {
-		return nil, explain(ctx, what, err)
 	}
 	return judge(in, o.Now(ctx)), nil
+}
+
+// input reads what a document shows of a group, with the gates of the latest attempt.
+func (o *Operator) input(ctx context.Context, g group) (in input, err error) {
+	in = input{cfg: o.Cfg, group: g, tables: g.Tables, with: o.with(g)}
+	if in.record, err = o.asOfNow(ctx, g); err != nil {
+		return in, err
+	}
+	latest := in.record.Latest()
+	in.gates = latest.Gates
+	if latest.Step.Active() {
+		in.driver, err = cutover.Drives(ctx, o.Ledger, in.record.Row, o.Ledger.NewWatch())
+	}
+	if err == nil {
+		in.idle, err = o.idle(ctx)
+	}
+	if err == nil && in.record.HasFallback() {
+		d := Driver(o.ends(), nil)
+		if in.fallbacks, err = d.Fallbacks(ctx, in.record.Tables); err == nil {
+			in.canRollBack, err = d.RollbackGatesOf(ctx, in.record, checkpoint.CutoverPlan{}, o.Now(ctx))
+		}
+	}
+	return in, explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
 }
 
 // mayBeQuiet reports whether the application may promise, when it is frozen, that its own writes

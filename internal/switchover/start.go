@@ -75,7 +75,7 @@ func (o *Operator) Start(ctx context.Context, r Request) error {
 	if !r.Wait {
 		return o.shown(ctx, groups)
 	}
-	return o.follow(ctx, groups, hooks, true)
+	return o.follow(ctx, groups, hooks, true, checkpoint.Forward)
 }
 
 // propose returns the plan of the cutover of a group, and shows its gates. It refuses an impossible
@@ -177,15 +177,15 @@ func (o *Operator) Steer(ctx context.Context, s Step) error {
 	defer o.Close()
 	now := o.Now(ctx)
 	groups, err := o.toSteer(s.Name, func(c *checkpoint.Cutover) bool { // a copy is asked
-		probe := *c
+		probe := c.Current()
 		return probe.Step.Active() && s.on(&probe, now) == nil
 	})
 	if err != nil {
 		return err
 	}
 	for _, g := range groups {
-		_, err := o.Ledger.UpdateCutover(ctx, g.record.Row, o.signed(func(c *checkpoint.Cutover) error { return s.on(c, now) }))
-		if err != nil {
+		on := o.signed(func(c *checkpoint.Cutover) error { return s.on(c, now) })
+		if _, err := o.Ledger.UpdateCutover(ctx, g.record.Row, func(c *checkpoint.Cutover) error { return c.Steer(on) }); err != nil {
 			return explain(ctx, "cannot "+s.Name+" the cutover of "+o.of(g), err)
 		}
 	}
@@ -196,7 +196,8 @@ func (o *Operator) Steer(ctx context.Context, s Step) error {
 	if err != nil {
 		return err
 	}
-	return o.follow(ctx, groups, hooks, s.Name != "cancel")
+	current := groups[0].record.Current()
+	return o.follow(ctx, groups, hooks, s.Name != "cancel", current.Direction)
 }
 
 // on carries out the action on the record of a cutover.
@@ -219,6 +220,7 @@ type following struct {
 	row     string // of the cutover's record
 	hooks   cutover.Hooks
 	watch   *checkpoint.Watch // watch of the driver's lease
+	back    bool              // whether the rollback is followed
 	began   time.Duration
 	lines   int           // number of lines of the timeline that were written
 	told    time.Duration // when the last line about a wait was written
@@ -229,8 +231,8 @@ type following struct {
 
 // follow writes the progress of the cutovers of groups, side by side, until there is nothing left to wait
 // for. If no worker drives a cutover, this process drives it. If `must` is true, a cancelled cutover
-// is an error.
-func (o *Operator) follow(ctx context.Context, groups []group, hooks cutover.Hooks, must bool) error {
+// is an error. With the direction Back, it follows the rollbacks.
+func (o *Operator) follow(ctx context.Context, groups []group, hooks cutover.Hooks, must bool, to checkpoint.Direction) error {
 	all := task.NewGroup(context.WithoutCancel(ctx), 0)
 	failed := make([]error, len(groups))
 	for i, g := range groups {
@@ -240,22 +242,22 @@ func (o *Operator) follow(ctx context.Context, groups []group, hooks cutover.Hoo
 		}
 		groups[i].record.Row = row
 		all.Go("follow group "+g.Name, func(context.Context) error {
-			failed[i] = o.followOne(ctx, g, row, hooks)
+			failed[i] = o.followOne(ctx, g, row, hooks, to == checkpoint.Back)
 			return nil // the others are still followed
 		})
 	}
 	_ = all.Wait()
 	for i, g := range groups {
 		if failed[i] == nil {
-			failed[i] = o.conclude(context.WithoutCancel(ctx), ctx, g, must)
+			failed[i] = o.conclude(context.WithoutCancel(ctx), ctx, g, must, to == checkpoint.Back)
 		}
 	}
 	return errors.Join(failed...)
 }
 
 // followOne follows the cutover of one group.
-func (o *Operator) followOne(ctx context.Context, of group, row string, hooks cutover.Hooks) error {
-	f := &following{Operator: o, group: of, row: row, hooks: hooks, watch: o.Ledger.NewWatch(), began: task.Mono(ctx)}
+func (o *Operator) followOne(ctx context.Context, of group, row string, hooks cutover.Hooks, back bool) error {
+	f := &following{Operator: o, back: back, group: of, row: row, hooks: hooks, watch: o.Ledger.NewWatch(), began: task.Mono(ctx)}
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g := task.NewGroup(inner, 0)
@@ -270,7 +272,7 @@ func (o *Operator) followOne(ctx context.Context, of group, row string, hooks cu
 }
 
 // conclude writes the state of the cutover, and returns the outcome.
-func (o *Operator) conclude(ctx, outer context.Context, g group, must bool) error {
+func (o *Operator) conclude(ctx, outer context.Context, g group, must, back bool) error {
 	limited, cancel := task.WithTimeout(ctx, takeOverAfter)
 	defer cancel()
 	c, err := o.asOfNow(limited, g)
@@ -280,7 +282,13 @@ func (o *Operator) conclude(ctx, outer context.Context, g group, must bool) erro
 	if err := o.shown(limited, []group{g}); err != nil {
 		return err
 	}
+	if back {
+		c = c.Undo()
+	}
 	switch {
+	case back && c.Step == checkpoint.CutoverCancelled && must:
+		return &diag.Error{Code: diag.CutoverCancelled, What: "the rollback of " + o.of(g) + " was cancelled", Cause: c.Reason,
+			Fix: "the application still uses Bigtable, and DynamoDB follows; fix the cause, then: replicator cutover rollback" + o.with(g)}
 	case c.Step == checkpoint.CutoverCancelled && c.NoMoment && must:
 		return &diag.Error{Code: diag.NoMoment, What: "the cutover of " + o.of(g) + " found no suitable moment for a short freeze", Cause: c.Reason,
 			Fix: "start again with a longer --timeout, or raise cutover.freeze_at_most"}
@@ -298,13 +306,16 @@ func (o *Operator) conclude(ctx, outer context.Context, g group, must bool) erro
 func (f *following) loop(outer, inner context.Context, g *task.Group) error {
 	for inner.Err() == nil {
 		c, err := f.Ledger.Cutover(inner, f.row)
+		if f.back {
+			c = c.Undo()
+		}
 		if err == nil {
 			f.tell(inner, c)
 			over := c.Step.Over() || c.Step == checkpoint.CutoverDone
 			if over {
 				f.letGo(inner)
 			}
-			if over || c.Step.Switched() && !f.drives {
+			if over || c.Step.Switched() && !f.drives && !f.back {
 				return nil
 			}
 			if err := f.takeOver(inner, c, g); err != nil {
@@ -373,7 +384,7 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	}
 	ask := f.Connect
 	// A cancel must let the application write again, even if the source does not answer.
-	if c.Step == checkpoint.CutoverCancelling {
+	if c.Step == checkpoint.CutoverCancelling || f.back {
 		ask = f.Reach
 	}
 	f.reaching.Lock() // the followers of other groups use the same clients
@@ -387,7 +398,7 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	d.Failed = func(step string, err error) { _, _ = fmt.Fprintf(f.Stderr, "cannot %s: %v\n", step, err) }
 	if f.hooks != nil {
 		if err := d.Probe(ctx, c); err != nil {
-			_, cancelled := f.Ledger.UpdateCutover(ctx, f.row, func(c *checkpoint.Cutover) error {
+			_, cancelled := f.Ledger.InAttempt(ctx, c, func(c *checkpoint.Cutover) error {
 				return c.Cancel("neither a worker nor this command can call the hooks", f.Now(ctx))
 			})
 			return errors.Join(explain(ctx, "", err), cancelled)
@@ -395,9 +406,20 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	}
 	f.drives, f.ended = true, task.NewEvent(ctx)
 	_, _ = fmt.Fprintln(f.Stderr, "no worker can drive the cutover, so this process does; it must run until the watch for late writers ends")
+	driven, leave := context.WithCancel(ctx)
+	if f.Source != nil {
+		leaders := &Leaders{Ends: f.ends(), Timings: FallbackTimings(f.Env), Failed: func(step, table string, err error) { d.Failed(step+" of "+table, err) }}
+		g.Go("lead the ways back", func(ctx context.Context) error { return leaders.Run(ctx, driven) })
+	}
 	g.Go("drive the cutover", func(ctx context.Context) error {
 		defer f.ended.Set()
-		return d.Run(ctx, func(c checkpoint.Cutover) bool { return c.Step.Over() || c.Step == checkpoint.CutoverDone })
+		defer leave()
+		return d.Run(ctx, func(c checkpoint.Cutover) bool {
+			if f.back {
+				return !c.RollingBack()
+			}
+			return c.Step.Over() || c.Step == checkpoint.CutoverDone
+		})
 	})
 	return nil
 }
@@ -414,7 +436,9 @@ func (f *following) interrupted(ctx context.Context, c checkpoint.Cutover) bool 
 		f.settled = max(now, 1)
 	}
 	if c.Step.Cancellable() || c.NextTry {
-		_, err := f.Ledger.UpdateCutover(ctx, f.row, func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.Now(ctx)) })
+		_, err := f.Ledger.UpdateCutover(ctx, f.row, func(c *checkpoint.Cutover) error {
+			return c.Steer(func(c *checkpoint.Cutover) error { return c.Cancel("its driver was interrupted", f.Now(ctx)) })
+		})
 		if err == nil {
 			_, _ = fmt.Fprintln(f.Stderr, "interrupted: the cutover is cancelled, and the application resumes")
 		}
