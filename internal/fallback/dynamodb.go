@@ -13,6 +13,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
 	"github.com/dynamodb-bigtable/replicator/internal/awssign"
 )
@@ -42,6 +43,49 @@ func (d *DynamoDB) Accepts(ctx context.Context, table string, signed time.Time) 
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// Denied returns the actions of a leader that the policies of AWS deny to this process. Its requests
+// have a condition that no item meets, so they change nothing, whatever the key is.
+func (d *DynamoDB) Denied(ctx context.Context, table string, key attribute.Item) (denied []string, err error) {
+	never, name := "attribute_exists(#k) AND attribute_not_exists(#k)", map[string]string{"#k": key.Attributes()[0].Name}
+	update := "SET #a = :v"
+	for action, ask := range map[string]func() error{
+		"dynamodb:UpdateItem": func() error {
+			_, err := d.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+				TableName: &table, Key: dualwrite.SDKItem(key), UpdateExpression: &update, ConditionExpression: &never,
+				ExpressionAttributeNames:  map[string]string{"#k": name["#k"], "#a": "replicator"},
+				ExpressionAttributeValues: map[string]types.AttributeValue{":v": dualwrite.SDKValue(attribute.Null())},
+			})
+			return err
+		},
+		"dynamodb:DeleteItem": func() error {
+			_, err := d.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: dualwrite.SDKItem(key), ConditionExpression: &never, ExpressionAttributeNames: name})
+			return err
+		},
+		"dynamodb:GetItem": func() error {
+			_, _, err := d.tables.Get(ctx, table, key)
+			return err
+		},
+	} {
+		var failed *types.ConditionalCheckFailedException
+		var known *cdc.Error
+		switch err := ask(); {
+		case err == nil || errors.As(err, &failed):
+		case errors.As(err, &known) && known.Reason == cdc.Denied || isDenied(err):
+			denied = append(denied, action)
+		default:
+			return nil, fmt.Errorf("%s: %w", action, err)
+		}
+	}
+	slices.Sort(denied)
+	return denied, nil
+}
+
+// isDenied reports whether an error is the answer of AWS that a policy does not allow a request.
+func isDenied(err error) bool {
+	code, _ := awssign.Rejected(err)
+	return code == "AccessDeniedException"
 }
 
 // mostChanges is the number of attributes that one request changes. DynamoDB limits the length of

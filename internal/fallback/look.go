@@ -3,6 +3,7 @@ package fallback
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
@@ -101,6 +102,9 @@ type Compared struct {
 // what is written, without an end.
 func Compare(form Form, row string, cells []transform.Cell, item attribute.Item, exists bool, now time.Time) Compared {
 	key, err := form.Key(row)
+	if err != nil && isWitness(row) {
+		return Compared{Equal: true}
+	}
 	if err != nil {
 		return Compared{Reason: noItem}
 	}
@@ -123,6 +127,10 @@ func Compare(form Form, row string, cells []transform.Cell, item attribute.Item,
 // noItem is the reason why a row with another key than those of items cannot be carried.
 const noItem = "the row key is not the key of an item"
 
+// isWitness reports whether a row that is no item's is a witness, in which replicator keeps its
+// heartbeat.
+func isWitness(row string) bool { return strings.HasPrefix(row, transform.WitnessPrefix) }
+
 // lookOnce reads an item and its row, and makes the item equal to the row by at most one request. The
 // item is read first: a change of the row after that is found in the row, or brings another record.
 // The proof must have been made before the look began. Its time signs the request, so a leader that
@@ -131,6 +139,9 @@ func (r *term) lookOnce(ctx context.Context, key string, p proof) (finding, erro
 	ctx, cancel := task.WithTimeout(ctx, r.times.Call)
 	defer cancel()
 	itemKey, err := r.Form.Key(key)
+	if err != nil && isWitness(key) {
+		return finding{kind: settled}, nil
+	}
 	if err != nil {
 		return finding{kind: parked, reason: noItem}, nil
 	}

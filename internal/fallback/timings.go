@@ -27,6 +27,13 @@ type Timings struct {
 	Poll, Listing time.Duration
 	// Suspects is the time between two reads of the rows that a comparison suspects; default 2 s.
 	Suspects time.Duration
+	// Ages are the ages of the signatures with which the signature window is measured; default
+	// DefaultAges.
+	Ages Ages
+	// Lookback is how long before now a check begins to read the change stream; default 2 min. The
+	// workers write the witness row once in this time. Seen is how long the check waits for that row;
+	// default 30 s. Kept is how long the change stream must keep its records; default 3 d.
+	Lookback, Seen, Kept time.Duration
 	// Call is the longest duration of one request; default 10 s.
 	Call time.Duration
 }
@@ -49,6 +56,12 @@ func (t Timings) orDefault() Timings {
 	or(&t.Poll, time.Second)
 	or(&t.Listing, time.Minute)
 	or(&t.Suspects, 2*time.Second)
+	if t.Ages == (Ages{}) {
+		t.Ages = DefaultAges
+	}
+	or(&t.Lookback, 2*time.Minute)
+	or(&t.Seen, 30*time.Second)
+	or(&t.Kept, 72*time.Hour)
 	or(&t.Call, 10*time.Second)
 	return t
 }

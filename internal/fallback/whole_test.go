@@ -181,6 +181,10 @@ func TestH143_OverTheProtocols(t *testing.T) {
 		switch i % 100 {
 		case 20:
 			e.must(e.bigtable.Split(targetName, string(rune('b'+i/20))))
+		case 30: // the heartbeat of replicator is no item
+			beat := bigtable.NewMutation()
+			beat.Set("cf", "beat", bigtable.ServerTime, []byte("x"))
+			e.must(table.Apply(ctx, transform.WitnessKeyOf("Orders"), beat))
 		case 50:
 			_, err := e.bigtable.CutStreams(targetName, 0)
 			e.must(err)
