@@ -81,7 +81,9 @@ func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, 
 		e.Source = dynamo{s.Tables, s.Canary, s.Expiry, func(arn string) cdc.Source { return s.Stream(arn) }}
 	}
 	if s != nil && s.Client() != nil && t != nil {
-		e.Back = Back{Items: fallback.NewDynamoDB(s.Client()), Read: s.Tables, Rows: t.Data}
+		items := fallback.NewDynamoDB(s.Client())
+		e.Back = Back{Items: items, Read: s.Tables, Rows: t.Data}
+		e.WayBack = e.checkBack(items, t, fallback.Timings{})
 	}
 	if t != nil {
 		e.Cluster = t.Cluster
