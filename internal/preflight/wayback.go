@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -114,6 +116,22 @@ func WayBackExpiring(t Table, attribute string) (WayBack, error) {
 	}
 	t.Mapping = m
 	return WayBackOf(t), nil
+}
+
+// WayBackRecorded returns the way back of a table with the time to live and the types that the plan of
+// its cutover has recorded.
+func WayBackRecorded(t Table, form checkpoint.CutoverForm) (WayBack, error) {
+	w, err := WayBackExpiring(t, form.Expires)
+	if err != nil {
+		return WayBack{}, err
+	}
+	w.Types = transform.Types{}
+	if len(form.Types) > 0 {
+		if err := json.Unmarshal(form.Types, &w.Types); err != nil {
+			return WayBack{}, fmt.Errorf("the recorded types of table %s: %w", t.Config.From, err)
+		}
+	}
+	return w, nil
 }
 
 // AddTypes adds the types of sampled items, and what follows from them. It does nothing if there is

@@ -9,7 +9,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/fallback"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // wayBack returns the ways back of the tables of a group. If a fallback is to be kept, it asks the
@@ -91,13 +90,6 @@ func limits(plans []checkpoint.CutoverPlan) string {
 // FormOf returns the form by which the items of a table follow its rows, as the plan of a cutover
 // has recorded it.
 func FormOf(t preflight.Table, form checkpoint.CutoverForm) (fallback.Inverse, error) {
-	w, err := preflight.WayBackExpiring(t, form.Expires)
-	if err != nil {
-		return fallback.Inverse{}, err
-	}
-	types := transform.Types{}
-	if len(form.Types) > 0 {
-		err = json.Unmarshal(form.Types, &types)
-	}
-	return fallback.Inverse{Mapping: w.Mapping, Types: types}, err
+	w, err := preflight.WayBackRecorded(t, form)
+	return fallback.Inverse{Mapping: w.Mapping, Types: w.Types}, err
 }
