@@ -46,9 +46,11 @@ type Comparison struct {
 	// Retry, optional, repeats a read or a write of the ledger if that may help.
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error
 	// Pace, optional, waits until the limits allow more items to be read, and more units of read
-	// capacity. The units are 0 if they are unknown.
-	Pace    func(ctx context.Context, items int, units float64) error
-	Timings Timings
+	// capacity. An item that is looked up counts as one unit.
+	Pace func(ctx context.Context, items int, units float64) error
+	// Progress, optional, is called with the numbers of rows and items that were read so far.
+	Progress func(rows, items int64)
+	Timings  Timings
 }
 
 // New returns the comparison of a mapping that gives its items back. The types are those that the
@@ -138,24 +140,6 @@ func (c *Comparison) Compare(ctx context.Context) (Result, error) {
 	return r.end(ctx)
 }
 
-// CompareRows compares only rows with the given keys, which must be distinct, with their items.
-func (c *Comparison) CompareRows(ctx context.Context, keys []string) (Result, error) {
-	r := c.begin(ctx)
-	r.result.Rows = int64(len(keys))
-	for len(keys) > 0 {
-		n := min(len(keys), setRows)
-		found, err := r.look(ctx, keys[:n])
-		if err == nil {
-			err = r.differ(ctx, found)
-		}
-		if err != nil {
-			return r.result, err
-		}
-		keys = keys[n:]
-	}
-	return r.end(ctx)
-}
-
 func (c *Comparison) begin(ctx context.Context) *run {
 	r := &run{Comparison: c, times: c.Timings.orDefault(), canaries: canary.New(c.Ledger.ID(), c.Source), asking: task.NewLimit(1)}
 	r.result.BeganAt, r.result.Frozen = c.Ledger.Now(ctx), c.Frozen
@@ -169,6 +153,16 @@ func (r *run) end(ctx context.Context) (Result, error) {
 	}
 	r.result.EndedAt = r.Ledger.Now(ctx)
 	return r.result, nil
+}
+
+// counted adds to the numbers of rows, items and unmapped items that were read.
+func (r *run) counted(rows, items, unmapped int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Rows, r.result.Items, r.result.Unmapped = r.result.Rows+int64(rows), r.result.Items+int64(items), r.result.Unmapped+int64(unmapped)
+	if r.Progress != nil {
+		r.Progress(r.result.Rows, r.result.Items)
+	}
 }
 
 // retry repeats a request if that may help.

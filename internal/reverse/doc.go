@@ -1,4 +1,4 @@
-// Package reverse compares rows with their items after a cutover.
+// Package reverse compares rows with their items.
 //
 // While DynamoDB follows Bigtable, the row decides: an item that differs from its row is wrong. The
 // comparison reads all rows and looks up their items, and it scans all items and looks up their

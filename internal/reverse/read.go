@@ -36,9 +36,7 @@ func (r *run) rows(ctx context.Context, part sink.Range) error {
 		if err != nil {
 			return err
 		}
-		r.mu.Lock()
-		r.result.Rows += int64(len(page))
-		r.mu.Unlock()
+		r.counted(len(page), 0, 0)
 		if err := r.differ(ctx, found); err != nil || next == "" {
 			return err
 		}
@@ -90,10 +88,7 @@ func (r *run) items(ctx context.Context, segment int) error {
 			return fmt.Errorf("scan table %s: %w", r.Source, err)
 		}
 		rows, unmapped := r.rowKeys(page.Items)
-		r.mu.Lock()
-		r.result.Items += int64(len(rows)) + unmapped
-		r.result.Unmapped += unmapped
-		r.mu.Unlock()
+		r.counted(0, len(rows)+unmapped, unmapped)
 		for batch := range slices.Chunk(rows, setRows) {
 			if err := r.findRows(ctx, batch); err != nil {
 				return err
@@ -107,7 +102,7 @@ func (r *run) items(ctx context.Context, segment int) error {
 
 // rowKeys returns the row keys of items without the canaries of the cutover, and the number of items
 // to which no row can belong.
-func (r *run) rowKeys(items []attribute.Item) (rows []string, unmapped int64) {
+func (r *run) rowKeys(items []attribute.Item) (rows []string, unmapped int) {
 	for _, item := range items {
 		if r.canaries.Has(item, r.Key...) {
 			continue
@@ -209,7 +204,7 @@ func (r *run) compareOne(ctx context.Context, row rowOf) (difference, error) {
 		return err
 	})
 	if err == nil {
-		err = r.pace(ctx, 1, 0)
+		err = r.pace(ctx, 1, 1)
 	}
 	if err != nil {
 		return d, err

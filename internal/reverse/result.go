@@ -11,12 +11,12 @@ import (
 // Result is the result of a comparison.
 type Result struct {
 	checkpoint.ReverseResult
-	// Findings are the worst differences, at most MostFindings.
+	// Findings are the worst differences, at most 50.
 	Findings []Finding
 }
 
-// MostFindings is the maximum number of findings in a result.
-const MostFindings = 50
+// mostFindings is the maximum number of findings in a result.
+const mostFindings = 50
 
 // Kind is a kind of difference between an item and its row.
 type Kind string
@@ -56,7 +56,7 @@ func (r *Result) add(d difference) {
 	at, _ := slices.BinarySearchFunc(r.Findings, f, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(slices.Index(worst, a.Kind), slices.Index(worst, b.Kind)), cmp.Compare(a.Hash, b.Hash))
 	})
-	if r.Findings = slices.Insert(r.Findings, at, f); len(r.Findings) > MostFindings {
-		r.Findings = r.Findings[:MostFindings]
+	if r.Findings = slices.Insert(r.Findings, at, f); len(r.Findings) > mostFindings {
+		r.Findings = r.Findings[:mostFindings]
 	}
 }

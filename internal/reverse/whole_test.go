@@ -147,7 +147,7 @@ func (e *embedded) lead(ctx context.Context) {
 	listing, err := cdc.ListShards(ctx, e.stream, "")
 	e.must(err)
 	for _, s := range listing.Shards {
-		e.must(e.ledger.SaveFallbackShard(ctx, "Orders", &checkpoint.FallbackShard{ID: s.ID, Done: true}))
+		e.must(e.ledger.SaveFallbackShard(ctx, "Orders", &checkpoint.FallbackShard{ID: s.ID, Attempt: 1, Done: true}))
 	}
 	second := time.Second / 2
 	both := &fallback.Bigtable{Target: e.target, Families: map[string][]string{"orders": {"cf"}}}
