@@ -96,6 +96,7 @@ func play(t *testing.T, folder string) {
 			"target":   changeTarget,
 			"damage":   damage,
 			"mended":   mended,
+			"follows":  follows,
 			"busy":     busy,
 			"stream":   enableStream,
 			"drop": func(ts *testscript.TestScript, _ bool, args []string) {

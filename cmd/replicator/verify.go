@@ -8,52 +8,12 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
-	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // verifying holds the operator's flags of a verify.
 type verifying struct {
 	comparison.Operator
-	full           bool
-	sample, change string
-}
-
-// scope parses the flags that choose which rows are compared.
-func (v *verifying) scope() error {
-	given := 0
-	for _, one := range []bool{v.full, v.sample != "", v.change != ""} {
-		if one {
-			given++
-		}
-	}
-	if given > 1 {
-		return diag.BadUsage("--full, --sample and --changed-since exclude each other", "give one of them, or none for --full")
-	}
-	var err error
-	if v.sample != "" {
-		if v.Sample, err = comparison.ParseSample(v.sample); err != nil {
-			return diag.BadUsage("--sample "+v.sample+" is not a share of the items", err.Error())
-		}
-	}
-	if v.change != "" {
-		if v.ChangedSince, err = timespan.Parse(v.change); err != nil || v.ChangedSince <= 0 {
-			return diag.BadUsage("--changed-since "+v.change+" is not a duration", "give a time such as 10m or 2h")
-		}
-	}
-	return nil
-}
-
-// checkRepair rejects combinations of flags that make no sense.
-func (v *verifying) checkRepair() error {
-	switch {
-	case v.RemoveForeign && !v.Repair:
-		return diag.BadUsage("--remove-foreign needs --repair", "add --repair, or remove --remove-foreign")
-	case v.DryRun && !v.Repair:
-		return diag.BadUsage("--dry-run needs --repair", "add --repair, or remove --dry-run: a verify writes no rows")
-	case !v.Waits && (v.Repair || v.Report != ""):
-		return diag.BadUsage("--repair and --report need the result", "remove --wait=false")
-	}
-	return nil
+	flags comparison.Flags
 }
 
 // memoryOfVerify is the memory that the command should not exceed, in bytes. The sums of both sides
@@ -103,6 +63,9 @@ end and writes nothing. Reads obey the limits of backfill and throttle.
 meanwhile, and foreign rows unless the table is owned: true. Workers may keep running. Run verify
 again to confirm.
 
+--reverse compares items with their rows after a cutover with a way back. With --repair, a worker
+makes differing items equal to their rows. A clean comparison ends a gap of the way back.
+
 --report writes a file with one JSON line for each difference, with its key. Beside it, it writes an
 HTML page with hashes of keys. Values need --show-values.
 
@@ -112,13 +75,11 @@ limit passes first. status and verify status show the last result.`,
   replicator verify --table Orders --sample 1%
   replicator verify --table Orders --changed-since 10m --show-values
   replicator verify --table Orders --repair --dry-run
-  replicator verify --full --report verify.jsonl`,
+  replicator verify --full --report verify.jsonl
+  replicator verify --reverse --repair`,
 		Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := v.scope(); err != nil {
-				return err
-			}
-			if err := v.checkRepair(); err != nil {
+			if err := v.Choose(v.flags); err != nil {
 				return err
 			}
 			return p.verify(c.Context(), &v, func(ctx context.Context, o *comparison.Operator) error { return o.Begin(ctx) })
@@ -127,9 +88,10 @@ limit passes first. status and verify status show the last result.`,
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(&v.Table, "table", "", "only this source `TABLE`")
-	f.BoolVar(&v.full, "full", false, "compare everything; this is the default")
-	f.StringVar(&v.sample, "sample", "", "compare a `SHARE` of the items, chosen by a hash of their keys, such as 1%")
-	f.StringVar(&v.change, "changed-since", "", "compare only rows with cells written in the last `DURATION`, such as 10m")
+	f.BoolVar(&v.flags.Full, "full", false, "compare everything; this is the default")
+	f.StringVar(&v.flags.Sample, "sample", "", "compare a `SHARE` of the items, chosen by a hash of their keys, such as 1%")
+	f.StringVar(&v.flags.ChangedSince, "changed-since", "", "compare only rows with cells written in the last `DURATION`, such as 10m")
+	f.BoolVar(&v.Reverse, "reverse", false, "after a cutover with a way back: compare items with their rows")
 	f.BoolVar(&v.Repair, "repair", false, "fix differences")
 	f.BoolVar(&v.RemoveForeign, "remove-foreign", false, "with --repair: also remove extra rows not written by this migration")
 	f.BoolVar(&v.DryRun, "dry-run", false, "with --repair: show what it would do, and write nothing")

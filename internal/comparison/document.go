@@ -56,7 +56,8 @@ type Document struct {
 	Tables     []Table             `json:"tables"`
 	NextSteps  []standing.NextStep `json:"next_steps"`
 
-	left error // the error of a new verify, if the application has left the source
+	left    error // the error of a new verify, if the application has left the source
+	reverse bool  // the command compared items with their rows
 }
 
 // Table is one source table.
@@ -69,6 +70,9 @@ type Table struct {
 	Result   *Result   `json:"result"` // null if no verify has completed
 	// Repair is the outcome of a repair; null without one.
 	Repair *repair.Document `json:"repair"`
+	// Reverse is the last comparison of the items with their rows, after a cutover with a way back;
+	// null without one.
+	Reverse *Reverse `json:"reverse"`
 }
 
 // Progress is the progress of a verify.
@@ -224,6 +228,9 @@ func (t Table) stateText() string {
 
 // render writes the document for people.
 func (d *Document) render(w io.Writer) error {
+	if d.reverse {
+		return d.renderReversed(w)
+	}
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tVERIFY\tSCOPE\tITEMS\tROWS\tMISSING\tDIFFERENT\tEXTRA\tFOREIGN\tIN FLIGHT")
 	for _, t := range d.Tables {
@@ -253,6 +260,9 @@ func (d *Document) render(w io.Writer) error {
 				return err
 			}
 		}
+	}
+	for _, t := range d.Tables {
+		t.renderReverse(w)
 	}
 	if d.left != nil {
 		_, _ = fmt.Fprintf(w, "\n%s\n", d.left)

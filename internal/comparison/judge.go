@@ -18,7 +18,7 @@ import (
 func (o *Operator) judge(now time.Time) *Document {
 	prices := cost.Default()
 	d := &Document{Schema: schemaName, Name: o.Cfg.Name, At: now.UTC(), PricesDate: prices.Date, Currency: prices.Currency, Tables: []Table{}, NextSteps: []standing.NextStep{},
-		left: o.migration.Left()}
+		left: o.migration.Left(), reverse: o.Reverse}
 	for i := range o.tables {
 		t := &o.tables[i]
 		out := Table{Source: t.config.From, Target: t.config.TargetNames(), State: StateOf(t.state), Result: resultOf(t.state.Verify.Result, prices, now)}
@@ -30,13 +30,16 @@ func (o *Operator) judge(now time.Time) *Document {
 				out.Result.Findings = append(out.Result.Findings, findingOf(t.mapping, f, o.ShowValues))
 			}
 		}
-		out.Repair = t.repaired
+		out.Repair, out.Reverse = t.repaired, comparedItems(t)
 		d.Tables = append(d.Tables, out)
 		command, why := next(out)
 		if strings.HasPrefix(command, "verify --repair") && t.state.Apply == checkpoint.Topic { // appliers write the rows
 			command, why = "backfill redo", "loads all items of "+out.Source+" again; in mode topic no command repairs single rows"
 		}
-		if command != "" && d.left == nil { // once the application has left, the command would be refused
+		if command != "" && d.left == nil && !d.reverse { // once the application has left, the command would be refused
+			d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command+" --table TABLE", t.config.From, o.With), Why: why})
+		}
+		if command, why := nextReverse(out); command != "" && d.reverse {
 			d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command+" --table TABLE", t.config.From, o.With), Why: why})
 		}
 	}

@@ -40,6 +40,9 @@ type Operator struct {
 	Repair, DryRun bool
 	// RemoveForeign lets a repair remove extra rows without proof that this migration wrote them.
 	RemoveForeign bool
+	// Reverse compares items with their rows, after a cutover with a way back. With Repair, the
+	// leader of the way back makes differing items equal to their rows.
+	Reverse bool
 	// Report is the path of a file with a line for each difference; "" for no file. An HTML page is
 	// written next to the file.
 	Report string
@@ -69,9 +72,12 @@ type table struct {
 	mapping  *transform.Mapping // nil unless the source was read
 	bytes    int64
 	items    int64
+	capacity int64 // provisioned read units per second; 0 if the table is billed per request
 	list     []verify.Finding
 	unread   int              // number of findings that this version cannot parse
 	repaired *repair.Document // nil if nothing was repaired
+	fallback checkpoint.Fallback
+	reversed *reversed // nil if this command compared no items with their rows
 }
 
 // lists reports whether the last verify recorded any rows. It records rows that differ, and rows
@@ -179,7 +185,7 @@ func (o *Operator) reached() {
 	o.ends = reach(o.migration)
 	for i, found := range o.migration.Tables {
 		t := &o.tables[i]
-		t.mapping, t.bytes, t.items = found.Mapping, found.Description.Bytes, found.Description.Items
+		t.mapping, t.bytes, t.items, t.capacity = found.Mapping, found.Description.Bytes, found.Description.Items, found.Description.ReadCapacity
 	}
 }
 
@@ -191,6 +197,9 @@ func (o *Operator) refresh(ctx context.Context) (err error) {
 			return nil
 		}
 		if t.state, t.found, err = o.ledger.Table(ctx, t.config.From); err != nil {
+			return err
+		}
+		if t.fallback, _, err = o.ledger.Fallback(ctx, t.config.From); err != nil {
 			return err
 		}
 		t.parts = nil

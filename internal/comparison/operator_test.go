@@ -69,7 +69,7 @@ func TestScopes(t *testing.T) {
 		}
 	})
 	for text, want := range map[string]float64{"1%": 0.01, "0.5%": 0.005, "0%": 0, "100%": 0, "-1%": 0, "5": 0, "5%%": 0, "x%": 0, "": 0} {
-		if got, err := ParseSample(text); got != want || (err == nil) != (want > 0) {
+		if got, err := parseSample(text); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: %g, %v", text, got, err)
 		}
 	}

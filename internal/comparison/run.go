@@ -31,6 +31,9 @@ const (
 // Begin begins a verify of each table, or joins a running verify. It compares parts until the
 // verifies are over. It returns the error RowsDiffer if rows differ or stay in flight.
 func (o *Operator) Begin(ctx context.Context) error {
+	if o.Reverse {
+		return o.beginReverse(ctx)
+	}
 	if err := o.checkReport(); err != nil {
 		return err
 	}
@@ -177,16 +180,4 @@ func (o *Operator) patience() time.Duration {
 		return o.Patience
 	}
 	return patience
-}
-
-var errNoShare = errors.New("give a share like 1%, above 0 and below 100%")
-
-// ParseSample reads a share of the items, such as 1%.
-func ParseSample(text string) (float64, error) {
-	var percent float64
-	var rest string
-	if n, _ := fmt.Sscanf(text, "%f%s", &percent, &rest); n != 2 || rest != "%" || percent <= 0 || percent >= 100 {
-		return 0, errNoShare
-	}
-	return percent / 100, nil
 }

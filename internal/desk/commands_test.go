@@ -118,6 +118,11 @@ func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]
 			o.Repair = true
 			return o.Begin(ctx)
 		},
+		"verify --reverse": func(ctx context.Context) error {
+			o := compare()
+			o.Reverse = true
+			return o.Begin(ctx)
+		},
 		"verify pause": steer(comparison.Pause), "verify cancel": steer(comparison.Cancel), "verify resume": steer(comparison.Resume),
 		"parked retry": decide(parked.RetryCommand), "parked drop": decide(parked.DropCommand),
 		"relay dead-letter drop": func(ctx context.Context) error {

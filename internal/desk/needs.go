@@ -71,6 +71,8 @@ var commands = map[string]Needs{
 	"verify":        compare(BeforeSwitch),
 	// A repair writes rows, which belong to the application after the switch.
 	"verify --repair": compare(BeforeFreeze),
+	// After the switch the target decides, and the source follows it.
+	"verify --reverse": {Does: "compare the items of %s with their rows", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Mapping: true},
 	// The final verify of a cutover cannot be paused or cancelled. Only the cutover itself can be
 	// cancelled.
 	"verify pause":  {Does: "pause the verify of %s", Role: "verify", Begun: diag.VerifyRefused, Write: true, Cluster: true, Cutover: BeforeFreeze},
