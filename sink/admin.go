@@ -117,6 +117,9 @@ type TableSpec struct {
 	// View names an authorized view over the data families, so that the view's readers never see
 	// rows of removed items. It is empty if no view is wanted.
 	View string
+	// ChangeStream asks for a change stream. A new table gets one. An existing table without one is
+	// altered only by EnableChangeStream.
+	ChangeStream bool
 }
 
 // TargetSpec returns the specification of a target table: the data families, and replicator's two
@@ -273,6 +276,9 @@ type Lacks struct {
 	// Protected reports that the service drops no family of the table, not even a family of the
 	// fence.
 	Protected bool
+	// ChangeStream reports that the table exists, and that its change stream is missing or keeps
+	// records for less than LeastChangesKept.
+	ChangeStream bool
 }
 
 // Lacks returns the parts of a table's specification that the table lacks. It changes nothing. The
@@ -293,7 +299,7 @@ func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 		return Lacks{}, classifyControl("GetTable", err)
 	}
 	var (
-		l      = Lacks{Protected: info.DeletionProtection == bigtable.Protected}
+		l      = Lacks{Protected: info.DeletionProtection == bigtable.Protected, ChangeStream: spec.ChangeStream && keptBy(info) < LeastChangesKept}
 		unfit  []error
 		schema *SchemaError
 	)
@@ -319,14 +325,6 @@ func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 		}
 	}
 	return l, errors.Join(unfit...)
-}
-
-func (a *Admin) createTable(ctx context.Context, spec TableSpec) error {
-	families := make(map[string]bigtable.Family, len(spec.Families))
-	for _, f := range spec.Families {
-		families[f.Name] = f.family()
-	}
-	return a.tables.CreateTableFromConf(ctx, &bigtable.TableConf{TableID: spec.Name, SplitKeys: spec.SplitKeys, ColumnFamilies: families})
 }
 
 // judge checks an existing family.

@@ -11,6 +11,10 @@ import (
 // longest time that Bigtable accepts.
 const ChangeStreamKept = 7 * 24 * time.Hour
 
+// LeastChangesKept is how long a change stream must keep its records, so that a fallback survives the
+// loss of all processes over a weekend.
+const LeastChangesKept = 3 * 24 * time.Hour
+
 // ChangeStream returns how long the change stream of a table keeps its records; 0 if the table has no
 // change stream.
 func (a *Admin) ChangeStream(ctx context.Context, table string) (time.Duration, error) {
@@ -31,4 +35,16 @@ func keptBy(info *bigtable.TableInfo) time.Duration {
 // table has one, it changes how long its records are kept.
 func (a *Admin) EnableChangeStream(ctx context.Context, table string) error {
 	return classifyControl("UpdateTable", a.tables.UpdateTableWithChangeStream(ctx, table, ChangeStreamKept))
+}
+
+func (a *Admin) createTable(ctx context.Context, spec TableSpec) error {
+	families := make(map[string]bigtable.Family, len(spec.Families))
+	for _, f := range spec.Families {
+		families[f.Name] = f.family()
+	}
+	conf := &bigtable.TableConf{TableID: spec.Name, SplitKeys: spec.SplitKeys, ColumnFamilies: families}
+	if spec.ChangeStream {
+		conf.ChangeStreamRetention = ChangeStreamKept
+	}
+	return a.tables.CreateTableFromConf(ctx, conf)
 }

@@ -115,7 +115,24 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("applied %v: %+v, want %v", applied, lines, want)
 		}
 	}
-	for _, line := range p.Estimate(Table{}, Cluster{}, usual) {
+	// A fallback keeps the copy and the changes for a week, and reads and writes an item per change.
+	followed := Table{Items: 1 << 20, Bytes: 3 << 30, Followed: true} // 3 KiB each: one read unit, three write units
+	for what, want := range map[string]struct {
+		amount float64
+		per    string
+	}{
+		"change stream of the copy":     {3 * 0.17 * 7 / 30, Once},
+		"change stream of changes":      {1e6 * 3072 / (1 << 30) * 0.17 * 7 / 30, perMillionChanges},
+		"items read by the fallback":    {0.125, perMillionChanges},
+		"items written by the fallback": {3 * 0.625, perMillionChanges},
+	} {
+		lines := p.Estimate(followed, Cluster{}, usual)
+		i := slices.IndexFunc(lines, func(l Line) bool { return l.What == what })
+		if i < 0 || math.Abs(lines[i].Amount-want.amount) > 1e-9 || lines[i].Per != want.per || p.Prices[lines[i].Price].Price == 0 {
+			t.Errorf("%s: %+v, want %v per %s", what, lines, want.amount, want.per)
+		}
+	}
+	for _, line := range p.Estimate(Table{Followed: true}, Cluster{}, usual) {
 		if math.IsNaN(line.Amount) || line.Amount < 0 || strings.Contains(line.Quantity, "NaN") {
 			t.Errorf("an empty table: %+v", line)
 		}

@@ -12,6 +12,7 @@ const (
 	gib         = 1 << 30
 	tib         = 1 << 40
 	readUnit    = 4096 // bytes of one strongly consistent read unit
+	writeUnit   = 1024 // bytes of one write unit
 	secondsADay = 24 * 60 * 60
 	million     = 1_000_000
 )
@@ -33,6 +34,8 @@ type Table struct {
 	// Published reports that changes are published to a topic. Applied reports that they are also
 	// pulled from the topic.
 	Published, Applied bool
+	// Followed reports that the table's items follow its rows after a cutover.
+	Followed bool
 	// From names the export that is copied, and Files is the number of its files. Files is 0 if the
 	// table is scanned instead. If Outside, the export is not in AWS.
 	From    string
@@ -160,6 +163,9 @@ func (p Prices) Estimate(t Table, c Cluster, run Run) []Line {
 	if t.Published {
 		lines = append(lines, p.messages(t))
 	}
+	if t.Followed {
+		lines = append(lines, p.fallback(t)...)
+	}
 	storage := "ssd_gb_month"
 	if c.HDD {
 		storage = "hdd_gb_month"
@@ -179,6 +185,26 @@ func (p Prices) messages(t Table) Line {
 	}
 	line.Quantity, line.Amount = size(bytes), bytes/tib*p.Prices["pubsub_tib"].Price
 	return line
+}
+
+// keptDays is how long a change stream of Bigtable keeps its records.
+const keptDays = 7
+
+// fallback returns the cost of a fallback. The change stream keeps the copy, and each change of
+// replicator or the application. While the items follow, each change is also read and written in
+// DynamoDB.
+func (p Prices) fallback(t Table) []Line {
+	each := float64(t.Bytes) / math.Max(float64(t.Items), 1)
+	kept := func(bytes float64) float64 {
+		return bytes / gib * p.Prices["change_stream_gb_month"].Price * keptDays / 30
+	}
+	units, writes := million*math.Max(math.Ceil(each/readUnit), 1), million*math.Max(math.Ceil(each/writeUnit), 1)
+	return []Line{
+		{What: "change stream of the copy", Quantity: size(float64(t.Bytes)), Amount: kept(float64(t.Bytes)), Per: Once, Price: "change_stream_gb_month", Note: fmt.Sprintf("kept for %d days", keptDays)},
+		{What: "change stream of changes", Quantity: size(million * each), Amount: kept(million * each), Per: perMillionChanges, Price: "change_stream_gb_month", Note: fmt.Sprintf("kept for %d days", keptDays)},
+		{What: "items read by the fallback", Quantity: counted(units, "read unit"), Amount: units / million * p.Prices["dynamodb_read_million"].Price, Per: perMillionChanges, Price: "dynamodb_read_million", Note: "after the switch, if the table is billed per request"},
+		{What: "items written by the fallback", Quantity: counted(writes, "write unit"), Amount: writes / million * p.Prices["dynamodb_write_million"].Price, Per: perMillionChanges, Price: "dynamodb_write_million", Note: "after the switch, if the table is billed per request"},
+	}
 }
 
 func (p Prices) scan(t Table, copying Copy) Line {

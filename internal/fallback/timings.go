@@ -1,6 +1,10 @@
 package fallback
 
-import "time"
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/sink"
+)
 
 // Timings are the durations of the way back. The zero value of each stands for its default. Tests
 // with services that have a signature window of seconds scale all of them.
@@ -61,7 +65,7 @@ func (t Timings) orDefault() Timings {
 	}
 	or(&t.Lookback, 2*time.Minute)
 	or(&t.Seen, 30*time.Second)
-	or(&t.Kept, 72*time.Hour)
+	or(&t.Kept, sink.LeastChangesKept)
 	or(&t.Call, 10*time.Second)
 	return t
 }

@@ -72,6 +72,17 @@ func (in *Input) apply(ctx context.Context, d *Document) error {
 			return preflight.ExplainTarget("cannot create table "+m.Spec.Name, err)
 		}
 	}
+	for _, table := range in.streams {
+		limited, cancel := task.WithTimeout(ctx, preflight.CreateTime)
+		_, err := preflight.AskTarget(limited, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, in.to.EnableChangeStream(ctx, table)
+		})
+		cancel()
+		if err != nil {
+			return preflight.ExplainTarget("cannot enable the change stream of table "+table, err)
+		}
+		created("change stream of table " + table)
+	}
 	if len(d.Created) == 0 {
 		_, _ = fmt.Fprintln(in.Out, "nothing to create")
 	}

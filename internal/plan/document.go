@@ -49,7 +49,7 @@ type Cutover struct {
 
 // Creation is a missing resource that would be created.
 type Creation struct {
-	Kind string `json:"kind"` // table, family, view or app_profile
+	Kind string `json:"kind"` // table, family, view, app_profile or change_stream
 	Name string `json:"name"`
 	// Families are the families of a new table, or the missing family of an existing table.
 	Families  []Family `json:"families,omitempty"`
@@ -57,6 +57,9 @@ type Creation struct {
 	Shows     []string `json:"shows,omitempty"` // families of a view
 	SplitKeys []string `json:"split_keys,omitempty"`
 	Cluster   string   `json:"cluster,omitempty"` // cluster of an app profile
+	// Kept is how long a change stream keeps its records, in seconds. A change stream is the only
+	// creation that alters an existing table.
+	Kept float64 `json:"kept_seconds,omitempty"`
 }
 
 type Family struct {

@@ -38,6 +38,7 @@ type instance interface {
 	Clusters(ctx context.Context) (clusters []sink.Cluster, note string, err error)
 	View(ctx context.Context, table, view string) (sink.View, error)
 	CreateProfile(ctx context.Context, cluster string) error
+	EnableChangeStream(ctx context.Context, table string) error
 }
 
 // fromOf and toOf wrap the clients of the source and the target.
@@ -73,4 +74,8 @@ func (b bigtable) View(ctx context.Context, table, view string) (sink.View, erro
 
 func (b bigtable) CreateProfile(ctx context.Context, cluster string) error {
 	return b.Admin.CreateProfile(ctx, cluster)
+}
+
+func (b bigtable) EnableChangeStream(ctx context.Context, table string) error {
+	return b.Admin.EnableChangeStream(ctx, table)
 }

@@ -83,6 +83,10 @@ func (s *scene) CreateProfile(_ context.Context, cluster string) error {
 	s.created = append(s.created, "profile "+cluster)
 	return s.refused
 }
+func (s *scene) EnableChangeStream(_ context.Context, table string) error {
+	s.created = append(s.created, "change stream "+table)
+	return s.refused
+}
 func (s *scene) Create(_ context.Context, spec sink.TableSpec) (sink.Made, error) {
 	s.created = append(s.created, spec.Name)
 	return s.made, s.refused
@@ -395,6 +399,47 @@ func TestPlanChecksTheFallback(t *testing.T) {
 
 func item(name string, v attribute.Value) attribute.Item {
 	return attribute.NewItem([]attribute.Attribute{{Name: "id", Value: attribute.String("1")}, {Name: name, Value: v}})
+}
+
+// With keep_fallback, a new table gets its change stream at once. That of an existing table is the
+// only thing that plan alters, and only with --apply.
+func TestPlanEnablesChangeStreams(t *testing.T) {
+	spec := sink.TableSpec{Name: "orders", ChangeStream: true}
+	for name, c := range map[string]struct {
+		lacks         sink.Lacks
+		apply, denied bool
+		text          string // of the check
+		shown         string
+		created       string // requests
+	}{
+		"new table":       {sink.Lacks{Table: true}, true, false, "does not exist; would be created", "change stream that keeps records for 7d", "orders"},
+		"existing, shown": {sink.Lacks{ChangeStream: true}, false, false, "exists, but has no change stream that keeps records for 3d; it would be enabled", "~ change stream of table orders, which exists: it would be altered, and keep records for 7d", ""},
+		"existing":        {sink.Lacks{ChangeStream: true}, true, false, "exists, but has no change stream that keeps records for 3d; it would be enabled", "~ change stream of table orders", "change stream orders"},
+		"incomplete":      {sink.Lacks{ChangeStream: true, Families: []sink.FamilySpec{{Name: "d"}}}, true, false, "incomplete; the missing parts would be created", "~ change stream of table orders", "orders change stream orders"},
+		"denied":          {sink.Lacks{ChangeStream: true}, true, true, "exists, but has no change stream that keeps records for 3d; it would be enabled", "~ change stream", "change stream orders"},
+		"nothing":         {sink.Lacks{}, true, false, "exists, schema OK", "", ""},
+	} {
+		s := newScene(t, "")
+		s.in.question.Apply = c.apply
+		if text := s.in.addMissing(spec, c.lacks); text != c.text {
+			t.Errorf("%s: %q, want %q", name, text, c.text)
+		}
+		if c.denied {
+			s.refused = &sink.Error{Reason: sink.Permanent, Code: "PermissionDenied", Text: "x"}
+		}
+		d := &Document{Create: s.in.create}
+		var shown strings.Builder
+		for _, one := range d.Create {
+			writeCreation(&shown, one)
+		}
+		if !strings.Contains(shown.String(), c.shown) || (c.shown == "") != (shown.Len() == 0) {
+			t.Errorf("%s: shows %q, want %q", name, &shown, c.shown)
+		}
+		_, err := s.in.Conclude(t.Context(), d)
+		if (err != nil) != c.denied || strings.Join(s.created, " ") != c.created || slices.Contains(d.Created, "change stream of table orders") != (strings.HasSuffix(c.created, "change stream orders") && !c.denied) {
+			t.Errorf("%s: %v, sent %q, created %q", name, err, s.created, d.Created)
+		}
+	}
 }
 
 // Plan creates only what was requested, and only if no check failed and no run would be refused.

@@ -101,7 +101,7 @@ func (in *Input) expected() []Cutover {
 func (in *Input) estimate(s *sourceTable) (cost.Copy, *diag.Error) {
 	t := cost.Table{Items: s.found.Description.Items, Bytes: s.found.Description.Bytes, ReadCapacity: s.found.Description.ReadCapacity,
 		RowsPerSecond: float64(in.Cfg.Backfill.MaxRowsPerSecond) / float64(in.sharing), Share: 1 / float64(in.sharing),
-		Published: in.Cfg.Relay.Topic != "", Applied: in.Cfg.Relay.Subscription != ""}
+		Published: in.Cfg.Relay.Topic != "", Applied: in.Cfg.Relay.Subscription != "", Followed: in.Cfg.Cutover.KeepFallback}
 	if units, ok := in.Cfg.Backfill.MaxReadCapacity.UnitsPerSecond(t.ReadCapacity); ok {
 		t.ReadLimit = units
 	}

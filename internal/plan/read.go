@@ -45,6 +45,7 @@ type Input struct {
 
 	create  []Creation
 	missing []preflight.Lacking // in the order of the creations
+	streams []string            // existing tables whose change stream would be enabled
 	lacks   []string            // missing permissions on the instance
 	cluster cost.Cluster
 	profile string // the cluster of the app profile that would be created; "" if it exists or is unknown

@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // Render writes the plan's text, which follows the results of the checks. Write errors are detected
@@ -53,6 +54,8 @@ func writeCreation(w io.Writer, c Creation) {
 		_, _ = fmt.Fprintf(w, "  + family %s %s\n", c.Name, c.Families[0].Keep)
 	case "view":
 		_, _ = fmt.Fprintf(w, "  + view %s of %s\n", c.Name, strings.Join(c.Shows, ", "))
+	case "change_stream":
+		_, _ = fmt.Fprintf(w, "  ~ change stream of table %s, which exists: it would be altered, and keep records for %s\n", c.Name, timespan.Format(time.Duration(c.Kept)*time.Second))
 	default:
 		pieces := "one tablet"
 		if n := len(c.SplitKeys); n > 0 {
@@ -61,6 +64,9 @@ func writeCreation(w io.Writer, c Creation) {
 		_, _ = fmt.Fprintf(w, "  + table %s: %s\n", c.Name, pieces)
 		for _, f := range c.Families {
 			_, _ = fmt.Fprintf(w, "      family %s %s\n", f.Name, f.Keep)
+		}
+		if c.Kept > 0 {
+			_, _ = fmt.Fprintf(w, "      change stream that keeps records for %s\n", timespan.Format(time.Duration(c.Kept)*time.Second))
 		}
 		if c.View != "" {
 			_, _ = fmt.Fprintf(w, "      view %s of %s\n", c.View, strings.Join(c.Shows, ", "))

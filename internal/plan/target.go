@@ -21,6 +21,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/targetload"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -356,16 +357,25 @@ func (in *Input) addMissing(spec sink.TableSpec, l sink.Lacks) string {
 		}
 		return out
 	}
+	if l.ChangeStream {
+		in.create = append(in.create, Creation{Kind: "change_stream", Name: spec.Name, Kept: sink.ChangeStreamKept.Seconds()})
+		in.streams = append(in.streams, spec.Name)
+	}
 	switch {
 	case l.Table:
 		c := Creation{Kind: "table", Name: spec.Name, Families: families(spec.Families)}
 		if l.View {
 			c.View, c.Shows = spec.View, spec.MappedFamilies()
 		}
+		if spec.ChangeStream {
+			c.Kept = sink.ChangeStreamKept.Seconds()
+		}
 		for _, key := range spec.SplitKeys {
 			c.SplitKeys = append(c.SplitKeys, diag.Printable(key))
 		}
 		in.create = append(in.create, c)
+	case len(l.Families) == 0 && !l.View && l.ChangeStream:
+		return "exists, but has no change stream that keeps records for " + timespan.Format(sink.LeastChangesKept) + "; it would be enabled"
 	case len(l.Families) == 0 && !l.View && len(l.Ageing) > 0:
 		return "there"
 	case len(l.Families) == 0 && !l.View:

@@ -34,7 +34,7 @@ func AWS(cfg *config.Config, region string) Policy {
 		arn := tableARN(cfg.Source.RoleARN, region, t.Glob())
 		tables = append(tables, arn)
 		streams = append(streams, arn+"/stream/*")
-		if t.ExpiresByGC() {
+		if t.ExpiresByGC() || cfg.Cutover.RollbackHooks.Given() {
 			expiring = append(expiring, arn)
 		}
 	}
@@ -46,6 +46,9 @@ func AWS(cfg *config.Config, region string) Policy {
 		// The keys of canaries are in the ledger. So canaries are never taken for data, and they
 		// are removed after use.
 		statements = append(statements, Statement{"WriteCanaries", "Allow", permissions([]string{"dynamodb"}, CuttingOver), tables})
+	}
+	if cfg.Cutover.RollbackHooks.Given() {
+		statements = append(statements, Statement{"FollowRows", "Allow", permissions([]string{"dynamodb"}, Following), tables})
 	}
 	statements = append(statements, importing(cfg, region)...)
 	if len(expiring) > 0 {

@@ -26,6 +26,10 @@ const module = "github.com/dynamodb-bigtable/replicator"
 // DynamoDB and Bigtable.
 var embedded = []string{module + "/internal/demo", module + "/dynamodbtest"}
 
+// libraries are packages for applications. The program uses of them no request: internal/fallback
+// converts items as dualwrite does.
+var libraries = []string{module + "/dualwrite"}
+
 // bigtableCalls lists the methods of Bigtable's clients that the code may call, with the requests
 // that they send.
 var bigtableCalls = map[string][]string{
@@ -38,6 +42,7 @@ var bigtableCalls = map[string][]string{
 	"Table.ReadRows":                           {"ReadRows"},
 	"AdminClient.TableInfo":                    {"GetTable"},
 	"AdminClient.CreateTableFromConf":          {"CreateTable"},
+	"AdminClient.UpdateTableWithChangeStream":  {"UpdateTable"},
 	"AdminClient.CreateColumnFamilyWithConfig": {"ModifyColumnFamilies"},
 	"AdminClient.DeleteColumnFamily":           {"ModifyColumnFamilies"},
 	"AdminClient.WaitForReplication":           {"GenerateConsistencyToken", "CheckConsistency"},
@@ -117,7 +122,7 @@ func (w *walker) list() []listed {
 		}
 		w.exports[p.ImportPath] = p.Export
 		inside := func(root string) bool { return p.ImportPath == root || strings.HasPrefix(p.ImportPath, root+"/") }
-		if p.Module != nil && p.Module.Path == module && !slices.ContainsFunc(embedded, inside) {
+		if p.Module != nil && p.Module.Path == module && !slices.ContainsFunc(slices.Concat(embedded, libraries), inside) {
 			ours = append(ours, p)
 		}
 	}

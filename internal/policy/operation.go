@@ -49,6 +49,7 @@ const (
 	Decrypting // for tables and buckets that are encrypted with a customer managed key
 	// By `run`, for an export into a bucket that is encrypted with a customer managed key.
 	Encrypting
+	Following // by `run`, with cutover.rollback_hooks, while a fallback is kept
 )
 
 // String describes the use in words, for the reference documentation.
@@ -73,8 +74,9 @@ var useTexts = [...]string{
 	Exporting:   "`run`, for `backfill start --request-export`",
 	FailingOver: "`failover`",
 	Recovering:  "`plan` and `backfill start --request-export`",
-	Expiring:    "`plan`, with `expire: gc`, and `init`",
+	Expiring:    "`plan`, with `expire: gc`, and `init`; `cutover.rollback_hooks`",
 	Decrypting:  "tables and buckets that a customer managed key encrypts",
+	Following:   "`cutover.rollback_hooks`, by `run`, while a fallback is kept",
 	Encrypting:  "`run`, for `backfill start --request-export` into a bucket that a customer managed key encrypts",
 }
 
@@ -92,6 +94,7 @@ var operations = []Operation{
 	{"dynamodb", "GetItem", []string{"dynamodb:GetItem"}, Always},
 	{"dynamodb", "PutItem", []string{"dynamodb:PutItem"}, CuttingOver},
 	{"dynamodb", "DeleteItem", []string{"dynamodb:DeleteItem"}, CuttingOver},
+	{"dynamodb", "UpdateItem", []string{"dynamodb:UpdateItem"}, Following},
 	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Expiring},
 	{"dynamodb", "DescribeContinuousBackups", []string{"dynamodb:DescribeContinuousBackups"}, Recovering},
 	// DynamoDB writes the objects with the caller's permissions. Source:
@@ -123,6 +126,7 @@ var operations = []Operation{
 	{"bigtable", "GetTable", []string{"bigtable.tables.get"}, Always},
 	{"bigtable", "CreateTable", []string{"bigtable.tables.create"}, Creating},
 	{"bigtable", "ModifyColumnFamilies", []string{FencePermission}, Always}, // for the fence, regardless of target.create_missing
+	{"bigtable", "UpdateTable", []string{FencePermission}, Applying},        // to enable a change stream
 	{"bigtable", "GetAuthorizedView", []string{"bigtable.authorizedViews.get"}, Viewing},
 	{"bigtable", "CreateAuthorizedView", []string{"bigtable.authorizedViews.create"}, MakeView},
 	{"bigtable", "DeleteAuthorizedView", []string{"bigtable.authorizedViews.delete"}, Finalizing},

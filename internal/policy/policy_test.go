@@ -79,7 +79,7 @@ func TestPoliciesGrantTheOperations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expiring.Cutover.Hooks.Switch = "./switch"
+	expiring.Cutover.Hooks.Switch, expiring.Cutover.RollbackHooks.Switch = "./switch", "./back"
 	for _, statement := range append(AWS(found, "").Statement, AWS(expiring, "").Statement...) {
 		for _, action := range statement.Action {
 			granted[action] = true
@@ -340,6 +340,34 @@ tables:
     families: { d: maxage=30d }
     ttl: { attribute: until, expire: gc }
 `
+
+// With hooks of a rollback, workers may write items, and the time to live of each table is read.
+func TestAFallbackMayWriteItems(t *testing.T) {
+	const hooks = "cutover: { rollback_hooks: { freeze_writes: ./f, switch: ./s, unfreeze_writes: ./u } }\n"
+	granted := func(text string) (actions map[string][]string) {
+		cfg, err := config.Parse("replicator.yaml", []byte(text), func(string) (string, bool) { return "", false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		actions = map[string][]string{}
+		for _, s := range AWS(cfg, "").Statement {
+			for _, action := range s.Action {
+				actions[action] = append(actions[action], s.Resource...)
+			}
+		}
+		return actions
+	}
+	both := []string{"arn:aws:dynamodb:*:*:table/Orders", "arn:aws:dynamodb:*:*:table/Sessions"}
+	with, without := granted(ageing+hooks), granted(ageing)
+	for _, action := range []string{"dynamodb:UpdateItem", "dynamodb:DescribeTimeToLive"} {
+		if !slices.Equal(with[action], both) {
+			t.Errorf("%s on %q, want %q", action, with[action], both)
+		}
+	}
+	if len(without["dynamodb:UpdateItem"]) > 0 {
+		t.Errorf("without hooks: %q", without)
+	}
+}
 
 // The time-to-live setting is read only for tables whose cells expire.
 func TestExpiryIsReadWhereItCounts(t *testing.T) {

@@ -333,7 +333,7 @@ func Specs(cfg *config.Config) []sink.TableSpec {
 			}
 			spec := sink.TargetSpec(target.Table, cfg.State.TombstoneAge)
 			spec.Families = append(families, spec.Families...)
-			spec.View = cfg.Target.View
+			spec.View, spec.ChangeStream = cfg.Target.View, cfg.Cutover.KeepFallback
 			out = append(out, spec)
 		}
 	}

@@ -107,7 +107,15 @@ func (o *Operator) finalizable(ctx context.Context, g group, c checkpoint.Cutove
 	refuse := func(cause, fix string) error {
 		return &diag.Error{Code: diag.FinalizeRefused, What: "the target of " + o.of(g) + " cannot be finalized", Cause: cause, Fix: fix + o.with(g)}
 	}
+	following, err := o.following(ctx, c)
+	if err != nil {
+		return err
+	}
 	switch {
+	case c.HasFallback():
+		return refuse("DynamoDB follows Bigtable, so that the application can be moved back", "when you no longer need that: replicator cutover end-fallback")
+	case following != "":
+		return refuse("the fallback of table "+following+" has not stopped yet, and its leader needs the metadata", "let a worker run until it has stopped, or end it with: replicator cutover end-fallback")
 	case c.Step == checkpoint.CutoverWatching:
 		return refuse("replicator is still watching for late writers until "+c.SwitchedAt.Add(c.WatchFor).UTC().Format("2006-01-02 15:04 MST"), "wait for the end of the watch; replicator cutover status shows it")
 	case c.Step != checkpoint.CutoverDone:
@@ -130,6 +138,20 @@ func (o *Operator) finalizable(ctx context.Context, g group, c checkpoint.Cutove
 			"wait a minute, and stop workers that are still named; then: replicator finalize")
 	}
 	return nil
+}
+
+// following returns a table whose fallback is not stopped; "" if there is none.
+func (o *Operator) following(ctx context.Context, c checkpoint.Cutover) (string, error) {
+	for _, table := range c.Tables {
+		f, found, err := o.Ledger.Fallback(ctx, table)
+		if err != nil {
+			return "", explain(ctx, "cannot read the fallback of table "+table, err)
+		}
+		if found && f.State != checkpoint.FallbackStopped {
+			return table, nil
+		}
+	}
+	return "", nil
 }
 
 // remove removes the metadata that d lists.
@@ -172,6 +194,11 @@ func (o *Operator) switchOff(c checkpoint.Cutover) (list []string) {
 			keep = "you chose to keep a fallback; delete it only when you are sure"
 		}
 		list = append(list, "table "+t+" of DynamoDB; "+keep)
+	}
+	if c.KeepFallback {
+		for _, t := range c.Targets {
+			list = append(list, "the change stream of table "+t+" of Bigtable; switch it off with: gcloud bigtable instances tables update "+t+" --instance="+o.Cfg.Target.Instance+" --project="+o.Cfg.Target.Project+" --clear-change-stream-retention-period")
+		}
 	}
 	list = append(list, "the role and policy that read DynamoDB and wrote canaries")
 	if o.Cfg.Relay.Topic != "" {

@@ -53,3 +53,37 @@ func TestFinalizeBesideProcesses(t *testing.T) {
 		}
 	})
 }
+
+// The leader of a fallback needs the witness in replicator's family. Finalize waits until it has
+// stopped, and names the command that stops it.
+func TestFinalizeBesideAFallback(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.stands(checkpoint.CutoverWatching)
+		s.StopWorker()
+		s.Sleep(5 * time.Minute)
+		refused := func(when, cause string) {
+			t.Helper()
+			var refusal *diag.Error
+			s.stdout.Reset()
+			err := s.operator().Finalize(s.Ctx, Finalizing{DryRun: true})
+			if errors.As(err, &refusal); (refusal != nil) != (cause != "") || refusal != nil && (refusal.Code != diag.FinalizeRefused || !strings.Contains(refusal.Cause, cause) || !strings.Contains(refusal.Fix, "cutover end-fallback")) {
+				t.Errorf("%s: %v, want %q", when, err, cause)
+			}
+		}
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { c.WayBack = true; return nil }))
+		refused("following", "DynamoDB follows Bigtable")
+		s.Must(s.Update(func(c *checkpoint.Cutover) error {
+			c.Step, c.FallbackEndedAt = checkpoint.CutoverDone, s.Now()
+			return nil
+		}))
+		for _, state := range []checkpoint.FallbackState{checkpoint.FallbackStandby, checkpoint.FallbackFollowing, checkpoint.FallbackStopping, checkpoint.FallbackGap, checkpoint.FallbackStopped} {
+			_, err := s.Ledger.UpdateFallback(s.Ctx, "Parts", 0, func(f *checkpoint.Fallback) error { f.Attempt, f.State = 1, state; return nil })
+			s.Must(err)
+			if cause := "the fallback of table Parts has not stopped yet"; state != checkpoint.FallbackStopped {
+				refused(string(state), cause)
+			} else {
+				refused(string(state), "")
+			}
+		}
+	})
+}

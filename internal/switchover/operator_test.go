@@ -357,11 +357,12 @@ func TestFinalize(t *testing.T) {
 // What remains to be switched off depends on the answer about the fallback, and on the relay.
 func TestSwitchOff(t *testing.T) {
 	o := &Operator{Cfg: parsed(t, "relay: { pubsub_topic: projects/p/topics/changes }\n")}
-	c := checkpoint.Cutover{CutoverPlan: checkpoint.CutoverPlan{Tables: []string{"Orders"}}}
+	c := checkpoint.Cutover{CutoverPlan: checkpoint.CutoverPlan{Tables: []string{"Orders"}, Targets: []string{"orders"}}}
 	no := strings.Join(o.switchOff(c), "\n")
 	c.KeepFallback = true
 	yes := strings.Join(o.switchOff(c), "\n")
 	if !strings.Contains(no, "create-backup --table-name Orders") || strings.Contains(yes, "create-backup") || !strings.Contains(yes, "delete it only when you are sure") ||
+		strings.Contains(no, "change stream") || !strings.Contains(yes, "the change stream of table orders of Bigtable; switch it off with: gcloud bigtable instances tables update orders --instance=i --project=p --clear-change-stream-retention-period") ||
 		!strings.Contains(no, "StreamEnabled=false") || !strings.Contains(no, "topic projects/p/topics/changes") {
 		t.Errorf("%s\n\n%s", no, yes)
 	}
