@@ -38,6 +38,9 @@ type Timings struct {
 	// workers write the witness row once in this time. Seen is how long the check waits for that row;
 	// default 30 s. Kept is how long the change stream must keep its records; default 3 d.
 	Lookback, Seen, Kept time.Duration
+	// Carried is how long after the freeze of a rollback every change must have reached the source;
+	// default 60 s. The watermarks of the change stream are estimates.
+	Carried time.Duration
 	// Call is the longest duration of one request; default 10 s.
 	Call time.Duration
 }
@@ -66,6 +69,7 @@ func (t Timings) orDefault() Timings {
 	or(&t.Lookback, 2*time.Minute)
 	or(&t.Seen, 30*time.Second)
 	or(&t.Kept, sink.LeastChangesKept)
+	or(&t.Carried, time.Minute)
 	or(&t.Call, 10*time.Second)
 	return t
 }
@@ -81,5 +85,6 @@ func (t Timings) Wait(window time.Duration) time.Duration {
 // which is a few seconds. What is a minute or more by default takes two fifths of that time.
 func ScaledTimings(window time.Duration) Timings {
 	short := window * 2 / 5
-	return Timings{Clocks: short / 4, Execution: short / 2, Spare: short / 4, Before: short, Unused: short, Heartbeat: window / 10, Save: window / 25, Poll: window / 25, Listing: short}
+	return Timings{Clocks: short / 4, Execution: short / 2, Spare: short / 4, Before: short, Unused: short, Heartbeat: window / 10, Save: window / 25, Poll: window / 25, Listing: short,
+		Ages: Ages{window * 4 / 5, window * 6 / 5, window * 16 / 5}, Lookback: 4 * short, Carried: short}
 }

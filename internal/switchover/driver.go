@@ -57,8 +57,9 @@ func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 	d := &cutover.Driver{
 		Ledger: e.Ledger, Fence: fence.Fence{Ledger: e.Ledger, Families: e.Target}, Hooks: hooks, Parked: parking.ItemsOf,
 		Settings: cutover.Settings{
-			Ready: status.ReadyOf(e.Cfg),
-			Call:  e.Cfg.Cutover.Hooks.Timeout,
+			Ready:   status.ReadyOf(e.Cfg),
+			Call:    e.Cfg.Cutover.Hooks.Timeout,
+			Carried: e.Timings.Carried,
 		},
 		Version: e.Version, Cluster: e.Cluster,
 	}

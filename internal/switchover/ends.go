@@ -2,6 +2,7 @@ package switchover
 
 import (
 	"context"
+	"os"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -50,6 +51,8 @@ type Ends struct {
 	Ledger *checkpoint.Ledger
 	Source Source // if nil, the driver can only judge gates
 	Target Target
+	// Timings are those of ways back.
+	Timings fallback.Timings
 	// Back holds the clients of a way back; zero without a source or a target.
 	Back Back
 	// Cluster returns the cluster to which the app profile routes. If it is nil, the cluster is not
@@ -76,14 +79,14 @@ type BackRows interface {
 
 // EndsOf returns the Ends for clients. The source s may be nil.
 func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, t *preflight.Target, version string) Ends {
-	e := Ends{Cfg: cfg, Ledger: ledger, Version: version}
+	e := Ends{Cfg: cfg, Ledger: ledger, Version: version, Timings: fallbackTimings(os.LookupEnv)}
 	if s != nil {
 		e.Source = dynamo{s.Tables, s.Canary, s.Expiry, func(arn string) cdc.Source { return s.Stream(arn) }}
 	}
 	if s != nil && s.Client() != nil && t != nil {
 		items := fallback.NewDynamoDB(s.Client())
 		e.Back = Back{Items: items, Read: s.Tables, Rows: t.Data}
-		e.WayBack = e.checkBack(items, t, fallback.Timings{})
+		e.WayBack = e.checkBack(items, t, e.Timings)
 	}
 	if t != nil {
 		e.Cluster = t.Cluster

@@ -15,7 +15,6 @@ import (
 // Leaders runs the leaders of the ways back of all tables, as far as no other process leads them.
 type Leaders struct {
 	Ends
-	Timings fallback.Timings
 	// Failed is called with each failure that is retried.
 	Failed func(step, table string, err error)
 }

@@ -408,7 +408,7 @@ func (f *following) takeOver(ctx context.Context, c checkpoint.Cutover, g *task.
 	_, _ = fmt.Fprintln(f.Stderr, "no worker can drive the cutover, so this process does; it must run until the watch for late writers ends")
 	driven, leave := context.WithCancel(ctx)
 	if f.Source != nil {
-		leaders := &Leaders{Ends: f.ends(), Timings: FallbackTimings(f.Env), Failed: func(step, table string, err error) { d.Failed(step+" of "+table, err) }}
+		leaders := &Leaders{Ends: f.ends(), Failed: func(step, table string, err error) { d.Failed(step+" of "+table, err) }}
 		g.Go("lead the ways back", func(ctx context.Context) error { return leaders.Run(ctx, driven) })
 	}
 	g.Go("drive the cutover", func(ctx context.Context) error {

@@ -10,8 +10,8 @@ import (
 // target is an emulator, too. The timings of ways back are then scaled to that window.
 const windowVariable = "REPLICATOR_EMULATOR_WINDOW"
 
-// FallbackTimings returns the timings of ways back: the defaults, except in tests with emulators.
-func FallbackTimings(env func(string) (string, bool)) (t fallback.Timings) {
+// fallbackTimings returns the timings of ways back: the defaults, except in tests with emulators.
+func fallbackTimings(env func(string) (string, bool)) (t fallback.Timings) {
 	text, _ := env(windowVariable)
 	window, err := time.ParseDuration(text)
 	if emulator, _ := env("BIGTABLE_EMULATOR_HOST"); err != nil || emulator == "" || window <= 0 {

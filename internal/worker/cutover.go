@@ -72,7 +72,7 @@ func (w *Worker) lead(ctx, staying context.Context, ledger *checkpoint.Ledger, o
 	if w.source == nil {
 		return nil // drive logs it
 	}
-	l := switchover.Leaders{Ends: switchover.EndsOf(w.Config, ledger, w.source, w.target, w.Build.Version), Timings: switchover.FallbackTimings(w.Console.Env)}
+	l := switchover.Leaders{Ends: switchover.EndsOf(w.Config, ledger, w.source, w.target, w.Build.Version)}
 	l.Failed = func(step, table string, err error) { o.retry(table, step, engine.SurveyEvery, err) }
 	return l.Run(ctx, staying)
 }

@@ -34,6 +34,8 @@ type Options struct {
 	DualWrites bool
 	// Cutover cuts over the table that DualWrites writes.
 	Cutover bool
+	// Rollback moves an application to the target and back.
+	Rollback bool
 	// Program is the built program. Services is an executable that calls Serve if ServiceVariable
 	// is set.
 	Program, Services string

@@ -76,6 +76,19 @@ func TestCutover(t *testing.T) {
 	}
 }
 
+// TestRollback: an application is moved to the target, where it writes for a minute while workers
+// are killed, and back, and forward again. At each switch both stores equal its own memory.
+func TestRollback(t *testing.T) {
+	t.Parallel() // it mostly waits
+	o, ctx := prepare(t, Options{Seed: number(t, "REPLICATOR_PROCESS_SEED", 1)})
+	if err := Rollback(ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(o.Dir); err != nil {
+		t.Error(err)
+	}
+}
+
 func play(t *testing.T, o Options) {
 	rounds := number(t, "REPLICATOR_PROCESS_ROUNDS", 0)
 	o.Rounds, o.Seed = int(rounds), number(t, "REPLICATOR_PROCESS_SEED", 1)

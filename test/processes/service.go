@@ -19,6 +19,7 @@ import (
 	"cloud.google.com/go/bigtable/bttest"
 	"google.golang.org/grpc"
 
+	"github.com/dynamodb-bigtable/replicator/bigtabletest"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 )
 
@@ -42,6 +43,10 @@ type role struct {
 	Seed          uint64 `json:"seed,omitempty"`
 	Shards        int    `json:"shards,omitempty"`
 	FirstSequence string `json:"first_sequence,omitempty"`
+	// Window is how long the embedded DynamoDB accepts a signature; 0 for any time. Changes makes the
+	// embedded Bigtable keep change streams.
+	Window  time.Duration `json:"window,omitempty"`
+	Changes bool          `json:"changes,omitempty"`
 	// Command is an independent program with its arguments; portPlaceholder stands for the port.
 	Command []string `json:"command,omitempty"`
 }
@@ -65,11 +70,19 @@ func Serve(text string, in io.Reader, out io.Writer) error {
 			return err
 		}
 		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: dynamodbtest.New(dynamodbtest.Options{
-			Seed: r.Seed, Region: region, InitialShards: r.Shards, FirstSequenceNumber: r.FirstSequence, Control: true,
+			Seed: r.Seed, Region: region, InitialShards: r.Shards, FirstSequenceNumber: r.FirstSequence, Control: true, SignatureWindow: r.Window,
 		})}
 		go func() { _ = server.Serve(listener) }() // until the process ends
 		address = listener.Addr().String()
 	case bigtableService:
+		if r.Changes {
+			server, err := bigtabletest.New(bigtabletest.Options{Seed: r.Seed})
+			if err != nil {
+				return err
+			}
+			address = server.Addr()
+			break
+		}
 		server, err := bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))
 		if err != nil {
 			return err

@@ -39,6 +39,7 @@ type worker struct {
 	program, dir   string
 	config         string
 	life           time.Duration // of each process
+	window         time.Duration // signature window of the source; 0 if there is no way back
 
 	mu      sync.Mutex
 	starts  int
@@ -69,6 +70,9 @@ func (w *worker) environment() []string {
 	})
 	empty := filepath.Join(w.dir, "aws")
 	endpoint := "http://" + w.source.Address()
+	if w.window > 0 {
+		env = append(env, "REPLICATOR_EMULATOR_WINDOW="+w.window.String())
+	}
 	if w.queue != nil {
 		env = append(env, "PUBSUB_EMULATOR_HOST="+w.queue.Address())
 	}

@@ -41,6 +41,7 @@ type world struct {
 	rows     *bigtable.Client
 	bigtable []option.ClientOption // options for clients of the target
 	site     *site                 // the application, for a cutover
+	mover    *mover                // the application, for a rollback
 	writers  *workload
 	oracle   *oracle
 	workers  []*worker
@@ -89,6 +90,9 @@ func (w *world) open(ctx context.Context, o Options) error {
 		w.target = target.address
 		return w.openDualWrites(ctx, o, target.address)
 	}
+	if o.Rollback {
+		return w.openRollback(ctx, o, target.address)
+	}
 	w.oracle = newOracle(w.source, w.rows)
 	if w.writers, err = startWorkload(ctx, w.source, w.seed); err != nil {
 		return err
@@ -111,6 +115,10 @@ func (w *world) startServices(o Options) (target *service, err error) {
 	// The sequence numbers of the first shards soon grow by a digit.
 	first := strings.Repeat("9", 18+r.IntN(4)) + "000"
 	source := role{Service: dynamoService, Seed: w.seed, Shards: 1 + r.IntN(3), FirstSequence: first}
+	rows := role{Service: bigtableService}
+	if o.Rollback {
+		source.Window, rows.Changes = signatureWindow, true
+	}
 	if o.Dynamo != nil {
 		source = role{Service: otherService, Command: o.Dynamo}
 	}
@@ -118,7 +126,6 @@ func (w *world) startServices(o Options) (target *service, err error) {
 		return nil, err
 	}
 	w.onClose(w.dynamo.stop)
-	rows := role{Service: bigtableService}
 	if o.Bigtable != nil {
 		rows = role{Service: otherService, Command: o.Bigtable}
 	}
