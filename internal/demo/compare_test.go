@@ -251,7 +251,7 @@ func TestChildEnvironment(t *testing.T) {
 			t.Errorf("%q is inherited", gone)
 		}
 	}
-	for _, there := range []string{"PATH=/bin", "BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint} {
+	for _, there := range []string{"PATH=/bin", "BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr(), "AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint} {
 		if !strings.Contains(got, there) {
 			t.Errorf("%q is missing", there)
 		}

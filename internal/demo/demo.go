@@ -130,7 +130,7 @@ func (d *demo) run(ctx context.Context) (_ Comparison, err error) {
 		return Comparison{}, err
 	}
 	defer closing()
-	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr)
+	d.say("embedded DynamoDB and Streams on %s, embedded Bigtable on %s", d.services.endpoint, d.services.bigtable.Addr())
 	if o.DualWrites {
 		d.say("dual_writes.settle is %s: every change is written a second time, that long after it was first applied", settleTime)
 	}

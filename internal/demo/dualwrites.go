@@ -27,7 +27,7 @@ const ApplicationCommand = "application"
 // application returns the command that runs the application. The application writes for the given
 // time.
 func (d *demo) application(ctx context.Context, lasts time.Duration) *exec.Cmd {
-	c := exec.CommandContext(ctx, d.Executable, "demo", ApplicationCommand, "--dynamodb", d.services.endpoint, "--bigtable", d.services.bigtable.Addr,
+	c := exec.CommandContext(ctx, d.Executable, "demo", ApplicationCommand, "--dynamodb", d.services.endpoint, "--bigtable", d.services.bigtable.Addr(),
 		"--instance", project+"/"+instance, "--items", strconv.Itoa(max(1, d.Items/20)), "--rate", strconv.FormatFloat(d.Rate, 'f', -1, 64),
 		"--duration", lasts.String(), "--deadline", giveUp.String(), "--skew", clockSkew.String(), "--seed", strconv.FormatUint(d.Seed, 10))
 	c.Env, c.Dir = childEnvironment(d.Environment, d.dir, d.services), d.dir

@@ -29,7 +29,7 @@ BIGTABLE_EMULATOR_HOST=%s cbt -project %s -instance %s read %s prefix=me
 
 To use replicator on this migration, paste this into another shell, in an empty folder:
 
-`, page, credential, credential, s.endpoint, region, tableName, partitionKey, sortKey, s.bigtable.Addr, project, instance, tableName)
+`, page, credential, credential, s.endpoint, region, tableName, partitionKey, sortKey, s.bigtable.Addr(), project, instance, tableName)
 	for _, entry := range s.environment() {
 		fmt.Fprintf(&b, "export %s\n", entry)
 	}

@@ -15,9 +15,9 @@ func TestQuickStart(t *testing.T) {
 	const page, put = "http://127.0.0.1:1/", "\nAWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo aws dynamodb put-item --endpoint-url "
 	text := quickStart("/bin/replicator", page, minimal, s)
 	for _, want := range []string{
-		"The page " + page + ", ", put + s.endpoint + " --region " + region + " --table-name " + tableName + " --item '{", "\nBIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr + " cbt ",
+		"The page " + page + ", ", put + s.endpoint + " --region " + region + " --table-name " + tableName + " --item '{", "\nBIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr() + " cbt ",
 		"export AWS_ENDPOINT_URL_DYNAMODB=" + s.endpoint + "\n", "export AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint + "\n", "export AWS_REGION=", "export AWS_DEFAULT_REGION=",
-		"export AWS_ACCESS_KEY_ID=", "export AWS_SECRET_ACCESS_KEY=", "export BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr + "\n", "in memory", minimal,
+		"export AWS_ACCESS_KEY_ID=", "export AWS_SECRET_ACCESS_KEY=", "export BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr() + "\n", "in memory", minimal,
 		"\n/bin/replicator run --allow-emulator --listen 127.0.0.1:0\n",
 	} {
 		if !strings.Contains(text, want) {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"cloud.google.com/go/bigtable/bttest"
 	"cloud.google.com/go/pubsub/v2/pstest"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -22,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/bigtabletest"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -36,7 +36,7 @@ const (
 	credential = "demo"
 )
 
-// maxMessage is the largest gRPC message that the embedded Bigtable accepts. The default of 4 MiB
+// maxMessage is the largest gRPC message that the embedded Bigtable sends. The default of 4 MiB
 // is less than the largest row.
 const maxMessage = 256 << 20
 
@@ -45,7 +45,7 @@ type services struct {
 	dynamo   *dynamodbtest.Server
 	http     *http.Server
 	endpoint string // URL of DynamoDB and its streams
-	bigtable *bttest.Server
+	bigtable *bigtabletest.Server
 	pubsub   *pstest.Server   // nil if nothing is published
 	writes   *dynamodb.Client // for the application
 	reads    *backfill.Tables // for the comparison
@@ -62,13 +62,13 @@ func startServices(ctx context.Context, seed uint64) (*services, error) {
 	s.endpoint = "http://" + listener.Addr().String()
 	s.http = &http.Server{Handler: s.dynamo, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.http.Serve(listener) }() // Close ends it, and its error does not matter
-	if s.bigtable, err = bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage)); err != nil {
+	if s.bigtable, err = bigtabletest.New(bigtabletest.Options{Seed: seed}); err != nil {
 		return nil, errors.Join(fmt.Errorf("embedded Bigtable: %w", err), s.close())
 	}
 	client := aws.Config{Region: region, Credentials: credentials.NewStaticCredentialsProvider(credential, credential, ""), BaseEndpoint: &s.endpoint}
 	s.writes = dynamodb.NewFromConfig(client)
 	s.reads = backfill.NewTables(dynamodb.NewFromConfig(client, backfill.ClientOptions))
-	conn, err := grpc.NewClient("passthrough:///"+s.bigtable.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient("passthrough:///"+s.bigtable.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -102,7 +102,7 @@ func (s *services) environment() []string {
 		"AWS_DEFAULT_REGION=" + region, // version 1 of the AWS CLI reads only this variable
 		"AWS_ACCESS_KEY_ID=" + credential,
 		"AWS_SECRET_ACCESS_KEY=" + credential,
-		"BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr,
+		"BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr(),
 	}
 	if s.pubsub != nil {
 		env = append(env, "PUBSUB_EMULATOR_HOST="+s.pubsub.Addr)

@@ -24,7 +24,7 @@ const module = "github.com/dynamodb-bigtable/replicator"
 
 // embedded lists packages that only call services within the same process: the demo runs its own
 // DynamoDB and Bigtable.
-var embedded = []string{module + "/internal/demo", module + "/dynamodbtest"}
+var embedded = []string{module + "/internal/demo", module + "/dynamodbtest", module + "/bigtabletest"}
 
 // libraries are packages for applications. The program uses of them no request: internal/fallback
 // converts items as dualwrite does.
