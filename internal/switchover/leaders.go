@@ -135,5 +135,5 @@ func (e Ends) inverse(ctx context.Context, table string) (i fallback.Inverse, er
 		return i, err
 	}
 	c := all.Of(table, t.Pattern())
-	return FormOf(found, c.Forms[table])
+	return formOf(found, c.Forms[table])
 }

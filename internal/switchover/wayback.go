@@ -87,9 +87,9 @@ func limits(plans []checkpoint.CutoverPlan) string {
 	return " The fallback has limits: " + strings.Join(all, "; ") + "."
 }
 
-// FormOf returns the form by which the items of a table follow its rows, as the plan of a cutover
+// formOf returns the form by which the items of a table follow its rows, as the plan of a cutover
 // has recorded it.
-func FormOf(t preflight.Table, form checkpoint.CutoverForm) (fallback.Inverse, error) {
+func formOf(t preflight.Table, form checkpoint.CutoverForm) (fallback.Inverse, error) {
 	w, err := preflight.WayBackRecorded(t, form)
 	return fallback.Inverse{Mapping: w.Mapping, Types: w.Types}, err
 }

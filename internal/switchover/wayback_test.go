@@ -32,7 +32,7 @@ func TestTheRecordHoldsTheFormOfAFallback(t *testing.T) {
 		table, _ := s.Config.Table("Orders")
 		m, err := table.Mapping(description.PrimaryKey)
 		s.Must(err)
-		form, err := FormOf(preflight.Table{Config: table, Description: description, Mapping: m}, c.Forms["Orders"])
+		form, err := formOf(preflight.Table{Config: table, Description: description, Mapping: m}, c.Forms["Orders"])
 		s.Must(err)
 		text := transform.Seen{Kinds: transform.KindsOf(attribute.KindS)}
 		if want := (transform.Types{"pk": text, "note": text}); !reflect.DeepEqual(form.Types, want) {
@@ -43,7 +43,7 @@ func TestTheRecordHoldsTheFormOfAFallback(t *testing.T) {
 		if !form.Expired(past, s.Now()) || c.Forms["Parts"].Expires != "" {
 			t.Errorf("the time to live of the source is not in %+v", c.Forms)
 		}
-		if _, err := FormOf(preflight.Table{Config: table, Description: description, Mapping: m}, checkpoint.CutoverForm{Types: []byte("[]")}); err == nil {
+		if _, err := formOf(preflight.Table{Config: table, Description: description, Mapping: m}, checkpoint.CutoverForm{Types: []byte("[]")}); err == nil {
 			t.Error("types that cannot be read are accepted")
 		}
 	})
