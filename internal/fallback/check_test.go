@@ -82,7 +82,7 @@ func (a *asked) Denied(context.Context, string, attribute.Item) ([]string, error
 func TestCheck(t *testing.T) {
 	const day, minute = 24 * time.Hour, time.Minute
 	witness := transform.WitnessKeyOf("Orders")
-	all := []checkpoint.KeyRange{{End: "m"}, {Start: "m"}}
+	all := []checkpoint.KeyRange{{End: witness}, {Start: witness}}
 	unfit := &sink.ProfileError{Problem: 2, Instance: "i", Profile: "p"}
 	for name, c := range map[string]struct {
 		asked    asked
