@@ -14,7 +14,7 @@ import (
 // differ counts differences if no process writes. Otherwise it notes their rows, and looks at them
 // again when there are many.
 func (r *run) differ(ctx context.Context, found []difference) error {
-	if r.Frozen && !r.Repair {
+	if r.Frozen {
 		return r.count(ctx, found)
 	}
 	r.mu.Lock()
@@ -32,7 +32,7 @@ func (r *run) differ(ctx context.Context, found []difference) error {
 // confirm looks at rows again, and counts those that still differ. With Repair, it first asks the
 // leader to look at them.
 func (r *run) confirm(ctx context.Context, rows []string) error {
-	slices.Sort(rows)
+	slices.Sort(rows) // both passes may have found the same row, if it changed meanwhile
 	found, err := r.again(ctx, slices.Compact(rows))
 	if err == nil && r.Repair && len(found) > 0 {
 		asked := keysOf(found)
@@ -51,17 +51,14 @@ func (r *run) confirm(ctx context.Context, rows []string) error {
 	return r.count(ctx, found)
 }
 
-// again returns the rows that still differ at each of several looks. The first look follows at once
-// if no process writes, or else after a while.
+// again returns the rows that still differ at each of several looks, each after a while (V1).
 func (r *run) again(ctx context.Context, rows []string) (found []difference, err error) {
 	for range r.times.Looks {
 		if len(rows) == 0 {
 			return nil, nil
 		}
-		if !r.Frozen {
-			if err := task.Sleep(ctx, r.times.Again); err != nil {
-				return nil, err
-			}
+		if err := task.Sleep(ctx, r.times.Again); err != nil {
+			return nil, err
 		}
 		found = nil
 		for batch := range slices.Chunk(rows, setRows) {

@@ -41,7 +41,8 @@ type Comparison struct {
 	Items         Items
 	// Frozen reports that no process writes to either side. Then a difference counts at once.
 	Frozen bool
-	// Repair asks the leader to make differing items equal to their rows.
+	// Repair asks the leader to make differing items equal to their rows. It has no effect if
+	// Frozen.
 	Repair bool
 	// Retry, optional, repeats a read or a write of the ledger if that may help.
 	Retry func(ctx context.Context, op func(ctx context.Context) error) error

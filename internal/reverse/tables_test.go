@@ -245,24 +245,25 @@ func TestWhatCounts(t *testing.T) {
 
 // A difference counts only if it stays.
 func TestADifferenceMustStay(t *testing.T) {
+	after := func(n int) func(look int) bool { return func(look int) bool { return look > n } }
 	for name, c := range map[string]struct {
-		looks  int // after so many reads of the item, it equals the row
+		equal  func(look int) bool // whether the item equals its row at the n-th look
 		frozen bool
 		want   string
 	}{
-		"it stays":                 {100, false, "rows 1 items 1 different 1"},
-		"gone at the last look":    {5, false, "rows 1 items 1"},
-		"one look too late":        {6, false, "rows 1 items 1 different 1"},
-		"gone at the next look":    {1, false, "rows 1 items 1"},
-		"no process may fix it":    {1, true, "rows 1 items 1 different 1"},
-		"it equals from the start": {0, true, "rows 1 items 1"},
+		"it stays":                 {after(100), false, "rows 1 items 1 different 1"},
+		"gone at the last look":    {after(5), false, "rows 1 items 1"},
+		"one look too late":        {after(6), false, "rows 1 items 1 different 1"},
+		"gone at the next look":    {after(1), false, "rows 1 items 1"},
+		"equal at one look":        {func(look int) bool { return look == 3 }, false, "rows 1 items 1"},
+		"no process may fix it":    {after(1), true, "rows 1 items 1 different 1"},
+		"it equals from the start": {after(0), true, "rows 1 items 1"},
 	} {
 		s := &tables{rows: map[string]string{"a": "2"}, items: map[string]string{"a": "1"}}
 		n := 0
 		s.reads = func(string) {
-			if n++; n > c.looks {
-				s.items["a"] = "2"
-			}
+			n++
+			s.items["a"] = map[bool]string{false: "1", true: "2"}[c.equal(n)]
 		}
 		play(t, s, func(ctx context.Context, cmp *Comparison) {
 			cmp.Frozen = c.frozen
@@ -384,4 +385,42 @@ func TestARepairWaitsForTheLeader(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A page of rows ends after a number of rows or bytes, and the next one begins with the next key.
+func TestPagesOfRows(t *testing.T) {
+	s := &tables{rows: map[string]string{}, items: map[string]string{}}
+	for i := range pageRows {
+		s.rows[fmt.Sprintf("d%03d", i)] = "1"
+	}
+	last := fmt.Sprintf("d%03d", pageRows-1)
+	s.rows[last+"\x00"] = "1"
+	for i := range 3 {
+		s.rows[fmt.Sprint("e", i)] = strings.Repeat("x", pageBytes/2)
+	}
+	play(t, s, func(ctx context.Context, c *Comparison) {
+		c.Frozen = true
+		var pages []int64
+		c.Progress = func(rows, _ int64) { pages = append(pages, rows) }
+		r, err := c.Compare(ctx)
+		want := int64(pageRows + 4)
+		if err != nil || r.Rows != want || r.Missing != want {
+			t.Errorf("%s, %v", counts(r), err)
+		}
+		if pages = slices.Compact(pages); !slices.Contains(pages, pageRows) || !slices.Contains(pages, pageRows+3) {
+			t.Errorf("pages end after %d rows", pages)
+		}
+	})
+}
+
+// A row that both passes have found counts once.
+func TestARowCountsOnce(t *testing.T) {
+	s := &tables{rows: map[string]string{"a": "2", "b": "2"}, items: map[string]string{"a": "1", "b": "1"}}
+	play(t, s, func(ctx context.Context, c *Comparison) {
+		r := c.begin(ctx)
+		r.later = []string{"a", "b", "a"}
+		if found, err := r.end(ctx); err != nil || counts(found) != "different 2" {
+			t.Errorf("%s, %v", counts(found), err)
+		}
+	})
 }
