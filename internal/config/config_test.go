@@ -147,7 +147,7 @@ func TestMinimal(t *testing.T) {
 		Verify:   Verify{Sample: "1%", Settle: 30 * time.Second},
 		Cutover: Cutover{RollbackDeadline: 15 * time.Minute, Hooks: CutoverHooks{Timeout: 10 * time.Minute, FreezeWithin: time.Minute}, ReadyWhen: ReadyWhen{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, Headroom: 12 * time.Hour},
 			RequestExpires: 15 * time.Minute,
-			ListingBound:   2 * time.Minute, Fence: "after_switch", FreezeAtMost: 8 * time.Second, Tries: 3, WatchFor: 24 * time.Hour},
+			ListingBound:   2 * time.Minute, Freeze: "hook", Fence: "after_switch", FreezeAtMost: 8 * time.Second, Tries: 3, WatchFor: 24 * time.Hour},
 		Relay:  Relay{Buckets: 256, Format: "cloudevents_json"},
 		Errors: Errors{OnBadItem: BadItemPark, ParkTo: "state", StopAbove: 1000},
 		HTTP:   HTTP{Listen: "127.0.0.1:8080"},

@@ -58,7 +58,7 @@ func (h RollbackHooks) ByStep() map[string]string { return h.hooks().ByStep() }
 // checkHooks refuses incomplete sets of hooks. A cutover or a rollback with such a set could begin
 // but not end.
 func (d *decoder) checkHooks(c *Config) {
-	d.checkHookSet(c, "cutover.hooks", c.Cutover.Hooks, "a cutover")
+	d.checkCutoverHooks(c)
 	d.checkHookSet(c, "cutover.rollback_hooks", c.Cutover.RollbackHooks.hooks(), "a rollback")
 	if c.Cutover.KeepFallback && !c.Cutover.RollbackHooks.hooks().Given() && !d.bad["cutover.rollback_hooks"] {
 		d.report(diag.Error{Code: diag.MissingValue, Pos: c.Where("cutover.keep_fallback"), What: "cutover.keep_fallback is true, but cutover.rollback_hooks is missing",

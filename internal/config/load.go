@@ -154,6 +154,7 @@ func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag
 	d.checkDualWrites(c)
 	d.checkModes(c)
 	d.checkHooks(c)
+	d.checkFreeze(c)
 	d.checkGroups(c)
 	delete(d.where, "")
 	return c, sorted(d.found)

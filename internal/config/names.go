@@ -40,6 +40,7 @@ var (
 	parkTo             = regexp.MustCompile(`^(state|pubsub://projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{2,254})$`)
 	pubsubTopic        = regexp.MustCompile(`^projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{2,254}$`)
 	pubsubSubscription = regexp.MustCompile(`^projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/subscriptions/[A-Za-z][A-Za-z0-9_.~+%-]{2,254}$`)
+	principalARN       = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]{1,576}$`)
 	roleARN            = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,576}$`)
 )
 
@@ -59,12 +60,13 @@ var checks = map[string]func(string) *fault{
 		"write state, or a topic like pubsub://projects/my-project/topics/parked"),
 	"subscription": form(pubsubSubscription, "a subscription is written projects/PROJECT/subscriptions/SUBSCRIPTION; SUBSCRIPTION has 3 to 255 letters, digits and -_.~+%, and begins with a letter",
 		"write it like projects/my-project/subscriptions/appliers"),
-	"role":     form(roleARN, "this is not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
-	"listen":   checkListen,
-	"hook":     checkHook,
-	"capacity": checkCapacity,
-	"images":   checkImages,
-	"percent":  checkPercent,
+	"role":      form(roleARN, "this is not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
+	"principal": form(principalARN, "this is not the ARN of an IAM role or user", "write it like arn:aws:iam::111122223333:role/batch, without wildcards"),
+	"listen":    checkListen,
+	"hook":      checkHook,
+	"capacity":  checkCapacity,
+	"images":    checkImages,
+	"percent":   checkPercent,
 	// The content is checked when the mapping is parsed.
 	"mapping": checkMappingText,
 	// The parser of conditions checks the text and bounds its length.

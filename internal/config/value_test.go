@@ -82,6 +82,8 @@ func TestNames(t *testing.T) {
 		{"region", []string{"eu-west-1", "us-gov-east-1", "local"}, []string{"EU", "eu west", "eu-west-1\n"}},
 		{"role", []string{"arn:aws:iam::111122223333:role/replicator", "arn:aws-cn:iam::111122223333:role/a/b"},
 			[]string{"replicator", "arn:aws:iam::1:role/x", "arn:aws:iam::111122223333:user/x", "arn:aws:iam::111122223333:role/x\n"}},
+		{"principal", []string{"arn:aws:iam::111122223333:role/a/b", "arn:aws:iam::111122223333:user/x"},
+			[]string{"*", "arn:aws:iam::111122223333:root", "arn:aws:iam::111122223333:role/*", "arn:aws:iam::111122223333:role/x\n"}},
 		{"listen", []string{":8080", "127.0.0.1:0", "[::1]:80", "localhost:65535"},
 			[]string{"8080", "localhost", "localhost:http", ":65536", ":-1", ":080", "a b:1", "::1:80", "http://x:1"}},
 	} {
