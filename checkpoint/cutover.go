@@ -171,6 +171,8 @@ type Cutover struct {
 	// Unmapped is, for each table, the number of items that could not be mapped when the checks
 	// ended.
 	Unmapped map[string]int64 `json:"unmapped,omitempty"`
+	// Denial is what remains of freezes by the policies of the source tables, and how long they took.
+	Denial CutoverDenial `json:"denial,omitzero"`
 	// WatchedTo is the time up to which the streams were read after the freeze. Unwatched lists the
 	// periods before WatchedTo whose changes no process has read.
 	WatchedTo time.Time          `json:"watched_to,omitzero"`
@@ -397,10 +399,11 @@ func (c *Cutover) Cancel(reason string, now time.Time) error {
 	return nil
 }
 
-// unswitched ends an attempt without a switch.
+// unswitched ends an attempt without a switch. If a former try has frozen tables by their policies,
+// a late request could still freeze them, so the driver makes sure of the end.
 func (c *Cutover) unswitched(reason string, now time.Time) {
 	c.Reason = reason
-	if c.FreezeBegunAt.IsZero() {
+	if c.FreezeBegunAt.IsZero() && !(c.Denial.Left && c.Trying()) {
 		c.enter(CutoverCancelled, now, "cancelled: "+reason)
 		c.EndedAt = now.UTC()
 		return
@@ -449,9 +452,10 @@ func (c *Cutover) Unfrozen(now time.Time) error {
 	return nil
 }
 
-// Cancelled ends an attempt whose application writes again and whose tables have resumed.
+// Cancelled ends an attempt whose application writes again and whose tables have resumed. The
+// freeze of a former try may have needed that, although this try has frozen nothing.
 func (c *Cutover) Cancelled(now time.Time) error {
-	if c.Step != CutoverCancelling || c.UnfrozenAt.IsZero() {
+	if c.Step != CutoverCancelling || c.UnfrozenAt.IsZero() && !(c.FreezeBegunAt.IsZero() && c.Trying()) {
 		return c.refuse("end", "see replicator cutover check")
 	}
 	c.enter(CutoverCancelled, now, "the tables resume")

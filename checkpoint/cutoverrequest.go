@@ -57,6 +57,10 @@ type CutoverPlan struct {
 	FreezeWithin   time.Duration `json:"freeze_within,omitempty"`
 	FreezeDeadline time.Duration `json:"freeze_deadline,omitempty"`
 	WatchFor       time.Duration `json:"watch_for"`
+	// ByPolicy reports that the resource policies of the source tables freeze writes. PolicyWait is
+	// how long after its signature a change of a policy may still be executed.
+	ByPolicy   bool          `json:"freeze_by_policy,omitempty"`
+	PolicyWait time.Duration `json:"policy_wait,omitempty"`
 	// FenceFirst makes the switch wait until late writes of replicator are rejected. Without
 	// FenceFirst, every process says goodbye before the switch, and late writes are rejected after
 	// it.
@@ -102,7 +106,7 @@ func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 		return &CutoverError{"start", "there are no tables", "name tables in the configuration"}
 	}
 	h, attempt := c.header, max(c.lastAttempt(), plan.After)
-	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC(), Canaries: c.Canaries, Candidates: c.Candidates, Measured: c.Measured}
+	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC(), Canaries: c.Canaries, Candidates: c.Candidates, Measured: c.Measured, Denial: c.Denial}
 	text := "requested"
 	if plan.By != "" {
 		text += " by " + plan.By

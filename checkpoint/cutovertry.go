@@ -144,7 +144,7 @@ func (c *Cutover) Again(now time.Time) error {
 	}
 	next := Cutover{
 		header: c.header, CutoverPlan: c.CutoverPlan, Attempt: c.Attempt + 1, BegunAt: c.BegunAt, Canaries: c.Canaries, Candidates: c.Candidates, Measured: c.Measured, WaitsUntil: c.WaitsUntil,
-		Raised: c.Raised, Hooks: c.Hooks, Timeline: c.Timeline, GivenUp: c.GivenUp, MayBeQuiet: c.MayBeQuiet,
+		Raised: c.Raised, Hooks: c.Hooks, Timeline: c.Timeline, GivenUp: c.GivenUp, MayBeQuiet: c.MayBeQuiet, Denial: c.Denial,
 	}
 	if c.RaiseAgain || len(c.Fences) > 0 {
 		next.Raised = nil

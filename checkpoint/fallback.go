@@ -210,15 +210,17 @@ func (l *Ledger) FallbackParts(ctx context.Context, source string) ([]FallbackPa
 // the identical write until its outcome is known or ctx ends. It fails with ErrDeposed if another
 // leader has written the record since.
 func (l *Ledger) SaveFallbackPart(ctx context.Context, source string, part *FallbackPart) error {
-	return l.save(ctx, l.fallbackPartKey(source, part.KeyRange), &part.counter, l.stamp(&part.header, part))
+	return l.save(ctx, l.fallbackPartKey(source, part.KeyRange), &part.counter, l.stamp(&part.header, part), ErrDeposed)
 }
 
-func (l *Ledger) save(ctx context.Context, key string, counter *uint64, data []byte) error {
+// save writes a row until the outcome is known. If another process has written the row, it returns
+// the error `moved`.
+func (l *Ledger) save(ctx context.Context, key string, counter *uint64, data []byte, moved error) error {
 	for {
 		done, err := l.swap(ctx, l.store, key, *counter, data)
 		switch {
 		case err == nil && !done:
-			return ErrDeposed
+			return moved
 		case err == nil:
 			*counter++
 			return nil
@@ -246,5 +248,5 @@ func (l *Ledger) FallbackShards(ctx context.Context, source string) ([]FallbackS
 
 // SaveFallbackShard writes the record of a shard, as SaveFallbackPart does.
 func (l *Ledger) SaveFallbackShard(ctx context.Context, source string, s *FallbackShard) error {
-	return l.save(ctx, l.fallbackShards(source)+s.ID, &s.counter, l.stamp(&s.header, s))
+	return l.save(ctx, l.fallbackShards(source)+s.ID, &s.counter, l.stamp(&s.header, s), ErrDeposed)
 }
