@@ -166,7 +166,7 @@ func (m *mover) source(ctx context.Context) (map[string]map[string]string, error
 }
 
 // family is the family of the application's columns.
-const family = "cf"
+const family = "d"
 
 // target returns all rows, without replicator's own families.
 func (m *mover) target(ctx context.Context) (map[string]map[string]string, error) {
@@ -328,7 +328,11 @@ func (w *world) move(ctx context.Context) error {
 		return err
 	}
 	w.note("the application writes the source again")
-	if err := wait(ctx, 5*time.Second); err != nil {
+	// The tables are loaded again, beside the application's writes.
+	if err := w.approach(ctx, "status", "--wait", "copied"); err != nil {
+		return err
+	}
+	if err := w.approach(ctx, "verify", "--full"); err != nil {
 		return err
 	}
 	return w.moveTo(ctx, "cutover", "start", "--keep-fallback", "no", "--yes")
@@ -356,7 +360,7 @@ func (w *world) moveTo(ctx context.Context, args ...string) error {
 			return fmt.Errorf("%s: exit status %d\n%s", strings.Join(args, " "), status, out)
 		}
 		w.note("%s: exit status %d", strings.Join(args, " "), status)
-		if err := wait(ctx, time.Second); err != nil {
+		if err := wait(ctx, 2*time.Second); err != nil {
 			return err
 		}
 	}
