@@ -78,6 +78,9 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 			return c.AwaitMoment(now, now, "the moment came so late that an operator may no longer be watching")
 		})
 		return err
+	case c.Rehearse && c.ByPolicy && c.Denial.Rehearsed != c.Attempt:
+		_, err := v.deny(ctx, c, v.settings.Call, v.denial(c).Rehearse)
+		return err
 	}
 	if err := v.standBy(ctx, c); err != nil {
 		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "the way back cannot be prepared: %v", err)))

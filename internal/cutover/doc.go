@@ -144,10 +144,14 @@ func (s Settings) orDefault() Settings {
 
 // Driver drives the cutover of one group of tables.
 type Driver struct {
-	Ledger   *checkpoint.Ledger
-	Row      string // the record of the group (checkpoint.Cutover.Row)
-	Fence    fence.Fence
-	Hooks    Hooks
+	Ledger *checkpoint.Ledger
+	Row    string // the record of the group (checkpoint.Cutover.Row)
+	Fence  fence.Fence
+	Hooks  Hooks
+	// Missing are the names of hooks that are not configured, because policies freeze the tables.
+	Missing []string
+	// Freezer freezes tables by their policies; nil if this process cannot.
+	Freezer  Freezer
 	Source   Source
 	Open     func(streamARN string) cdc.Source
 	Verifier Verifier

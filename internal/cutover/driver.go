@@ -52,9 +52,9 @@ func (d *Driver) Run(ctx context.Context, over func(c checkpoint.Cutover) bool) 
 }
 
 // needed reports whether a driver has work: an attempt is running, or a former attempt may have
-// left canaries.
+// left canaries or statements of policies.
 func (d *Driver) needed(c checkpoint.Cutover) bool {
-	return c.Step.Active() || c.RollingBack() || c.Canaries && c.Step.Over()
+	return c.Step.Active() || c.RollingBack() || (c.Canaries || c.Denial.Left && d.Freezer != nil) && c.Step.Over()
 }
 
 // calls reports whether the remaining steps of the attempt call hooks.
@@ -134,9 +134,11 @@ type drive struct {
 	draining
 	watching
 	finals
-	sets    map[string]*canary.Set
-	resumed uint32 // the attempt after which the tables were resumed
-	follows uint32 // the attempt whose leaders follow
+	sets      map[string]*canary.Set
+	resumed   uint32 // the attempt after which the tables were resumed
+	follows   uint32 // the attempt whose leaders follow
+	denies    Denial // of the attempt deniesFor
+	deniesFor uint32
 	// quietTo is how far the application's promise was last extended (quieten).
 	quietTo time.Time
 }
@@ -186,7 +188,7 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 	}
 	v.last = c
 	if !c.Step.Active() {
-		return false, v.removeCanaries(ctx, c)
+		return v.settle(ctx, c)
 	}
 	if err := v.mayDrive(c); err != nil {
 		return false, err
@@ -217,6 +219,8 @@ var errVersion = errors.New("another version of replicator began this cutover; f
 // and the watch for late writers.
 func (d *Driver) mayDrive(c checkpoint.Cutover) error {
 	switch {
+	case c.ByPolicy && d.Freezer == nil && c.Step.Active() && c.Step != checkpoint.CutoverWatching:
+		return errNoFreezer
 	case c.Version == "" || d.Version == "" || c.Version == d.Version:
 	case c.Step == checkpoint.CutoverCancelling || c.Step == checkpoint.CutoverWatching:
 	default:

@@ -29,6 +29,9 @@ func (v *drive) fence(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if err := v.sameCluster(ctx); err != nil {
 		return err
 	}
+	if denied, err := v.staysDenied(ctx, c, now); err != nil || !denied {
+		return err
+	}
 	if now, known := v.now(ctx, c, false); known {
 		return v.advance(ctx, c, now, func(c *checkpoint.Cutover) {
 			c.GoneAt = now

@@ -46,6 +46,9 @@ func (v *drive) disturbed(ctx context.Context, c checkpoint.Cutover, found []Fig
 	if err != nil || stray != "" {
 		return gives(stray, checkpoint.CureWait), err
 	}
+	if e, _ := v.leaks(ctx, c, false); e.why != "" {
+		return e, nil
+	}
 	if c.FencesFirst() || c.FrozenAt.IsZero() || c.Step == checkpoint.CutoverFence { // step fence judges the writers after its halt
 		return ending{}, nil
 	}

@@ -16,6 +16,9 @@ import (
 // also calls the hooks of a rollback.
 func (d *Driver) Probe(ctx context.Context, c checkpoint.Cutover) error {
 	for _, name := range HookNames {
+		if slices.Contains(d.Missing, name) {
+			continue
+		}
 		output, outcome := d.probe(ctx, c, name)
 		if !outcome.Done() {
 			return &HookError{Hook: name, Outcome: outcome, Output: Redact(output)}
@@ -93,6 +96,9 @@ func (v *drive) hook(ctx context.Context, c checkpoint.Cutover, name string) (Ou
 			return "", "", err
 		}
 	}
+	if slices.Contains(v.Missing, name) && c.Direction == checkpoint.Forward {
+		return HookDone, "", nil
+	}
 	call := Call{Hook: name, Token: c.Token(), Step: string(c.Step), Direction: c.Direction.String(), Group: c.Group, Tables: c.Tables, Deadline: c.Deadline, Left: max(c.Deadline.Sub(began), 0)}
 	output, outcome := v.call(ctx, c, call, v.mayTake(c, began))
 	ended, _ := v.now(ctx, c, false)
@@ -134,12 +140,18 @@ func (v *drive) mayTake(c checkpoint.Cutover, now time.Time) time.Duration {
 // call makes a call. It interrupts the call if the cutover is cancelled, or if an operator answers
 // instead of the hook. An interrupted call has an unknown outcome.
 func (v *drive) call(ctx context.Context, c checkpoint.Cutover, call Call, limit time.Duration) (output string, outcome Outcome) {
+	v.whileWanted(ctx, c, "call hook "+call.Hook, limit, func(ctx context.Context) { output, outcome = v.Hooks.Call(ctx, call) })
+	return output, outcome
+}
+
+// whileWanted calls f with a context that ends after the limit, and if f is no longer wanted.
+func (v *drive) whileWanted(ctx context.Context, c checkpoint.Cutover, what string, limit time.Duration, f func(ctx context.Context)) {
 	limited, cancel := task.WithTimeout(ctx, limit)
 	defer cancel()
 	g := task.NewGroup(limited, 0)
-	g.Go("call hook "+call.Hook, func(limited context.Context) error {
+	g.Go(what, func(limited context.Context) error {
 		defer cancel()
-		output, outcome = v.Hooks.Call(limited, call)
+		f(limited)
 		return nil
 	})
 	g.Go("check whether the call is still wanted", func(limited context.Context) error {
@@ -151,7 +163,6 @@ func (v *drive) call(ctx context.Context, c checkpoint.Cutover, call Call, limit
 		return nil
 	})
 	_ = g.Wait() // the two tasks return no errors
-	return output, outcome
 }
 
 // limit shortens a hook's output to the length that a record can store.
@@ -169,6 +180,12 @@ func (v *drive) freeze(ctx context.Context, c checkpoint.Cutover) error {
 		outcome, output, err := v.hook(ctx, c, FreezeWrites)
 		if err != nil {
 			return err
+		}
+		// The hook comes first: the application can promise to be quiet, and sees few errors.
+		if outcome.Done() && c.ByPolicy {
+			if denied, err := v.deny(ctx, c, v.mayTake(c, v.Ledger.Now(ctx)), v.denial(c).Freeze); err != nil || !denied {
+				return err
+			}
 		}
 		// This time must be read after the hook's answer, so that it is later than all writes
 		// before the answer.
@@ -216,16 +233,23 @@ func (v *drive) switchOver(ctx context.Context, c checkpoint.Cutover, now time.T
 // resumeWrites lets the application write the source again after a cancel, and resumes the tables.
 func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	var trouble string
-	if c.UnfrozenAt.IsZero() {
+	if c.UnfrozenAt.IsZero() && !c.FreezeBegunAt.IsZero() {
 		if v.tooSoon(ctx, c) {
 			return nil
 		}
+		denied, err := v.undeny(ctx, c) // first, so that the application sees few errors
+		if err != nil {
+			return err
+		}
+		now = later(now, v.Ledger.ServiceTime(ctx)) // the policies may have taken a while
 		outcome, output, err := v.hook(ctx, c, UnfreezeWrites)
 		switch {
 		case err != nil:
 			return err
 		case !outcome.Done():
 			trouble = fmt.Sprintf("hook %s: %s: the application may still be frozen: %s", UnfreezeWrites, outcome, output)
+		case denied != "":
+			trouble = denied
 		default:
 			if c, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Unfrozen(now) }); err != nil {
 				return err
@@ -241,6 +265,9 @@ func (v *drive) resumeWrites(ctx context.Context, c checkpoint.Cutover, now time
 	if c.NextTry {
 		_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Again(now) })
 		return err
+	}
+	if waits, err := v.lift(ctx, c); err != nil || waits != "" {
+		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "%s", waits)))
 	}
 	v.forgetCanaries(ctx, c) // if this fails, it is retried after the attempt
 	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { return c.Cancelled(now) })

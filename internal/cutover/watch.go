@@ -78,12 +78,20 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if left > 0 || failed != nil && left > -unreadable || c.FencedAt.IsZero() && raised(c) {
 		return failed
 	}
+	// With a fallback, the policies deny writes until it ends, so that no write escapes it.
+	lifted, err := v.lift(ctx, c)
+	if lifted != "" && left > -unreadable {
+		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "%s", lifted)))
+	}
 	if err := v.mark(ctx, c, func(h *checkpoint.Halt) { h.Done = true }); err != nil {
 		return err
 	}
-	_, err := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
+	_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
 		if failed != nil {
 			c.Unwatch(later(c.WatchedTo, c.StraysFrom()), now, now, "the streams could not be read")
+		}
+		if lifted != "" {
+			c.Note(now, "a policy may still deny writes: "+lifted)
 		}
 		return c.Watched(now)
 	})

@@ -58,6 +58,7 @@ var allowed = map[string][]string{
 
 	"internal/reverse":     {"attribute", "backfill", "checkpoint", "internal/canary", "internal/fallback", "internal/task", "sink", "transform"},
 	"internal/tablepolicy": {"backfill", "internal/awssign", "internal/task"},
+	"internal/freeze":      {"checkpoint", "internal/cutover", "internal/tablepolicy", "internal/task"},
 
 	// The embedded services are separate products. Of replicator they only know what an item is.
 	"bigtabletest":      {},
