@@ -11,6 +11,8 @@ import (
 // count this rest.
 
 const (
+	// Fencing is how much longer a freeze lasts if late writes are rejected before the switch.
+	Fencing = 35 * time.Second
 	// comparing is how long a final comparison usually takes. Large tables are sampled side by
 	// side.
 	comparing = 2 * time.Second
@@ -25,7 +27,7 @@ const (
 func restOf(c checkpoint.Cutover, small int) time.Duration {
 	rest := handing + comparing*time.Duration(max(1, (small+comparesAtOnce-1)/comparesAtOnce))
 	if c.FencesFirst() {
-		rest += fencing
+		rest += Fencing
 	}
 	return rest
 }
@@ -33,6 +35,16 @@ func restOf(c checkpoint.Cutover, small int) time.Duration {
 // provedWithin returns how long the proof of a drain may take if the switch hook must be called
 // within `most`. A freeze that waits for nothing is always allowed.
 func provedWithin(most, rest time.Duration) time.Duration { return max(most-rest, 0) }
+
+// Provable returns how long the proof of a drain may take if the freeze may last `most`.
+func Provable(c checkpoint.Cutover, most time.Duration) time.Duration {
+	return provedWithin(most, restOf(c, 0))
+}
+
+// LongestListing returns the longest time until the children of a shard that ends are known.
+func LongestListing(plan checkpoint.CutoverPlan) time.Duration {
+	return plan.ListedWithin() + listingTakes
+}
 
 // switchBy returns the time after which a try is abandoned if the switch hook cannot be called
 // before. In the drain, that is the limit of the freeze. Afterwards no condition is awaited, and
@@ -55,8 +67,8 @@ func switchBy(c checkpoint.Cutover, rest time.Duration) time.Time {
 func tooLate(c checkpoint.Cutover, rest time.Duration, at time.Time) bool {
 	if c.Step == checkpoint.CutoverDrain {
 		at = at.Add(restAtLeast)
-		if c.FencesFirst() && c.Limit() > fencing {
-			at = at.Add(fencing)
+		if c.FencesFirst() && c.Limit() > Fencing {
+			at = at.Add(Fencing)
 		}
 	}
 	limit := switchBy(c, rest)

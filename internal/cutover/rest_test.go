@@ -24,7 +24,7 @@ func TestTheRestOfATryIsForeseen(t *testing.T) {
 		"a few small":       {checkpoint.CutoverPlan{}, comparesAtOnce, 3 * time.Second, 5 * time.Second},
 		"more than at once": {checkpoint.CutoverPlan{}, comparesAtOnce + 1, 5 * time.Second, 3 * time.Second},
 		"very many":         {checkpoint.CutoverPlan{}, 10 * comparesAtOnce, 21 * time.Second, 0},
-		"fence first":       {checkpoint.CutoverPlan{FenceFirst: true, FreezeAtMost: 8*time.Second + fencing}, 0, 3*time.Second + fencing, 5 * time.Second},
+		"fence first":       {checkpoint.CutoverPlan{FenceFirst: true, FreezeAtMost: 8*time.Second + Fencing}, 0, 3*time.Second + Fencing, 5 * time.Second},
 		"longer":            {checkpoint.CutoverPlan{FreezeAtMost: 30 * time.Second}, 0, 3 * time.Second, 27 * time.Second},
 	} {
 		cut := checkpoint.Cutover{CutoverPlan: c.plan}
@@ -63,8 +63,8 @@ func TestWhenATryIsTooLate(t *testing.T) {
 	}{
 		"drain in time":          {checkpoint.CutoverDrain, nil, 7 * time.Second, false},
 		"drain":                  {checkpoint.CutoverDrain, nil, 7100 * time.Millisecond, true},
-		"drain before the fence": {checkpoint.CutoverDrain, func(c *checkpoint.Cutover) { c.FenceFirst, c.FreezeAtMost = true, 8*time.Second+fencing }, 7100 * time.Millisecond, true},
-		"fence comes first":      {checkpoint.CutoverDrain, func(c *checkpoint.Cutover) { c.FenceFirst, c.FreezeAtMost = true, 8*time.Second+fencing }, 7 * time.Second, false},
+		"drain before the fence": {checkpoint.CutoverDrain, func(c *checkpoint.Cutover) { c.FenceFirst, c.FreezeAtMost = true, 8*time.Second+Fencing }, 7100 * time.Millisecond, true},
+		"fence comes first":      {checkpoint.CutoverDrain, func(c *checkpoint.Cutover) { c.FenceFirst, c.FreezeAtMost = true, 8*time.Second+Fencing }, 7 * time.Second, false},
 		"no canary":              {checkpoint.CutoverDrain, func(c *checkpoint.Cutover) { c.Uncovered = true }, 32 * time.Second, false},
 		"moderately over":        {checkpoint.CutoverVerify, nil, 11 * time.Second, false},
 		"verify":                 {checkpoint.CutoverVerify, nil, 11100 * time.Millisecond, true},

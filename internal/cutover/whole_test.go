@@ -16,47 +16,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
-// A whole forecast: the freeze, the wait until a listing that is due is over, and what was
-// promised.
-func TestAWholeForecast(t *testing.T) {
-	seconds := func(s int) time.Duration { return time.Duration(s) * time.Second }
-	dual := checkpoint.CutoverPlan{FreezeAtMost: seconds(68), UnlessQuiet: time.Minute}
-	fenced := checkpoint.CutoverPlan{FreezeAtMost: seconds(43), FenceFirst: true}
-	unless := checkpoint.CutoverPlan{FreezeAtMost: seconds(43), FenceFirst: true, FenceUnlessQuiet: true, UnlessQuiet: seconds(35)}
-	for name, c := range map[string]struct {
-		plan     checkpoint.CutoverPlan
-		measured time.Duration
-		quiet    bool
-		want     Forecast
-		pause    time.Duration
-	}{
-		"defaults":             {checkpoint.CutoverPlan{}, 0, false, Forecast{Freeze: seconds(5)}, seconds(117)},
-		"a promise of nothing": {checkpoint.CutoverPlan{}, 0, true, Forecast{Freeze: seconds(5)}, seconds(117)},
-		"another bound":        {checkpoint.CutoverPlan{ListingBound: time.Minute}, seconds(3), false, Forecast{Freeze: seconds(3), Measured: true}, seconds(57)},
-		"dual writes":          {dual, 0, false, Forecast{Freeze: seconds(65)}, seconds(57)},
-		"quiet":                {dual, seconds(7), true, Forecast{Freeze: seconds(7), Quiet: true, Measured: true}, seconds(117)},
-		"waited exactly":       {dual, time.Minute, false, Forecast{Freeze: time.Minute, Measured: true}, seconds(57)},
-		"waited, now quiet":    {dual, time.Minute, true, Forecast{Freeze: seconds(5), Quiet: true}, seconds(117)},
-		"fence first":          {fenced, 0, false, Forecast{Freeze: seconds(40)}, seconds(117)},
-		"fence first, quiet":   {fenced, 0, true, Forecast{Freeze: seconds(40)}, seconds(117)},
-		"fence unless quiet":   {unless, 0, false, Forecast{Freeze: seconds(40)}, seconds(117)},
-		"quiet, so no fence":   {unless, 0, true, Forecast{Freeze: seconds(5), Quiet: true}, seconds(117)},
-	} {
-		c.want.Wait = untilMoment(100, c.pause)
-		if got := Foretell(c.plan, 100, c.measured, c.quiet); got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
-	}
-	for wait, lines := range map[time.Duration]int{time.Minute: 2, time.Minute - 1: 1} {
-		if got := (Forecast{Wait: wait}).Lines(checkpoint.CutoverPlan{FreezeAtMost: 2 * time.Minute}, 3); len(got) != lines {
-			t.Errorf("a wait of %s: %q", wait, got)
-		}
-	}
-	if got := (Forecast{Freeze: 4349 * time.Millisecond}).Lines(checkpoint.CutoverPlan{FreezeAtMost: time.Hour}, 3); !strings.Contains(got[0], "4.3s") {
-		t.Errorf("%q", got)
-	}
-}
-
 // Of several shards that end alike the first one is named, whatever the order in which they are
 // read. Of several tables the one counts whose moment comes last.
 func TestWhichShardTheMomentWaitsFor(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
-	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/forecast"
 	"github.com/dynamodb-bigtable/replicator/internal/load"
 	"github.com/dynamodb-bigtable/replicator/internal/policy"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
@@ -84,13 +84,14 @@ func (in *Input) expected() []Cutover {
 			continue
 		}
 		record := in.cutovers.OfGroup(g.Row, c.Tables, g.Patterns)
-		p := checkpoint.CutoverPlan{ListingBound: in.Cfg.Cutover.ListingBound, FenceFirst: in.Cfg.FenceFirst(g.Tables), FenceUnlessQuiet: in.Cfg.FenceUnlessQuiet()}
+		p := checkpoint.CutoverPlan{ListingBound: in.Cfg.Cutover.ListingBound, FenceFirst: in.Cfg.FenceFirst(g.Tables), FenceUnlessQuiet: in.Cfg.FenceUnlessQuiet(),
+			ByPolicy: in.Cfg.Cutover.ByTablePolicy()}
 		p.FreezeAtMost, _ = in.Cfg.FreezeAtMost(g.Tables, false)
 		least, _ := in.Cfg.FreezeAtMost(g.Tables, true)
 		p.UnlessQuiet = p.FreezeAtMost - least
 		_, c.Longer = in.Cfg.FreezeAtMost(g.Tables, record.MayBeQuiet)
 		c.Longer = append([]string{}, c.Longer...)
-		f := cutover.Foretell(p, shards, record.Measured, record.MayBeQuiet)
+		f := forecast.Foretell(p, shards, record, record.MayBeQuiet)
 		c.Freeze, c.Measured, c.Wait, c.lines = f.Freeze.Seconds(), f.Measured, f.Wait.Seconds(), f.Lines(p, shards)
 		all = append(all, c)
 	}

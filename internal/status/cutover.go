@@ -195,7 +195,7 @@ func (l *Input) lookForDrivers(ctx context.Context, watch *checkpoint.Watch) err
 	for i := range l.Drivers {
 		if d := &l.Drivers[i]; d.Process != "" {
 			var err error
-			if d.Process, err = cutover.Drives(ctx, l.Ledger, d.Row, watch); err != nil {
+			if d.Process, err = Drives(ctx, l.Ledger, d.Row, watch); err != nil {
 				return err
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	expected "github.com/dynamodb-bigtable/replicator/internal/forecast"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
@@ -229,13 +230,13 @@ func (d *Document) named() string {
 
 // forecast is what is expected of a cutover with a plan.
 type forecast struct {
-	cutover.Forecast
+	expected.Forecast
 	plan   checkpoint.CutoverPlan
 	shards int // number of open shards
 }
 
 // foretell returns the forecast for a cutover of a group.
-func (o *Operator) foretell(ctx context.Context, g group, plan checkpoint.CutoverPlan, measured time.Duration, quiet bool) (*forecast, error) {
+func (o *Operator) foretell(ctx context.Context, g group, plan checkpoint.CutoverPlan, last checkpoint.Cutover, quiet bool) (*forecast, error) {
 	f := &forecast{plan: plan}
 	for _, t := range g.Tables {
 		state, _, err := o.Ledger.Table(ctx, t.From)
@@ -248,7 +249,7 @@ func (o *Operator) foretell(ctx context.Context, g group, plan checkpoint.Cutove
 		}
 		f.shards += len(standing.Open(state, shards))
 	}
-	f.Forecast = cutover.Foretell(plan, f.shards, measured, quiet)
+	f.Forecast = expected.Foretell(plan, f.shards, last, quiet)
 	return f, nil
 }
 

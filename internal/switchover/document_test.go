@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	expected "github.com/dynamodb-bigtable/replicator/internal/forecast"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -48,7 +49,7 @@ func TestDocumentsAsTheyAre(t *testing.T) {
 	cfg := parsed(t, "dual_writes: { settle: 1m }\ncutover: { ready_when: { lag_below: 4s, lag_held_for: 11m, verify_clean_within: 3h, parked_items_at_most: 2, retention_headroom_above: 10h } }\n")
 	some := group{Group: config.Group{Name: "of the configuration"}}
 	foretold := &forecast{plan: checkpoint.CutoverPlan{UnlessQuiet: time.Minute}, shards: 3}
-	foretold.Forecast = cutover.Forecast{Freeze: 9 * time.Second, Wait: 70 * time.Second, Measured: true}
+	foretold.Forecast = expected.Forecast{Freeze: 9 * time.Second, Wait: 70 * time.Second, Measured: true}
 	back := []WayBack{{"Orders", true, nil}, {"Items", false, []string{"types", "keys"}}}
 	change := func(step checkpoint.CutoverStep, f func(c *checkpoint.Cutover)) checkpoint.Cutover {
 		c := recorded(step)

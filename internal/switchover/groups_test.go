@@ -124,7 +124,7 @@ func TestAForecastCountsTheOpenShardsOfItsTables(t *testing.T) {
 		s.Must(o.open(s.Ctx, "cutover check"))
 		defer o.Close()
 		counts := func(tables ...config.Table) int {
-			f, err := o.foretell(s.Ctx, group{Group: config.Group{Tables: tables}}, checkpoint.CutoverPlan{}, 0, false)
+			f, err := o.foretell(s.Ctx, group{Group: config.Group{Tables: tables}}, checkpoint.CutoverPlan{}, checkpoint.Cutover{}, false)
 			s.Must(err)
 			return f.shards
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -96,7 +97,7 @@ func (o *Operator) document(ctx context.Context, g group, plan *checkpoint.Cutov
 		}
 		in.wayBack = shown(back)
 		in.mayBeQuiet = in.record.MayBeQuiet || o.mayBeQuiet(ctx, *plan)
-		if in.forecast, err = o.foretell(ctx, g, *plan, in.record.Measured, in.mayBeQuiet); err != nil {
+		if in.forecast, err = o.foretell(ctx, g, *plan, in.record, in.mayBeQuiet); err != nil {
 			return nil, explain(ctx, what, err)
 		}
 	}
@@ -112,7 +113,7 @@ func (o *Operator) input(ctx context.Context, g group) (in input, err error) {
 	latest := in.record.Latest()
 	in.gates = latest.Gates
 	if latest.Step.Active() {
-		in.driver, err = cutover.Drives(ctx, o.Ledger, in.record.Row, o.Ledger.NewWatch())
+		in.driver, err = status.Drives(ctx, o.Ledger, in.record.Row, o.Ledger.NewWatch())
 	}
 	if err == nil {
 		in.idle, err = o.idle(ctx)

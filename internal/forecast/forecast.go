@@ -1,4 +1,5 @@
-package cutover
+// Package forecast estimates the freeze of a cutover and the wait before.
+package forecast
 
 import (
 	"fmt"
@@ -6,20 +7,23 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 const (
 	// typically is how long a freeze lasts if no earlier attempt has shown it.
 	typically = 5 * time.Second
-	// fencing is how much longer it lasts if late writes are rejected before the switch.
-	fencing = 35 * time.Second
+	// proving is how long the proof takes that the policies of the tables freeze writes.
+	proving = time.Minute
 	// shardLife is about how long a shard of a stream stays open. DynamoDB documents no number.
 	shardLife = 4 * time.Hour
 )
 
 // Forecast is what can be expected of a cutover before it begins.
 type Forecast struct {
-	// Freeze is the time from the answer of the hook that freezes until the switch hook is called.
+	// Freeze is the time from the answer of the hook that freezes until the switch hook is called,
+	// with the time that the policies of the tables need.
 	Freeze time.Duration
 	// Measured reports that the last attempt took that long. Otherwise Freeze is an estimate.
 	Measured bool
@@ -28,12 +32,16 @@ type Forecast struct {
 	// Quiet reports that the application may promise, when it is frozen, that its own writes to the
 	// target have ended. The forecast is for a cutover in which it does.
 	Quiet bool
+	// The policy is the part of Freeze that proves that the policies of the tables freeze writes. The
+	// delay is how long they needed last to take effect. Both are 0 without policies.
+	policy, delay time.Duration
 }
 
 // Foretell returns the forecast for a cutover of tables with the given number of open shards. The
-// argument `measured` is how long the last attempt took; 0 if there was none. The argument `quiet`
-// reports that the application may promise that its own writes to the target have ended.
-func Foretell(plan checkpoint.CutoverPlan, openShards int, measured time.Duration, quiet bool) Forecast {
+// argument `last` is the last attempt. The argument `quiet` reports that the application may promise
+// that its own writes to the target have ended.
+func Foretell(plan checkpoint.CutoverPlan, openShards int, last checkpoint.Cutover, quiet bool) Forecast {
+	measured := last.Measured
 	f := Forecast{Freeze: typically, Quiet: quiet && plan.UnlessQuiet > 0}
 	most := plan.AtMost()
 	if f.Quiet {
@@ -42,7 +50,7 @@ func Foretell(plan checkpoint.CutoverPlan, openShards int, measured time.Duratio
 		f.Freeze += plan.UnlessQuiet
 	}
 	if plan.FenceFirst && !plan.FenceUnlessQuiet { // otherwise UnlessQuiet contains it
-		f.Freeze += fencing
+		f.Freeze += cutover.Fencing
 	}
 	// An attempt that waited for the application's writes says nothing about one that need not
 	// wait.
@@ -50,8 +58,11 @@ func Foretell(plan checkpoint.CutoverPlan, openShards int, measured time.Duratio
 	if measured > 0 && (plan.UnlessQuiet == 0 || waited != f.Quiet) {
 		f.Freeze, f.Measured = measured, true
 	}
-	rest := restOf(checkpoint.Cutover{CutoverPlan: plan, Quiet: f.Quiet}, 0)
-	f.Wait = untilMoment(openShards, plan.ListedWithin()+listingTakes-provedWithin(most, rest))
+	f.Wait = untilMoment(openShards, cutover.LongestListing(plan)-cutover.Provable(checkpoint.Cutover{CutoverPlan: plan, Quiet: f.Quiet}, most))
+	if plan.ByPolicy {
+		f.policy, f.delay = proving, last.Denial.Begins
+		f.Freeze += f.policy + f.delay
+	}
 	return f
 }
 
@@ -75,19 +86,25 @@ func (f Forecast) Lines(plan checkpoint.CutoverPlan, openShards int) (lines []st
 	if f.Measured {
 		how = "measured by the last attempt"
 	}
-	lines = append(lines, fmt.Sprintf("expected freeze: about %s (%s)", spell(f.Freeze.Round(100*time.Millisecond)), how))
+	lines = append(lines, fmt.Sprintf("expected freeze: about %s (%s)", timespan.Format(f.Freeze.Round(100*time.Millisecond)), how))
+	switch {
+	case f.delay > 0:
+		lines = append(lines, fmt.Sprintf("of the freeze, the proof of the tables' policies takes at least %s, and they needed %s to take effect the last time", timespan.Format(f.policy), timespan.Format(f.delay.Round(time.Second))))
+	case f.policy > 0:
+		lines = append(lines, fmt.Sprintf("of the freeze, the proof of the tables' policies takes at least %s, without the time that they need to take effect; a rehearsal measures it", timespan.Format(f.policy)))
+	}
 	switch {
 	case f.Quiet:
-		lines = append(lines, fmt.Sprintf("if the hook freeze_writes does not answer quiet, the freeze lasts about %s longer", spell(plan.UnlessQuiet)))
+		lines = append(lines, fmt.Sprintf("if the hook freeze_writes does not answer quiet, the freeze lasts about %s longer", timespan.Format(plan.UnlessQuiet)))
 	case plan.UnlessQuiet > 0:
-		lines = append(lines, fmt.Sprintf("if the hook freeze_writes answers quiet, the freeze lasts about %s less", spell(plan.UnlessQuiet)))
+		lines = append(lines, fmt.Sprintf("if the hook freeze_writes answers quiet, the freeze lasts about %s less", timespan.Format(plan.UnlessQuiet)))
 	}
 	if f.Wait >= longWait {
 		lines = append(lines, fmt.Sprintf("expected wait for a moment at which the freeze is short: about %s, because %d shards are open. Cut over fewer tables at once (cutover.groups), raise cutover.freeze_at_most, or lower cutover.listing_bound",
-			spell(f.Wait), openShards))
+			timespan.Format(f.Wait), openShards))
 	}
 	if plan.ListedWithin() > plan.AtMost() {
-		lines = append(lines, fmt.Sprintf("if a shard splits just before the freeze, the try is abandoned within about 5s, and the next one begins up to %s later", spell(plan.ListedWithin())))
+		lines = append(lines, fmt.Sprintf("if a shard splits just before the freeze, the try is abandoned within about 5s, and the next one begins up to %s later", timespan.Format(plan.ListedWithin())))
 	}
 	return lines
 }

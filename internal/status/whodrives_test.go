@@ -1,4 +1,4 @@
-package cutover_test
+package status_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
-	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
@@ -17,7 +17,7 @@ import (
 // once. Ask is called where clocks are right, a while after that.
 func asked(t *testing.T, skew, lease, lives, later time.Duration, ask func(ctx context.Context, l *checkpoint.Ledger, store *checkpointtest.Memory)) {
 	t.Helper()
-	world, store := virtual.NewWorld(1, begin, false), &checkpointtest.Memory{}
+	world, store := virtual.NewWorld(1, time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), false), &checkpointtest.Memory{}
 	open := func(ctx context.Context, worker string) *checkpoint.Ledger {
 		l, err := checkpoint.Open(ctx, store, "p", checkpoint.Options{Worker: worker, ID: "ledger", Lease: lease})
 		if err != nil {
@@ -72,7 +72,7 @@ func TestADriverIsKnownByItsRenewals(t *testing.T) {
 		} {
 			asked(t, skew, 15*time.Second, c.lives, c.dead, func(ctx context.Context, l *checkpoint.Ledger, _ *checkpointtest.Memory) {
 				at := task.Mono(ctx)
-				got, err := cutover.Drives(ctx, l, "", l.NewWatch())
+				got, err := status.Drives(ctx, l, "", l.NewWatch())
 				if took := task.Mono(ctx) - at; err != nil || got != c.want || took > c.within {
 					t.Errorf("clock %s, %s: %q after %s, %v", skew, name, got, took, err)
 				}
@@ -87,7 +87,7 @@ func TestADriverIsWatched(t *testing.T) {
 		watch := l.NewWatch()
 		for i := range 20 {
 			at := task.Mono(ctx)
-			if got, err := cutover.Drives(ctx, l, "", watch); err != nil || got != "driver" || i > 0 && task.Mono(ctx) != at {
+			if got, err := status.Drives(ctx, l, "", watch); err != nil || got != "driver" || i > 0 && task.Mono(ctx) != at {
 				t.Fatalf("look %d: %q after %s, %v", i, got, task.Mono(ctx)-at, err)
 			}
 			_ = task.Sleep(ctx, 5*time.Second)
@@ -96,7 +96,7 @@ func TestADriverIsWatched(t *testing.T) {
 		got, looks := "driver", 0
 		for ; got != "" && looks < 100; looks++ {
 			_ = task.Sleep(ctx, time.Second)
-			got, _ = cutover.Drives(ctx, l, "", watch)
+			got, _ = status.Drives(ctx, l, "", watch)
 		}
 		if looks < 4 || looks > 8 { // its lease is shorter than a worker's
 			t.Errorf("a driver that renews no more is missed after %d s", looks)
@@ -110,7 +110,7 @@ func TestALookAtADriver(t *testing.T) {
 	for dead, want := range map[time.Duration]string{0: "driver", 20 * time.Minute: ""} {
 		asked(t, 0, 5*time.Minute, time.Minute, dead, func(ctx context.Context, l *checkpoint.Ledger, _ *checkpointtest.Memory) {
 			at := task.Mono(ctx)
-			if got, err := cutover.Drives(ctx, l, "", l.NewWatch()); err != nil || got != want || task.Mono(ctx) != at {
+			if got, err := status.Drives(ctx, l, "", l.NewWatch()); err != nil || got != want || task.Mono(ctx) != at {
 				t.Errorf("dead for %s: %q, %v", dead, got, err)
 			}
 		})
@@ -118,7 +118,7 @@ func TestALookAtADriver(t *testing.T) {
 	asked(t, 0, 15*time.Second, time.Minute, 5*time.Minute, func(ctx context.Context, l *checkpoint.Ledger, store *checkpointtest.Memory) {
 		broken, cancel := task.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
-		if got, err := cutover.Drives(broken, l, "", l.NewWatch()); err != nil || got != "driver" {
+		if got, err := status.Drives(broken, l, "", l.NewWatch()); err != nil || got != "driver" {
 			t.Errorf("broken off: %q, %v", got, err)
 		}
 		lost := errors.New("lost")
@@ -130,15 +130,23 @@ func TestALookAtADriver(t *testing.T) {
 				}
 				return nil
 			}
-			if _, err := cutover.Drives(ctx, l, "", l.NewWatch()); !errors.Is(err, lost) {
+			if _, err := status.Drives(ctx, l, "", l.NewWatch()); !errors.Is(err, lost) {
 				t.Errorf("read %d: %v", first, err)
 			}
 		}
 	})
-	stage(t, 1, 1, func(s *scene) {
-		at := s.world.Elapsed()
-		if got, err := cutover.Drives(s.ctx, s.ledger, "", s.ledger.NewWatch()); err != nil || got != "" || s.world.Elapsed() != at {
+	world, store := virtual.NewWorld(1, time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC), false), &checkpointtest.Memory{}
+	err := world.Run(time.Hour, func(ctx context.Context) {
+		l, err := checkpoint.Open(ctx, store, "p", checkpoint.Options{Worker: "operator", ID: "ledger"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := world.Elapsed()
+		if got, err := status.Drives(ctx, l, "", l.NewWatch()); err != nil || got != "" || world.Elapsed() != at {
 			t.Errorf("a lease that nobody holds: %q, %v", got, err)
 		}
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
