@@ -29,6 +29,9 @@ type Denial interface {
 	Probe(ctx context.Context, fresh bool) (through, unknown string)
 	// Unfreeze takes the statements out of the policies, and returns when writes are let through.
 	Unfreeze(ctx context.Context, c checkpoint.Cutover) error
+	// Reopen takes the statements out, and returns when writes were let through for as long as a
+	// freeze must be proved.
+	Reopen(ctx context.Context, c checkpoint.Cutover) error
 	// Lift takes statements out of the policies. The result `waits` is "" once no late request can
 	// put one.
 	Lift(ctx context.Context, c checkpoint.Cutover) (waits string, err error)
@@ -121,6 +124,24 @@ func (v *drive) undeny(ctx context.Context, c checkpoint.Cutover) (trouble strin
 		return "", err
 	}
 	return "the policies of the tables may still deny writes: " + err.Error(), nil
+}
+
+// reopen ends the freeze of the cutover `forward` before the rollback c moves the application back.
+// The application must find tables that it can write. The result is "" once it does.
+func (v *drive) reopen(ctx context.Context, c, forward checkpoint.Cutover) (waits string) {
+	switch {
+	case !forward.Denial.Left || v.reopened == c.Attempt:
+		return ""
+	case v.Freezer == nil:
+		return errNoFreezer.Error()
+	}
+	var err error
+	v.whileWanted(ctx, c, "end the freeze by policies", v.mayTake(c, v.Ledger.Now(ctx)), func(ctx context.Context) { err = v.denial(forward).Reopen(ctx, forward) })
+	if err != nil {
+		return "the policies of the tables may still deny writes: " + err.Error()
+	}
+	v.reopened = c.Attempt
+	return ""
 }
 
 // lift takes statements out of the policies. The result is "" once no late request can put one.

@@ -139,6 +139,7 @@ type drive struct {
 	follows   uint32 // the attempt whose leaders follow
 	denies    Denial // of the attempt deniesFor
 	deniesFor uint32
+	reopened  uint32 // the rollback before which the policies were seen to let writes through
 	// quietTo is how far the application's promise was last extended (quieten).
 	quietTo time.Time
 }

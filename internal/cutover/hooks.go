@@ -41,6 +41,9 @@ func (d *Driver) probe(ctx context.Context, c checkpoint.Cutover, name string) (
 // MayBeQuiet reports whether the hook that freezes the application may promise that the
 // application's own writes to the target have ended. The hook's probe shows this.
 func (d *Driver) MayBeQuiet(ctx context.Context, c checkpoint.Cutover) bool {
+	if slices.Contains(d.Missing, FreezeWrites) {
+		return false
+	}
 	_, outcome := d.probe(ctx, c, FreezeWrites)
 	return outcome == HookQuiet
 }
@@ -50,6 +53,9 @@ func (d *Driver) MayBeQuiet(ctx context.Context, c checkpoint.Cutover) bool {
 // cannot be called from this process is left out.
 func (d *Driver) WithoutGroups(ctx context.Context, c checkpoint.Cutover) (names []string) {
 	for _, name := range HookNames {
+		if slices.Contains(d.Missing, name) {
+			continue
+		}
 		if output, outcome := d.probe(ctx, c, name); outcome.Done() && !slices.Contains(strings.Fields(output), "groups") {
 			names = append(names, name)
 		}

@@ -234,6 +234,9 @@ func (v *drive) stopLeaders(ctx context.Context, c checkpoint.Cutover, now time.
 	if waits := stoppedAll(found, now); waits != "" {
 		return v.trouble(ctx, c, "%s", waits)
 	}
+	if waits := v.reopen(ctx, c, forward); waits != "" {
+		return v.trouble(ctx, c, "%s", waits)
+	}
 	// This time must be read after the records, so that it is later than every request.
 	now, known := v.now(ctx, c, true)
 	if !known {

@@ -1,8 +1,10 @@
 package freeze
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -105,6 +107,34 @@ func (d *denial) Unfreeze(ctx context.Context, c checkpoint.Cutover) error {
 		return nil
 	})
 	return err
+}
+
+// Reopen implements cutover.Denial.
+func (d *denial) Reopen(ctx context.Context, c checkpoint.Cutover) error {
+	if err := d.Unfreeze(ctx, c); err != nil {
+		return err
+	}
+	lasts := cmp.Or(d.times.Frozen, time.Minute)
+	for since := task.Mono(ctx); task.Mono(ctx)-since < lasts; {
+		if err := task.Sleep(ctx, d.look()); err != nil {
+			return err
+		}
+		if !d.open(ctx) {
+			since = task.Mono(ctx)
+		}
+	}
+	return nil
+}
+
+// open probes all tables, and reports whether a write was let through to each of them.
+func (d *denial) open(ctx context.Context) bool {
+	shut := make([]bool, len(d.tables))
+	_ = d.each(ctx, "probe", func(ctx context.Context, t *table) error {
+		i := slices.Index(d.tables, t)
+		shut[i] = t.probe(ctx) != tablepolicy.LetThrough
+		return nil
+	})
+	return !slices.Contains(shut, true)
 }
 
 // Lift implements cutover.Denial. It looks at the policies every few seconds only.

@@ -1,4 +1,4 @@
-// Package freeze freezes the source tables of a cutover by their resource policies.
+// Package freeze freezes the tables of a cutover by their policies.
 //
 // Package tablepolicy freezes one table. This package freezes all tables of a cutover at the same
 // time, keeps their records in the ledger, and probes all of them until the application is switched.

@@ -28,6 +28,7 @@ type scene struct {
 	calls   []string            // of hooks
 	frozen  map[string]bool     // whether the policies denied writes at each call, by hook
 	failed  []string
+	hooked  func(call cutover.Call) // is called with each call of a hook
 }
 
 // service is the policy of one table. A change takes effect after a delay.
@@ -50,7 +51,7 @@ type service struct {
 func playScene(t *testing.T, script func(s *scene)) {
 	t.Helper()
 	kit.Play(t, kit.Parse(t, ""), func(m *kit.Migration) {
-		s := &scene{Migration: m, service: map[string]*service{}, frozen: map[string]bool{}}
+		s := &scene{Migration: m, service: map[string]*service{}, frozen: map[string]bool{}, hooked: func(cutover.Call) {}}
 		for _, source := range []string{"Orders", "Parts"} {
 			s.service[source] = &service{s: s, delay: 5 * time.Second}
 		}
@@ -163,6 +164,7 @@ func (s *scene) Call(ctx context.Context, call cutover.Call) (string, cutover.Ou
 	if !call.Probe {
 		s.calls = append(s.calls, call.Hook)
 		s.frozen[call.Hook] = s.denies()
+		s.hooked(call)
 	}
 	_ = task.Sleep(ctx, time.Second)
 	return "", cutover.HookDone
@@ -194,6 +196,11 @@ func (s *scene) Compare(ctx context.Context, state checkpoint.TableState) (check
 	r := checkpoint.VerifyResult{Generation: state.Generation, BegunAt: began, EndedAt: s.Now()}
 	r.Items = 1000
 	return r, ctx.Err()
+}
+
+// Reverse is not asked for without a rollback.
+func (s *scene) Reverse(context.Context, string) (checkpoint.ReverseResult, error) {
+	return checkpoint.ReverseResult{}, errors.New("there is no rollback")
 }
 
 func plan() checkpoint.CutoverPlan {
@@ -545,6 +552,29 @@ func TestSleeperBeginsNoFreeze(t *testing.T) {
 		}
 		if err := s.policy.Begin(c, group, proof).Freeze(s.Ctx, c); err == nil || s.service["Orders"].puts > 0 {
 			t.Errorf("a freeze that ends begins again: %v", err)
+		}
+	})
+}
+
+// Before a rollback moves the application back, the statements are out of the policies, and writes
+// were let through for a minute. A write that is denied meanwhile begins the minute again.
+func TestPoliciesLetWritesThroughBeforeARollback(t *testing.T) {
+	playScene(t, func(s *scene) {
+		s.start(plan())
+		c := s.drive(s.driver, time.Hour, settled)
+		if c.Step != checkpoint.CutoverWatching {
+			t.Fatalf("%s because of %q", c.Step, c.Reason)
+		}
+		proof := func(context.Context) (time.Time, error) { return s.Now(), nil }
+		began := s.Now()
+		s.World.After(30*time.Second, func() { s.service["Parts"].blind = true })
+		s.World.After(40*time.Second, func() { s.service["Parts"].blind = false })
+		s.Must(s.newPolicy(s.Ledger).Begin(c, task.NewGroup(s.Ctx, 0), proof).Reopen(s.Ctx, c))
+		if took := s.Now().Sub(began); took < 100*time.Second || took > 110*time.Second || !s.clean() || s.denies() {
+			t.Errorf("the tables are open after %s, policies %q", took, s.service["Orders"].text)
+		}
+		if !s.Cutover().Denial.Left {
+			t.Error("nothing makes sure of the end any more")
 		}
 	})
 }

@@ -22,7 +22,7 @@ func (d *denial) watch(t *table) {
 	}
 	d.probing = true
 	d.group.Go("probe frozen tables", func(ctx context.Context) error {
-		d.probe(ctx)
+		d.keepProbing(ctx)
 		return nil
 	})
 }
@@ -34,9 +34,9 @@ func (t *table) unwatch() {
 	t.watched, t.seen = false, false
 }
 
-// probe probes the watched tables until none is left, or until the cutover has left the steps in
+// keepProbing probes the watched tables until none is left, or until the cutover has left the steps in
 // which the tables must be frozen.
-func (d *denial) probe(ctx context.Context) {
+func (d *denial) keepProbing(ctx context.Context) {
 	for n := 1; ; n++ {
 		watched := d.watchedTables()
 		if len(watched) == 0 || n%10 == 0 && !d.needed(ctx) || ctx.Err() != nil {
@@ -75,11 +75,7 @@ func (d *denial) round(ctx context.Context, tables []*table) {
 	for _, t := range tables {
 		g.Go("probe "+t.source, func(ctx context.Context) error {
 			began := task.Mono(ctx)
-			d.mu.Lock()
-			prober := t.prober
-			d.mu.Unlock()
-			f := tablepolicy.Freezer{Prober: prober, Timings: d.times}
-			seen := f.Watch(ctx)
+			seen := t.probe(ctx)
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			switch {
@@ -92,6 +88,15 @@ func (d *denial) round(ctx context.Context, tables []*table) {
 		})
 	}
 	_ = g.Wait() // the tasks return no errors
+}
+
+// probe makes one round of probes of the table.
+func (t *table) probe(ctx context.Context) tablepolicy.Seen {
+	t.mu.Lock()
+	prober := t.prober
+	t.mu.Unlock()
+	f := tablepolicy.Freezer{Prober: prober, Timings: t.times}
+	return f.Watch(ctx)
 }
 
 // Probe implements cutover.Denial. A process that continues a freeze begins to probe here. It does

@@ -38,7 +38,7 @@ type table struct {
 
 // freeze freezes the table. It returns once that is proved, and then the probes go on.
 func (t *table) freeze(ctx context.Context) error {
-	err := t.open(ctx, false)
+	err := t.load(ctx, false)
 	if err == nil && !(t.of.Rehearse && t.freezer.Record.Ends) {
 		t.begins, err = t.freezer.Freeze(ctx)
 	}
@@ -59,7 +59,7 @@ func (t *table) freeze(ctx context.Context) error {
 // sent no freeze request, it does not wait for that.
 func (t *table) unfreeze(ctx context.Context) error {
 	t.unwatch()
-	err := t.open(ctx, true)
+	err := t.load(ctx, true)
 	switch {
 	case err != nil:
 	case t.freezer.Record.Open:
@@ -80,7 +80,7 @@ func (t *table) lift(ctx context.Context) error {
 	if t.over {
 		return nil
 	}
-	err := t.open(ctx, true)
+	err := t.load(ctx, true)
 	if err == nil {
 		t.over, err = t.freezer.Over(ctx)
 		t.overAt = t.freezer.Record.OverAt(t.times)
@@ -110,10 +110,10 @@ func (t *table) reach(ctx context.Context) (arn string, err error) {
 	return arn, nil
 }
 
-// open reads the record of the table, and begins the record of this attempt if there is none. With
+// load reads the record of the table, and begins the record of this attempt if there is none. With
 // `ends`, the record says from then on that the freeze ends (Z2). Otherwise the freeze of a former
 // attempt is ended first.
-func (t *table) open(ctx context.Context, ends bool) error {
+func (t *table) load(ctx context.Context, ends bool) error {
 	if t.freezer != nil {
 		return nil
 	}
