@@ -53,6 +53,16 @@ func printAWS(p *terminal.Console, cfg *config.Config) error {
 		return err
 	}
 	writeAdditions(p.Stderr, policy.AWSAdditions(cfg, region(p.Env, cfg)))
+	if may, trust, ok := policy.Probe(cfg, region(p.Env, cfg)); ok {
+		_, _ = fmt.Fprintln(p.Stderr, "permissions of the role "+cfg.Cutover.ProbeRole+" (cutover.probe_role_arn):")
+		if err := writePolicy(p.Stderr, may); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintln(p.Stderr, "its trust policy:")
+		if err := writePolicy(p.Stderr, trust); err != nil {
+			return err
+		}
+	}
 	if assume, ok := policy.AssumeRole(cfg); ok {
 		_, _ = fmt.Fprintln(p.Stderr, "attach this to the role "+cfg.Source.RoleARN+"; the identity that assumes it needs:")
 		return writePolicy(p.Stderr, assume)
@@ -73,7 +83,7 @@ func region(env config.Lookup, cfg *config.Config) string {
 	return ""
 }
 
-func writePolicy(w io.Writer, document policy.Policy) error {
+func writePolicy(w io.Writer, document any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(document)

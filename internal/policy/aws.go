@@ -50,6 +50,10 @@ func AWS(cfg *config.Config, region string) Policy {
 	if cfg.Cutover.RollbackHooks.Given() {
 		statements = append(statements, Statement{"FollowRows", "Allow", permissions([]string{"dynamodb"}, Following), tables})
 	}
+	if cfg.Cutover.ByTablePolicy() {
+		statements = append(statements, Statement{"FreezeTables", "Allow", permissions([]string{"dynamodb"}, Denying), tables},
+			Statement{"AssumeProbe", "Allow", permissions([]string{"sts"}, Assuming), []string{cfg.Cutover.ProbeRole}})
+	}
 	statements = append(statements, importing(cfg, region)...)
 	if len(expiring) > 0 {
 		statements = append(statements, Statement{"ReadExpiry", "Allow", permissions([]string{"dynamodb"}, Expiring), expiring})

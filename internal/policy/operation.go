@@ -39,6 +39,8 @@ const (
 	Relaying               // by `relay`, and if changes are applied from its topic
 	FromTopic              // by `run --from pubsub`
 	CuttingOver            // by the process that drives a cutover, with cutover.hooks
+	Denying                // by the process that drives a cutover, with cutover.freeze: table_policy
+	Probing                // with cutover.probe_role_arn, by that role
 	Finalizing             // by `finalize`
 	Importing              // by `run` and `backfill start`, for exports
 	Exporting              // by `run`, for an export that `backfill start --request-export` requests
@@ -69,6 +71,8 @@ var useTexts = [...]string{
 	Relaying:    "`relay`, and `run --from pubsub`; `run`, if `errors.park_to` is a topic",
 	FromTopic:   "`run --from pubsub`, on `relay.subscription` and `relay.dead_letter`; `relay dead-letter`, only on `relay.dead_letter`",
 	CuttingOver: "`cutover.hooks`, by the process that drives the cutover",
+	Denying:     "`cutover.freeze: table_policy`, by the process that drives the cutover",
+	Probing:     "`cutover.probe_role_arn`, by that role",
 	Finalizing:  "`finalize`",
 	Importing:   "`run` and `backfill start`, for exports",
 	Exporting:   "`run`, for `backfill start --request-export`",
@@ -95,6 +99,12 @@ var operations = []Operation{
 	{"dynamodb", "PutItem", []string{"dynamodb:PutItem"}, CuttingOver},
 	{"dynamodb", "DeleteItem", []string{"dynamodb:DeleteItem"}, CuttingOver},
 	{"dynamodb", "UpdateItem", []string{"dynamodb:UpdateItem"}, Following},
+	{"dynamodb", "GetResourcePolicy", []string{"dynamodb:GetResourcePolicy"}, Denying},
+	{"dynamodb", "PutResourcePolicy", []string{"dynamodb:PutResourcePolicy"}, Denying},
+	{"dynamodb", "DeleteResourcePolicy", []string{"dynamodb:DeleteResourcePolicy"}, Denying},
+	// DynamoDB has no permission for transactions, but one for each of their parts. The probe also
+	// sends PutItem.
+	{"dynamodb", "TransactWriteItems", []string{"dynamodb:PutItem"}, Probing},
 	{"dynamodb", "DescribeTimeToLive", []string{"dynamodb:DescribeTimeToLive"}, Expiring},
 	{"dynamodb", "DescribeContinuousBackups", []string{"dynamodb:DescribeContinuousBackups"}, Recovering},
 	// DynamoDB writes the objects with the caller's permissions. Source:
@@ -110,6 +120,7 @@ var operations = []Operation{
 	{"dynamodbstreams", "GetShardIterator", []string{"dynamodb:GetShardIterator"}, Always},
 	{"dynamodbstreams", "GetRecords", []string{"dynamodb:GetRecords"}, Always},
 	{"sts", "AssumeRole", []string{"sts:AssumeRole"}, Assuming},
+	{"sts", "GetCallerIdentity", nil, Denying}, // any identity may ask who it is
 	// DynamoDB and S3 use a customer managed key on behalf of the reader. The reader also needs the
 	// permission to describe the key; the AWS CDK grants both permissions, too. A multipart upload
 	// needs both permissions. Sources:
