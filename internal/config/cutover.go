@@ -120,13 +120,17 @@ func (c *Config) FreezeDeadline(tables []Table) time.Duration {
 	return cmp.Or(c.Cutover.FreezeDeadline, max(30*time.Second, 2*most))
 }
 
-// FreezeWithin returns how long the hook freeze_writes may take. The former key counts if it alone is
-// given.
+// FreezeWithin returns how long the hook freeze_writes may take, and the policies of the tables after
+// it. The former key counts if it alone is given.
 func (c *Config) FreezeWithin() time.Duration {
+	within := c.Cutover.Hooks.FreezeWithin
 	if d := c.Cutover.Deadlines.Freeze; d > 0 && c.Where("cutover.hooks.freeze_within") == (diag.Position{}) {
-		return d
+		within = d
 	}
-	return c.Cutover.Hooks.FreezeWithin
+	if c.Cutover.ByTablePolicy() {
+		within += byPolicy
+	}
+	return within
 }
 
 func warnOfCutover(c *Config) (found diag.List) {

@@ -2,9 +2,14 @@ package config
 
 import (
 	"slices"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 )
+
+// byPolicy is the longest time until the policies of tables freeze writes. A changed policy may take
+// a minute, and may have to wait for a change before. The proof takes a minute.
+const byPolicy = 150 * time.Second
 
 // ByTablePolicy reports whether the resource policies of the source tables freeze writes.
 func (c *Cutover) ByTablePolicy() bool { return c.Freeze == "table_policy" }

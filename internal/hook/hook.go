@@ -82,10 +82,13 @@ type Hooks struct {
 	client *http.Client
 }
 
-// New returns callable hooks. All names in cutover.HookNames must be given. Transport, if not nil,
-// sends the HTTPS calls.
-func New(hooks map[string]Hook, transport http.RoundTripper) (*Hooks, error) {
+// New returns callable hooks. All names in cutover.HookNames must be given, except optional ones.
+// Transport, if not nil, sends the HTTPS calls.
+func New(hooks map[string]Hook, transport http.RoundTripper, optional ...string) (*Hooks, error) {
 	for _, name := range cutover.HookNames {
+		if slices.Contains(optional, name) {
+			continue
+		}
 		if h := hooks[name]; h.URL == nil && len(h.Command) == 0 {
 			return nil, fmt.Errorf("hook %s is missing", name)
 		}

@@ -35,7 +35,14 @@ func Hooks(cfg *config.Config) (*hook.Hooks, error) {
 // sectionHooks parses the hooks of a section of the configuration.
 func sectionHooks(cfg *config.Config, section string, texts map[string]string, of string) (*hook.Hooks, error) {
 	parsed := map[string]hook.Hook{}
+	var without []string // a rollback needs all hooks
+	if section == "cutover.hooks." {
+		without = missing(cfg)
+	}
 	for _, name := range cutover.HookNames {
+		if slices.Contains(without, name) {
+			continue
+		}
 		text, key := texts[name], section+name
 		if text == "" {
 			return nil, &diag.Error{Code: diag.MissingValue, What: key + " is missing", Cause: of + " needs it to freeze, switch or unfreeze the application",
@@ -48,7 +55,18 @@ func sectionHooks(cfg *config.Config, section string, texts map[string]string, o
 		}
 		parsed[name] = h
 	}
-	return hook.New(parsed, nil)
+	return hook.New(parsed, nil, without...)
+}
+
+// missing returns the names of the hooks that are not configured, and that a cutover does not need.
+func missing(cfg *config.Config) (names []string) {
+	needed := cfg.Cutover.MissingHooks()
+	for name, text := range cfg.Cutover.Hooks.ByStep() {
+		if text == "" && !slices.Contains(needed, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Driver returns a driver. Without hooks, it can only judge gates.
@@ -63,10 +81,17 @@ func Driver(e Ends, hooks cutover.Hooks) *cutover.Driver {
 		},
 		Version: e.Version, Cluster: e.Cluster,
 	}
-	d.Announce, d.WayBack = e.announce, e.WayBack
+	d.Announce, d.WayBack, d.Missing = e.announce, e.WayBack, missing(e.Cfg)
 	if e.Source != nil {
 		d.Source, d.Open = e.Source, e.Source.Open
 		d.Verifier = verifier{e}
+		if e.Freezing != nil {
+			d.Freezer = e.freezer(func(step string, err error) {
+				if d.Failed != nil {
+					d.Failed(step, err)
+				}
+			})
+		}
 	}
 	return d
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/reverse"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/tablepolicy"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
@@ -60,6 +61,11 @@ type Ends struct {
 	Cluster func(ctx context.Context) (string, error)
 	// WayBack checks whether the way back of a source table is possible; nil if this process cannot.
 	WayBack func(ctx context.Context, source string) (cutover.WayBack, error)
+	// Freezing freezes source tables by their policies. It is nil if hooks alone freeze writes.
+	Freezing Freezing
+	// FreezeTimings are the durations of a freeze by policies. Tests of services with short windows
+	// shorten them.
+	FreezeTimings tablepolicy.Timings
 	// Version is the version of this process.
 	Version string
 }
@@ -81,6 +87,9 @@ type BackRows interface {
 func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, t *preflight.Target, version string) Ends {
 	e := Ends{Cfg: cfg, Ledger: ledger, Version: version, Timings: fallbackTimings(os.LookupEnv)}
 	if s != nil {
+		if cfg.Cutover.ByTablePolicy() {
+			e.Freezing = newFreezing(cfg, s)
+		}
 		e.Source = dynamo{s.Tables, s.Canary, s.Expiry, func(arn string) cdc.Source { return s.Stream(arn) }}
 	}
 	if s != nil && s.Client() != nil && t != nil {

@@ -225,6 +225,9 @@ func (o *Operator) checkOne(ctx context.Context, g group) error {
 			return err
 		}
 	}
+	if err := o.freezable(ctx, g); err != nil {
+		return err
+	}
 	return d.verdict(o.with(g))
 }
 

@@ -91,6 +91,7 @@ func planOf(cfg *config.Config, g config.Group, r Request, now time.Time) checkp
 	p.UnlessQuiet = p.FreezeAtMost - least
 	p.Tries, p.FreezeWithin, p.FreezeDeadline = cfg.Cutover.Tries, cfg.FreezeWithin(), cfg.Cutover.FreezeDeadline
 	p.Deadlines = checkpoint.CutoverDeadlines{Freeze: p.FreezeWithin, Drain: cfg.FreezeDeadline(tables)}
+	p.ByPolicy = cfg.Cutover.ByTablePolicy()
 	p.ListingBound, p.MomentWithin = cfg.Cutover.ListingBound, cfg.Cutover.RequestExpires
 	if r.Timeout > 0 {
 		p.MomentUntil = now.Add(r.Timeout).UTC()

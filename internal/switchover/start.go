@@ -121,6 +121,9 @@ func (o *Operator) propose(ctx context.Context, g *group, r Request) (plan check
 			return plan, err
 		}
 	}
+	if err := o.freezable(ctx, *g); err != nil {
+		return plan, err
+	}
 	if open := d.verdict(o.with(*g)); open != nil && !r.WhenReady {
 		return plan, open
 	}

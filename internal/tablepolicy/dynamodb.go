@@ -36,6 +36,12 @@ func (d *DynamoDB) Get(ctx context.Context, table string) (Policy, error) {
 	return Policy{Text: aws.ToString(out.Policy), Revision: aws.ToString(out.RevisionId)}, nil
 }
 
+// NoAPI reports whether an error of Get means that the endpoint has no resource policies.
+func NoAPI(err error) bool {
+	code, rejected := awssign.Rejected(err)
+	return rejected && code == "UnknownOperationException"
+}
+
 // Put implements Policies. ConfirmRemoveSelfResourceAccess is not set: a policy that locks this
 // program out is refused.
 func (d *DynamoDB) Put(ctx context.Context, table, text, revision string, signed time.Time) Answer {

@@ -19,6 +19,14 @@ type KeyAttribute struct {
 	Type types.ScalarAttributeType
 }
 
+// KeyOf returns the primary key of a table.
+func KeyOf(d backfill.Description) (key []KeyAttribute) {
+	for _, k := range d.PrimaryKey {
+		key = append(key, KeyAttribute{k.Name, types.ScalarAttributeType(k.Type.String())})
+	}
+	return key
+}
+
 // Probes writes a table as the second role. It implements Prober. Its writes have a condition that
 // can never hold. DynamoDB authorizes a request before it reads the item. So an answer that the
 // condition failed means that the write was let through.
