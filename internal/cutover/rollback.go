@@ -174,6 +174,9 @@ func drainedBack(f checkpoint.Fallback, to, now time.Time) string {
 	return ""
 }
 
+// errUncompared is the error of a comparison that did not begin before its time was over.
+var errUncompared = errors.New("the table was not compared in time")
+
 // verifyBack compares all rows and items, while the application writes neither side.
 func (v *drive) verifyBack(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	if v.finals.of != c.Attempt {
@@ -187,8 +190,11 @@ func (v *drive) verifyBack(ctx context.Context, c checkpoint.Cutover, now time.T
 		if _, known := v.compared[source]; known {
 			continue
 		}
+		errs[i] = errUncompared // until the task has run
 		g.Go("compare "+source, func(ctx context.Context) error {
-			results[i], errs[i] = v.Verifier.Reverse(ctx, source)
+			if results[i], errs[i] = v.Verifier.Reverse(ctx, source); errs[i] == nil && !results[i].Known() {
+				errs[i] = errUncompared
+			}
 			return nil // the comparison of the other tables continues
 		})
 	}

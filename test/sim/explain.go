@@ -86,6 +86,9 @@ func (o SimOptions) Named() (text string) {
 	if o.Fallback {
 		text += " FALLBACK=1"
 	}
+	if o.Rollback {
+		text += " ROLLBACK=1"
+	}
 	if o.Cutovers {
 		text += " CUTOVERS=1"
 	}

@@ -29,6 +29,8 @@ type followBack struct {
 	hasty    bool // it is stopped once item and row are equal, although records may be left
 	leaders  []*leadProcess
 	failures []string
+	// mayWrite, if not nil, is asked by leaders instead of `switched`.
+	mayWrite func(ctx context.Context, ledger *checkpoint.Ledger, attempt uint32) (bool, error)
 }
 
 // leadProcess is a process that leads when it can.
@@ -88,10 +90,15 @@ func (p *followBack) hire() {
 		ledger := p.open(ctx, m.Name())
 		l := &fallback.Leader{
 			Ledger: ledger, Source: "S", Table: "t", Form: followedForm{}, Rows: p.target, Items: p.source, Changes: p.target, Stream: p.source,
-			MayWrite: func(context.Context, uint32) (bool, error) { return p.switched, nil },
-			Hear:     func(ctx context.Context) error { ledger.Heard(ctx, p.source.clock()); return nil },
-			Leaving:  func() bool { return m.leaving },
-			Failed:   func(step string, err error) { p.world.Tracef("%s: %v", step, err) },
+			MayWrite: func(ctx context.Context, attempt uint32) (bool, error) {
+				if p.mayWrite != nil {
+					return p.mayWrite(ctx, ledger, attempt)
+				}
+				return p.switched, nil
+			},
+			Hear:    func(ctx context.Context) error { ledger.Heard(ctx, p.source.clock()); return nil },
+			Leaving: func() bool { return m.leaving },
+			Failed:  func(step string, err error) { p.world.Tracef("%s: %v", step, err) },
 		}
 		watch := ledger.NewWatch()
 		for !m.leaving && ctx.Err() == nil {

@@ -57,6 +57,8 @@ type SimOptions struct {
 	Neighbours bool
 	// Fallback plays the way back after a cutover (simulateFallback) instead of everything else.
 	Fallback bool
+	// Rollback plays rollbacks and another cutover between them (simulateRollback) instead.
+	Rollback bool
 	// DualWrites plays an application that writes both stores (SimulateDualWrites) instead of
 	// everything else.
 	DualWrites bool
@@ -110,6 +112,9 @@ func Simulate(seed uint64, o SimOptions) (r Report) {
 	}
 	if o.Fallback {
 		return simulateFallback(seed, o.Trace)
+	}
+	if o.Rollback {
+		return simulateRollback(seed, o.Trace)
 	}
 	if o.DualWrites {
 		return SimulateDualWrites(seed, DualOptions{Trace: o.Trace})

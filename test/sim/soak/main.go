@@ -38,6 +38,7 @@ func main() {
 	cutovers := flag.Bool("cutovers", false, "cutovers, in place of all else")
 	neighbours := flag.Bool("neighbours", false, "two pipelines on one target, in place of all else")
 	fallback := flag.Bool("fallback", false, "the way back after a cutover, in place of all else")
+	rollback := flag.Bool("rollback", false, "rollbacks and another cutover between them, in place of all else")
 	mappings := flag.Bool("mappings", false, "mappings that are replaced, in place of all else")
 	exports := flag.Bool("exports", false, "the table is loaded from exports, too")
 	plain := flag.Bool("plain", false, "most seeds allow a fast load")
@@ -49,10 +50,10 @@ func main() {
 	quiet := flag.Bool("quiet", false, "print failures alone, one line for each")
 	flag.Parse()
 	if *explain != "" {
-		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Fast: *fast, Plain: *plain, Mappings: *mappings, Neighbours: *neighbours, Fallback: *fallback}))
+		os.Exit(explained(*explain, sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Fast: *fast, Plain: *plain, Mappings: *mappings, Neighbours: *neighbours, Fallback: *fallback, Rollback: *rollback}))
 	}
 	debug.SetGCPercent(1000) // worlds are small and short-lived
-	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Fast: *fast, Plain: *plain, Mappings: *mappings, Neighbours: *neighbours, Fallback: *fallback}}
+	t := total{injected: map[string]int{}, began: time.Now(), last: time.Now(), quiet: *quiet, options: sim.SimOptions{Mapping: *mapping, Dense: *dense, Verifies: *verifies, Relay: *relay, DualWrites: *dualWrites, Cutovers: *cutovers, Exports: *exports, Failovers: *failovers, Fast: *fast, Plain: *plain, Mappings: *mappings, Neighbours: *neighbours, Fallback: *fallback, Rollback: *rollback}}
 	if *kept != "" {
 		var err error
 		if t.kept, err = readKept(*kept); err != nil {
@@ -167,7 +168,7 @@ func (t *total) play(from, seeds uint64, parallel, enough int) {
 	all.Wait()
 }
 
-// drawn returns how a seed is played. Of twenty consecutive seeds, six are plain and each of the
+// drawn returns how a seed is played. Of twenty consecutive seeds, three are plain and each of the
 // others plays a single feature.
 func drawn(seed uint64) (o sim.SimOptions) {
 	switch seed % 20 {
@@ -189,6 +190,8 @@ func drawn(seed uint64) (o sim.SimOptions) {
 		o.Neighbours = true
 	case 12, 13:
 		o.Fallback = true
+	case 14, 15, 16:
+		o.Rollback = true
 	}
 	o.Fast = seed%7 < 4 // so that a third of all seeds have a fast load
 	o.Plain = o.Fast && seed%7 > 0
@@ -254,7 +257,7 @@ func (t *total) summary() int {
 		missing += t.exports - t.exported
 	}
 	for _, name := range sim.Effects() {
-		if t.options.Mapping == "" && !t.options.Cutovers && !t.options.Mappings && !t.options.Neighbours && !t.options.Fallback && t.played >= complete && t.injected[name] == 0 {
+		if t.options.Mapping == "" && !t.options.Cutovers && !t.options.Mappings && !t.options.Neighbours && !t.options.Fallback && !t.options.Rollback && t.played >= complete && t.injected[name] == 0 {
 			missing++
 			fmt.Printf("%s: never took effect\n", name)
 		}
