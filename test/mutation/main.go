@@ -22,7 +22,8 @@
 //
 // "plays: relay" lets the workers of its seeds publish what they apply. "plays: verifies" adds
 // verifies and repairs, "plays: exports" loads from exports, "plays: mappings" replaced mappings,
-// "plays: fast" fast loads, and "plays: fallback" the way back.
+// "plays: fast" fast loads, "plays: fallback"
+// the way back, and "plays: rollback" rollbacks.
 //
 // A bug belongs here if it stands for a hazard or an invariant of HAZARDS.md and the simulation
 // finds it. For bugs that only a package's own tests can find there is ./test/mutation/score.

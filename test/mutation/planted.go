@@ -17,7 +17,7 @@ type bug struct {
 	name    string
 	hazards []string // numbers of HAZARDS.md, such as H45 or I6; at least one
 	why     string   // the consequence
-	plays   string   // the features that its seeds play: verifies, relay, exports, dual-writes, cutovers, mappings, fast, fallback, or nothing
+	plays   string   // the features that its seeds play: verifies, relay, exports, dual-writes, cutovers, mappings, fast, fallback, rollback, or nothing
 	seed    *uint64  // the seed that found it; nil if none did yet
 	// file is the product's file, relative to the root. old occurs in it once; new replaces it.
 	file, old, new string
@@ -119,8 +119,8 @@ func (b *bug) parse(lines []string) error {
 		}
 	}
 	b.name, b.why, b.hazards, b.plays = value["bug"], value["why"], strings.Fields(value["hazards"]), value["plays"]
-	if b.plays != "" && b.plays != "verifies" && b.plays != "relay" && b.plays != "dual-writes" && b.plays != "cutovers" && b.plays != "exports" && b.plays != "mappings" && b.plays != "fast" && b.plays != "fallback" {
-		return b.errorf(b.line, "plays %q: write verifies, relay, exports, dual-writes, cutovers, mappings, fast or fallback, or leave the line out", b.plays)
+	if b.plays != "" && b.plays != "verifies" && b.plays != "relay" && b.plays != "dual-writes" && b.plays != "cutovers" && b.plays != "exports" && b.plays != "mappings" && b.plays != "fast" && b.plays != "fallback" && b.plays != "rollback" {
+		return b.errorf(b.line, "plays %q: write verifies, relay, exports, dual-writes, cutovers, mappings, fast, fallback or rollback, or leave the line out", b.plays)
 	}
 	for _, h := range b.hazards {
 		if !reference.MatchString(h) {

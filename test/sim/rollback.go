@@ -34,6 +34,7 @@ type rollingBack struct {
 type movedApp struct {
 	frozen   bool
 	onSource bool
+	token    [3]int            // the highest that a call had
 	written  map[string]string // what it has written last, by key
 	fail     float64           // share of calls that fail before or after they act
 	refuse   float64
@@ -385,6 +386,10 @@ func (h movedHooks) Call(ctx context.Context, call cutover.Call) (string, cutove
 	if w.Chance(a.fail / 2) {
 		return "down", cutover.HookUnknown
 	}
+	if a.outdated(call.Token) {
+		w.Inject("outdated call of a hook")
+		return "outdated", cutover.HookUnknown
+	}
 	p.act(call)
 	if w.Chance(a.hang) {
 		_ = task.Sleep(ctx, time.Hour)
@@ -396,8 +401,19 @@ func (h movedHooks) Call(ctx context.Context, call cutover.Call) (string, cutove
 	return "", cutover.HookDone
 }
 
-// act carries out a call of a hook. The wrapper refuses tokens that are lower than the last one, so
-// that only the last attempt counts.
+// outdated reports whether a call is earlier than one that the wrapper of the hooks has seen. It
+// refuses such a call.
+func (a *movedApp) outdated(token string) bool {
+	var t [3]int
+	_, _ = fmt.Sscanf(token, "%d.%d.%d", &t[0], &t[1], &t[2])
+	if slices.Compare(t[:], a.token[:]) < 0 {
+		return true
+	}
+	a.token = t
+	return false
+}
+
+// act carries out a call of a hook.
 func (p *rollingBack) act(call cutover.Call) {
 	a := &p.app
 	p.world.Tracef("hook %s %s", call.Hook, call.Token)
