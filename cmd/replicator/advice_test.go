@@ -15,7 +15,8 @@ func TestAdvisedCommandsParse(t *testing.T) {
 	for path, advises := range map[string]string{
 		"internal/status/conditions.go":   "leads\\(\"([^\"]+)\"",
 		"internal/switchover/document.go": "next\\(\"([^\"]+)\"",
-		"internal/cutover/gates.go":       "\"replicator ([^\"]+)\"",
+		"internal/readiness/judge.go":     "\"replicator ([^\"]+)\"",
+		"internal/readiness/rollback.go":  "\"replicator ([^\"]+)\"",
 		"internal/comparison/judge.go":    "return \"([^\"]+)\", ",
 		"internal/loads/judge.go":         "return \"([^\"]+)\", ",
 	} {

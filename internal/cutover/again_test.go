@@ -11,6 +11,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
@@ -163,28 +164,31 @@ func TestTheFenceIsRaisedBeforeTheFreeze(t *testing.T) {
 // passes: it could not read the next number, and nobody could ask it.
 func TestAnOlderVersionClosesTheGate(t *testing.T) {
 	playScene(t, func(s *scene) {
-		f := Figures{Found: true, Shards: []checkpoint.Shard{{Owner: "w", Heartbeat: checkpoint.Heartbeat{Holder: checkpoint.About{Version: "1"}, Reads: checkpoint.Format}}}}
+		f := readiness.Figures{Found: true, Shards: []checkpoint.Shard{{Owner: "w", Heartbeat: checkpoint.Heartbeat{Holder: checkpoint.About{Version: "1"}, Reads: checkpoint.Format}}}}
 		for i, c := range []struct {
-			change func(f *Figures) []checkpoint.Process
+			change func(f *readiness.Figures) []checkpoint.Process
 			want   string
 		}{
-			{func(*Figures) []checkpoint.Process { return nil }, ""},
-			{func(f *Figures) []checkpoint.Process { f.Shards[0].Reads = 3; return nil }, "process w runs version 1,"},
-			{func(f *Figures) []checkpoint.Process { f.Shards[0].Reads, f.Shards[0].Owner = 3, ""; return nil }, ""},
-			{func(f *Figures) []checkpoint.Process { f.Coordinator.Holder.Version = "2"; return nil }, "process c runs version 2,"},
-			{func(*Figures) []checkpoint.Process {
+			{func(*readiness.Figures) []checkpoint.Process { return nil }, ""},
+			{func(f *readiness.Figures) []checkpoint.Process { f.Shards[0].Reads = 3; return nil }, "process w runs version 1,"},
+			{func(f *readiness.Figures) []checkpoint.Process {
+				f.Shards[0].Reads, f.Shards[0].Owner = 3, ""
+				return nil
+			}, ""},
+			{func(f *readiness.Figures) []checkpoint.Process { f.Coordinator.Holder.Version = "2"; return nil }, "process c runs version 2,"},
+			{func(*readiness.Figures) []checkpoint.Process {
 				return []checkpoint.Process{{Worker: "s", Heartbeat: checkpoint.Heartbeat{Holder: checkpoint.About{Version: "3"}}}}
 			}, "process s runs version 3,"},
 		} {
 			g := f
 			g.Shards = slices.Clone(f.Shards)
-			got := g.outdated("c", c.change(&g))
+			got := outdated(&g, "c", c.change(&g))
 			if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 				t.Errorf("%d: %q, want %q", i, got, c.want)
 			}
 			g.Outdated = got
-			gate := g.Judge("Orders", Ready{}, s.Now())[len(GateNames)-1]
-			if gate.Name != GateFence || gate.Ready == (got != "") || gate.Binding != (got != "") {
+			gate := g.Judge("Orders", readiness.Limits{}, s.Now())[len(readiness.GateNames)-1]
+			if gate.Name != readiness.GateFence || gate.Ready == (got != "") || gate.Binding != (got != "") {
 				t.Errorf("%d: %+v", i, gate)
 			}
 		}
@@ -424,7 +428,7 @@ func TestTheRecordMovesDuringACall(t *testing.T) {
 func TestATableThatWasNeverVerifiedIsNotFrozen(t *testing.T) {
 	playScene(t, func(s *scene) {
 		p := plan()
-		p.Overrides = []checkpoint.CutoverOverride{{Gate: GateVerify, Reason: "small"}, {Gate: GateFull, Reason: "small"}}
+		p.Overrides = []checkpoint.CutoverOverride{{Gate: readiness.GateVerify, Reason: "small"}, {Gate: readiness.GateFull, Reason: "small"}}
 		for _, source := range p.Tables {
 			s.Change(source, func(st *checkpoint.TableState) { st.Verify = checkpoint.Verify{} })
 		}
@@ -439,8 +443,8 @@ func TestFiguresOfGates(t *testing.T) {
 		s.Must(err)
 		gates, err := s.driver.Gates(s.Ctx, plan(), s.Now())
 		s.Must(err)
-		open := Open(gates)
-		if len(open) != 2 || open[0].Name != GateFence || open[0].Table != "Orders" || open[1].Table != "Parts" {
+		open := readiness.Open(gates)
+		if len(open) != 2 || open[0].Name != readiness.GateFence || open[0].Table != "Orders" || open[1].Table != "Parts" {
 			t.Errorf("with a fence that is withheld: %+v", open)
 		}
 		track := checkpoint.Track{Generation: 5, Label: "L", Shard: kit.Shard}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -31,7 +32,7 @@ func (v *drive) request(ctx context.Context, c checkpoint.Cutover, now time.Time
 		if err != nil {
 			return err
 		}
-		if open := Open(gates); len(open) > 0 {
+		if open := readiness.Open(gates); len(open) > 0 {
 			return v.trouble(ctx, c, "waiting for gate %s of table %s: %s", open[0].Name, open[0].Table, "not ready")
 		}
 	}

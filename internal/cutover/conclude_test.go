@@ -10,12 +10,13 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
 // What follows from the final comparisons of two tables. A table that must not be switched counts
 // most, then verifies that have just begun, then failures, and then what is still running.
 func TestWhatFollowsFromTheFinalComparisons(t *testing.T) {
-	now := noon
+	now := kit.Noon
 	clean := func(number uint32, items int64) checkpoint.VerifyResult {
 		return checkpoint.VerifyResult{Number: number, EndedAt: now, VerifyCounts: checkpoint.VerifyCounts{Items: items}}
 	}
@@ -108,7 +109,7 @@ func TestDifferingRowsAreCountedInAllShards(t *testing.T) {
 	late.ID, late.Rechecked.Differing = "late", 2
 	shards[0].Rechecked.Differing = 1
 	shards = append(shards, other, late)
-	if got := recheckOf(s, shards, noon); got != (rechecked{waits: "rows of changed items differ: 3"}) {
+	if got := recheckOf(s, shards, kit.Noon); got != (rechecked{waits: "rows of changed items differ: 3"}) {
 		t.Errorf("%+v", got)
 	}
 	if got := recheckedTo(s, shards, nil); got != "rows of changed items differ: 3" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -49,7 +50,7 @@ type cover struct {
 }
 
 // coverOf returns what the shards' rows say about candidates.
-func coverOf(c checkpoint.Cutover, source string, f Figures) (found cover) {
+func coverOf(c checkpoint.Cutover, source string, f readiness.Figures) (found cover) {
 	l := lineageOf(f)
 	for _, sh := range l.leaves(f) {
 		found.open++
@@ -67,7 +68,7 @@ func coverOf(c checkpoint.Cutover, source string, f Figures) (found cover) {
 }
 
 // leaves returns the shards that new changes may go to.
-func (l lineage) leaves(f Figures) (leaves []*checkpoint.Shard) {
+func (l lineage) leaves(f readiness.Figures) (leaves []*checkpoint.Shard) {
 	for _, sh := range standing.Open(f.State, f.Shards) {
 		if !sh.Ended() {
 			leaves = append(leaves, sh)
@@ -100,7 +101,7 @@ func (l lineage) replaced(sh *checkpoint.Shard) *checkpoint.Shard {
 
 // forProof returns the indices of the canaries that are written after the freeze. If no candidate
 // has shown which canaries reach the open shards, the first ones are written.
-func forProof(f Figures) (indices []int) {
+func forProof(f readiness.Figures) (indices []int) {
 	l := lineageOf(f)
 	for _, sh := range l.leaves(f) {
 		indices = append(indices, l.reach(sh)...)
@@ -132,7 +133,7 @@ type coverage struct {
 }
 
 // coverage judges the search for canaries. It writes nothing.
-func (v *drive) coverage(ctx context.Context, c checkpoint.Cutover, found []Figures) (all coverage) {
+func (v *drive) coverage(ctx context.Context, c checkpoint.Cutover, found []readiness.Figures) (all coverage) {
 	if v.covers != c.Attempt || v.tried == nil {
 		v.covering = covering{c.Attempt, map[string]*candidates{}}
 	}

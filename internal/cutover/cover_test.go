@@ -15,25 +15,17 @@ import (
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
-// candidatesIn is a shard that gave candidates of an attempt.
-func candidatesIn(sh checkpoint.Shard, attempt uint32, candidates ...int) checkpoint.Shard {
-	for _, i := range candidates {
-		sh.Sighted.See(2*attempt-1, i)
-	}
-	return sh
-}
-
 // An open shard is covered once two canaries are known to reach it. A shard that replaces another
 // one alone inherits what reached that one. The children of a split do not, because both canaries
 // may go to the same child. A canary of any attempt counts, because items do not move.
 func TestWhichShardsAreCovered(t *testing.T) {
 	waiting := func(id, parent string) checkpoint.Shard {
-		sh := shardOf(id, parent)
+		sh := kit.ShardOf(id, parent)
 		sh.State, sh.Owner = checkpoint.Waiting, ""
 		return sh
 	}
-	settling := shardOf("a", "")
-	settling.EndedAt = noon
+	settling := kit.ShardOf("a", "")
+	settling.EndedAt = kit.Noon
 	for name, c := range map[string]struct {
 		shards []checkpoint.Shard
 		open   int
@@ -41,21 +33,21 @@ func TestWhichShardsAreCovered(t *testing.T) {
 		proof  string // the canaries that are written after the freeze
 	}{
 		"no shard":                 {nil, 0, 0, "[0 1]"},
-		"no candidate":             {[]checkpoint.Shard{shardOf("a", "")}, 1, 1, "[0 1]"},
-		"one candidate":            {[]checkpoint.Shard{candidatesIn(shardOf("a", ""), 3, 7)}, 1, 1, "[7]"},
-		"two":                      {[]checkpoint.Shard{candidatesIn(shardOf("a", ""), 3, 9, 7, 11)}, 1, 0, "[7 9]"},
-		"of two attempts":          {[]checkpoint.Shard{candidatesIn(candidatesIn(shardOf("a", ""), 1, 9), 3, 7)}, 1, 0, "[7 9]"},
-		"twice the same":           {[]checkpoint.Shard{candidatesIn(candidatesIn(shardOf("a", ""), 1, 9), 3, 9)}, 1, 1, "[9]"},
-		"of a proof":               {[]checkpoint.Shard{seen(seen(shardOf("a", ""), 2, 5), 2, 6)}, 1, 0, "[5 6]"},
-		"two shards":               {[]checkpoint.Shard{candidatesIn(shardOf("a", ""), 3, 1, 2), shardOf("b", "")}, 2, 1, "[1 2]"},
-		"another stream":           {[]checkpoint.Shard{candidatesIn(shardOf("a", ""), 3, 1, 2), {ID: "b", Label: "former", State: checkpoint.Reading}}, 1, 0, "[1 2]"},
-		"it has ended":             {[]checkpoint.Shard{doneShard("a", "", false)}, 0, 0, "[0 1]"},
+		"no candidate":             {[]checkpoint.Shard{kit.ShardOf("a", "")}, 1, 1, "[0 1]"},
+		"one candidate":            {[]checkpoint.Shard{kit.CandidatesIn(kit.ShardOf("a", ""), 3, 7)}, 1, 1, "[7]"},
+		"two":                      {[]checkpoint.Shard{kit.CandidatesIn(kit.ShardOf("a", ""), 3, 9, 7, 11)}, 1, 0, "[7 9]"},
+		"of two attempts":          {[]checkpoint.Shard{kit.CandidatesIn(kit.CandidatesIn(kit.ShardOf("a", ""), 1, 9), 3, 7)}, 1, 0, "[7 9]"},
+		"twice the same":           {[]checkpoint.Shard{kit.CandidatesIn(kit.CandidatesIn(kit.ShardOf("a", ""), 1, 9), 3, 9)}, 1, 1, "[9]"},
+		"of a proof":               {[]checkpoint.Shard{kit.SeenIn(kit.SeenIn(kit.ShardOf("a", ""), 2, 5), 2, 6)}, 1, 0, "[5 6]"},
+		"two shards":               {[]checkpoint.Shard{kit.CandidatesIn(kit.ShardOf("a", ""), 3, 1, 2), kit.ShardOf("b", "")}, 2, 1, "[1 2]"},
+		"another stream":           {[]checkpoint.Shard{kit.CandidatesIn(kit.ShardOf("a", ""), 3, 1, 2), {ID: "b", Label: "former", State: checkpoint.Reading}}, 1, 0, "[1 2]"},
+		"it has ended":             {[]checkpoint.Shard{kit.DoneShard("a", "", false)}, 0, 0, "[0 1]"},
 		"it settles":               {[]checkpoint.Shard{settling}, 0, 0, "[0 1]"},
-		"it is replaced":           {[]checkpoint.Shard{candidatesIn(doneShard("a", "", true), 3, 4, 5), waiting("b", "a")}, 1, 0, "[4 5]"},
-		"replaced twice":           {[]checkpoint.Shard{candidatesIn(doneShard("a", "", true), 2, 4), candidatesIn(doneShard("b", "a", true), 3, 6), shardOf("c", "b")}, 1, 0, "[4 6]"},
-		"maybe replaced by two":    {[]checkpoint.Shard{candidatesIn(doneShard("a", "", false), 3, 4, 5), shardOf("b", "a")}, 1, 1, "[0 1]"},
-		"split":                    {[]checkpoint.Shard{candidatesIn(doneShard("a", "", true), 3, 4, 5), shardOf("b", "a"), candidatesIn(shardOf("c", "a"), 3, 8, 9)}, 2, 1, "[8 9]"},
-		"the parent's row is gone": {[]checkpoint.Shard{shardOf("b", "a")}, 1, 1, "[0 1]"},
+		"it is replaced":           {[]checkpoint.Shard{kit.CandidatesIn(kit.DoneShard("a", "", true), 3, 4, 5), waiting("b", "a")}, 1, 0, "[4 5]"},
+		"replaced twice":           {[]checkpoint.Shard{kit.CandidatesIn(kit.DoneShard("a", "", true), 2, 4), kit.CandidatesIn(kit.DoneShard("b", "a", true), 3, 6), kit.ShardOf("c", "b")}, 1, 0, "[4 6]"},
+		"maybe replaced by two":    {[]checkpoint.Shard{kit.CandidatesIn(kit.DoneShard("a", "", false), 3, 4, 5), kit.ShardOf("b", "a")}, 1, 1, "[0 1]"},
+		"split":                    {[]checkpoint.Shard{kit.CandidatesIn(kit.DoneShard("a", "", true), 3, 4, 5), kit.ShardOf("b", "a"), kit.CandidatesIn(kit.ShardOf("c", "a"), 3, 8, 9)}, 2, 1, "[8 9]"},
+		"the parent's row is gone": {[]checkpoint.Shard{kit.ShardOf("b", "a")}, 1, 1, "[0 1]"},
 	} {
 		f := ready()
 		f.Shards = c.shards
@@ -83,7 +75,7 @@ func TestCandidatesAreFoundInBatches(t *testing.T) {
 		f := ready()
 		f.Shards = nil
 		for i := range c.shards {
-			f.Shards = append(f.Shards, shardOf(fmt.Sprint("shard", i), ""))
+			f.Shards = append(f.Shards, kit.ShardOf(fmt.Sprint("shard", i), ""))
 		}
 		k, batches := checkpoint.Cutover{Attempt: 3}, 0
 		for {

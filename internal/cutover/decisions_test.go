@@ -74,26 +74,6 @@ func TestAWatchReadsWhatIsNotTrimmed(t *testing.T) {
 	}
 }
 
-// What settles was applied once: there the last read counts, and otherwise the shard's position.
-func TestHowFarAShardIsApplied(t *testing.T) {
-	for name, c := range map[string]struct {
-		changes uint64
-		readAt  time.Time
-		want    time.Time
-	}{
-		"nothing settles":          {0, noon.Add(time.Minute), noon},
-		"something settles":        {1, noon.Add(time.Minute), noon.Add(time.Minute)},
-		"it was read before":       {1, noon.Add(-time.Minute), noon},
-		"it settles, and was lost": {1, time.Time{}, noon},
-	} {
-		s := checkpoint.Shard{AppliedTo: noon, ReadAt: c.readAt}
-		s.Settling.Changes = c.changes
-		if got := reached(&s); !got.Equal(c.want) {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-	}
-}
-
 // There is something to drive while an attempt is under way, and afterwards while canaries are left.
 // Once the watch is over the sources are not written any more.
 func TestWhatThereIsToDrive(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 )
 
 // Source holds the requests to DynamoDB that a driver needs.
@@ -99,7 +100,7 @@ type Verifier interface {
 // Settings are the settings of cutovers from the configuration, and the time limits of a driver. A
 // duration of zero stands for its default.
 type Settings struct {
-	Ready Ready
+	Ready readiness.Limits
 	Pass  time.Duration // time between two passes; default 1 s
 	Idle  time.Duration // time between two passes while there is no cutover; default 5 s
 	// Hook is the timeout of a probe of a hook, and of a request to the source; default 30 s.

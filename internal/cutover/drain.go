@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -54,8 +55,7 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 		return err
 	}
 	for i, source := range c.Tables {
-		stands := found[i].standing(v.settings.Ready.Lease, now)
-		if ok, why, _ := found[i].copied(&stands); !ok {
+		if why := found[i].Uncopied(v.settings.Ready.Lease, now); why != "" {
 			return v.cancel(ctx, c, now, "table %s: %s", source, why)
 		}
 	}
@@ -78,7 +78,7 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 
 // prove returns the proofs of all tables. If proofs are missing, `waits` is the condition for which
 // the drain waits. If the application cannot stay frozen for that long, `ends` is not empty.
-func (v *drive) prove(c checkpoint.Cutover, found []Figures, now time.Time) (proofs []checkpoint.CutoverProof, waits string, ends ending) {
+func (v *drive) prove(c checkpoint.Cutover, found []readiness.Figures, now time.Time) (proofs []checkpoint.CutoverProof, waits string, ends ending) {
 	for i, source := range c.Tables {
 		p := &v.draining.tables[source].proof
 		proved, why := p.prove(c, found[i], v.settings)
@@ -97,8 +97,8 @@ func (v *drive) prove(c checkpoint.Cutover, found []Figures, now time.Time) (pro
 }
 
 // rowsOfAll reads the rows of all tables of an attempt.
-func (v *drive) rowsOfAll(ctx context.Context, c checkpoint.Cutover) ([]Figures, error) {
-	found := make([]Figures, len(c.Tables))
+func (v *drive) rowsOfAll(ctx context.Context, c checkpoint.Cutover) ([]readiness.Figures, error) {
+	found := make([]readiness.Figures, len(c.Tables))
 	g := task.NewGroup(ctx, tablesAtOnce)
 	for i, source := range c.Tables {
 		g.Go("read the rows of "+source, func(ctx context.Context) (err error) {
@@ -110,7 +110,7 @@ func (v *drive) rowsOfAll(ctx context.Context, c checkpoint.Cutover) ([]Figures,
 }
 
 // writeCanaries writes the canaries that are not written yet, for all tables.
-func (v *drive) writeCanaries(ctx context.Context, c checkpoint.Cutover, found []Figures) error {
+func (v *drive) writeCanaries(ctx context.Context, c checkpoint.Cutover, found []readiness.Figures) error {
 	g := task.NewGroup(ctx, tablesAtOnce)
 	until := map[string]int{}
 	for i, source := range c.Tables {
@@ -187,7 +187,7 @@ func (v *drive) stillDisturbed(ctx context.Context, c checkpoint.Cutover, now ti
 
 // stray describes a change that was made after the freeze and that a worker has read. It returns ""
 // if there is no such change.
-func (v *drive) stray(ctx context.Context, c checkpoint.Cutover, found []Figures) (string, error) {
+func (v *drive) stray(ctx context.Context, c checkpoint.Cutover, found []readiness.Figures) (string, error) {
 	if c.FrozenAt.IsZero() {
 		return "", nil
 	}

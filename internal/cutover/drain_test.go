@@ -6,27 +6,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
-
-// shardOf is a shard that is read, and read to its tip.
-func shardOf(id, parent string) checkpoint.Shard {
-	sh := ready().Shards[0]
-	sh.ID, sh.Parent, sh.CaughtUp, sh.Position, sh.Applied = id, parent, true, cdc.SequenceOf(100), 7
-	return sh
-}
-
-// doneShard was read to its end.
-func doneShard(id, parent string, complete bool) checkpoint.Shard {
-	sh := shardOf(id, parent)
-	sh.State, sh.Owner, sh.Complete = checkpoint.Done, "", complete
-	return sh
-}
-
-// seen is a shard that gave the canary of an attempt, written after the freeze.
-func seen(sh checkpoint.Shard, attempt uint32, canary int) checkpoint.Shard {
-	sh.Sighted.See(2*attempt, canary)
-	return sh
-}
 
 // A canary of this attempt alone proves a shard: it is committed once everything before it is
 // applied and settled. So it does not matter who reads the shard, or whether it has ended since.
@@ -47,7 +28,7 @@ func TestHowAShardIsProved(t *testing.T) {
 		"done without canary":  {func(sh *checkpoint.Shard) { sh.State, sh.Sighted = checkpoint.Done, checkpoint.Sighted{} }, ""},
 	} {
 		p := &proof{quiet: map[string]*quietShard{}}
-		sh := seen(ready().Shards[0], 3, 0)
+		sh := kit.SeenIn(ready().Shards[0], 3, 0)
 		c.change(&sh)
 		if got := p.how(checkpoint.Cutover{Attempt: 3}, ready(), &sh, s); got != c.how {
 			t.Errorf("%s: %q, want %q", name, got, c.how)
@@ -69,18 +50,18 @@ func TestEmptyPagesOfAShard(t *testing.T) {
 		"another reader": {func(i int, sh *checkpoint.Shard) { sh.Owner = []string{"a", "b"}[min(i/6, 1)] }, false, 0},
 		"nobody":         {func(_ int, sh *checkpoint.Shard) { sh.Owner = "" }, false, 0},
 		"it settles":     {func(_ int, sh *checkpoint.Shard) { sh.Settling.Changes = 1 }, false, 0},
-		"it ended":       {func(_ int, sh *checkpoint.Shard) { sh.EndedAt = noon }, false, 0},
+		"it ended":       {func(_ int, sh *checkpoint.Shard) { sh.EndedAt = kit.Noon }, false, 0},
 		"done":           {func(_ int, sh *checkpoint.Shard) { sh.State = checkpoint.Done }, false, 0},
 		"behind":         {func(_ int, sh *checkpoint.Shard) { sh.CaughtUp = false }, false, 0},
 		"rehearsed":      {func(_ int, sh *checkpoint.Shard) { sh.CaughtUp = false }, true, 12},
-		"read seldom":    {func(i int, sh *checkpoint.Shard) { sh.ReadAt = noon.Add(time.Duration(i/2*4) * time.Second) }, false, 10},
-		"not read":       {func(i int, sh *checkpoint.Shard) { sh.ReadAt = noon }, false, 0},
+		"read seldom":    {func(i int, sh *checkpoint.Shard) { sh.ReadAt = kit.Noon.Add(time.Duration(i/2*4) * time.Second) }, false, 10},
+		"not read":       {func(i int, sh *checkpoint.Shard) { sh.ReadAt = kit.Noon }, false, 0},
 		"it moves":       {func(i int, sh *checkpoint.Shard) { sh.Position = cdc.SequenceOf(uint64(i)) }, false, 0},
 	} {
 		p, proved := &proof{quiet: map[string]*quietShard{}}, 0
 		for i := range 15 {
-			sh := shardOf("s", "")
-			sh.ReadAt = noon.Add(time.Duration(i) * time.Second)
+			sh := kit.ShardOf("s", "")
+			sh.ReadAt = kit.Noon.Add(time.Duration(i) * time.Second)
 			c.change(i, &sh)
 			if how := p.how(checkpoint.Cutover{Attempt: 3, CutoverPlan: checkpoint.CutoverPlan{Rehearse: c.rehearse}}, ready(), &sh, s); how != "" && proved == 0 {
 				proved = i
@@ -100,7 +81,7 @@ func TestEmptyPagesOfAShard(t *testing.T) {
 func TestEmptyPagesCountFromTheLastCanary(t *testing.T) {
 	p := &proof{written: []int{0, 1}, unseen: 2}
 	f := ready()
-	f.Shards = []checkpoint.Shard{seen(shardOf("s", ""), 3, 0), shardOf("idle", "")}
+	f.Shards = []checkpoint.Shard{kit.SeenIn(kit.ShardOf("s", ""), 3, 0), kit.ShardOf("idle", "")}
 	proved := 0
 	look := func() string {
 		_, waits := p.prove(checkpoint.Cutover{Attempt: 3}, f, Settings{Quiet: 10 * time.Second}.orDefault())
@@ -110,7 +91,7 @@ func TestEmptyPagesCountFromTheLastCanary(t *testing.T) {
 		if i == 20 {
 			f.Shards[0].Sighted.See(6, 1)
 		}
-		f.Shards[1].ReadAt = noon.Add(time.Duration(i) * time.Second)
+		f.Shards[1].ReadAt = kit.Noon.Add(time.Duration(i) * time.Second)
 		if look() == "" && proved == 0 {
 			proved = i
 		}
@@ -118,7 +99,7 @@ func TestEmptyPagesCountFromTheLastCanary(t *testing.T) {
 	if proved != 20+12 {
 		t.Errorf("proved at look %d", proved)
 	}
-	f.Shards[1] = doneShard("idle", "", false)
+	f.Shards[1] = kit.DoneShard("idle", "", false)
 	if waits := look(); waits != "" {
 		t.Errorf("it ended since, and %s", waits)
 	}
@@ -127,14 +108,14 @@ func TestEmptyPagesCountFromTheLastCanary(t *testing.T) {
 // A lineage is closed from its roots on. A canary closes a shard with all that came of it. Of one
 // that ended without a canary all children must be known, and closed. Nothing else closes a shard.
 func TestH115_ALineageIsClosedFromItsRoots(t *testing.T) {
-	canary := func(id, parent string) checkpoint.Shard { return seen(shardOf(id, parent), 3, 0) }
+	canary := func(id, parent string) checkpoint.Shard { return kit.SeenIn(kit.ShardOf(id, parent), 3, 0) }
 	gap := func(id, parent string, generation uint32) checkpoint.Shard {
-		sh := doneShard(id, parent, false)
+		sh := kit.DoneShard(id, parent, false)
 		sh.State, sh.Generation = checkpoint.Gap, generation
 		return sh
 	}
 	waiting := func(id, parent string) checkpoint.Shard {
-		sh := doneShard(id, parent, false)
+		sh := kit.DoneShard(id, parent, false)
 		sh.State, sh.Position = checkpoint.Waiting, cdc.SequenceNumber{}
 		return sh
 	}
@@ -144,22 +125,22 @@ func TestH115_ALineageIsClosedFromItsRoots(t *testing.T) {
 		proofs int
 	}{
 		"one leaf":                              {[]checkpoint.Shard{canary("a", "")}, "", 1},
-		"it ended after its canary":             {[]checkpoint.Shard{seen(doneShard("a", "", false), 3, 0), waiting("b", "a")}, "", 1},
-		"canaries in the children":              {[]checkpoint.Shard{doneShard("a", "", true), canary("b", "a"), canary("c", "a")}, "", 2},
-		"a child may be listed late":            {[]checkpoint.Shard{doneShard("a", "", false), canary("b", "a")}, "shard a has ended, and its children may be listed late", 0},
-		"no canary in one child":                {[]checkpoint.Shard{doneShard("a", "", true), canary("b", "a"), shardOf("c", "a")}, "1 of its shards may still hold changes that are not applied; the first is c", 0},
-		"a child is not read":                   {[]checkpoint.Shard{canary("x", ""), doneShard("a", "", true), waiting("b", "a")}, "1 of its shards may still hold changes that are not applied; the first is b", 0},
-		"a grandchild may be listed late":       {[]checkpoint.Shard{doneShard("a", "", true), canary("b", "a"), doneShard("c", "a", false)}, "shard c has ended, and its children may be listed late", 0},
+		"it ended after its canary":             {[]checkpoint.Shard{kit.SeenIn(kit.DoneShard("a", "", false), 3, 0), waiting("b", "a")}, "", 1},
+		"canaries in the children":              {[]checkpoint.Shard{kit.DoneShard("a", "", true), canary("b", "a"), canary("c", "a")}, "", 2},
+		"a child may be listed late":            {[]checkpoint.Shard{kit.DoneShard("a", "", false), canary("b", "a")}, "shard a has ended, and its children may be listed late", 0},
+		"no canary in one child":                {[]checkpoint.Shard{kit.DoneShard("a", "", true), canary("b", "a"), kit.ShardOf("c", "a")}, "1 of its shards may still hold changes that are not applied; the first is c", 0},
+		"a child is not read":                   {[]checkpoint.Shard{canary("x", ""), kit.DoneShard("a", "", true), waiting("b", "a")}, "1 of its shards may still hold changes that are not applied; the first is b", 0},
+		"a grandchild may be listed late":       {[]checkpoint.Shard{kit.DoneShard("a", "", true), canary("b", "a"), kit.DoneShard("c", "a", false)}, "shard c has ended, and its children may be listed late", 0},
 		"a former gap":                          {[]checkpoint.Shard{gap("a", "", 4), canary("b", "")}, "", 1},
-		"what follows a former gap":             {[]checkpoint.Shard{gap("a", "", 4), shardOf("b", "a"), canary("c", "")}, "1 of its shards may still hold changes that are not applied; the first is b", 0},
-		"a former gap among children":           {[]checkpoint.Shard{doneShard("a", "", true), gap("b", "a", 4), canary("c", "a")}, "", 1},
+		"what follows a former gap":             {[]checkpoint.Shard{gap("a", "", 4), kit.ShardOf("b", "a"), canary("c", "")}, "1 of its shards may still hold changes that are not applied; the first is b", 0},
+		"a former gap among children":           {[]checkpoint.Shard{kit.DoneShard("a", "", true), gap("b", "a", 4), canary("c", "a")}, "", 1},
 		"a gap":                                 {[]checkpoint.Shard{canary("x", ""), gap("a", "", 5)}, "1 of its shards may still hold changes that are not applied; the first is a", 0},
-		"a whole lineage that ended":            {[]checkpoint.Shard{canary("x", ""), doneShard("a", "", true), doneShard("b", "a", true)}, "", 2},
+		"a whole lineage that ended":            {[]checkpoint.Shard{canary("x", ""), kit.DoneShard("a", "", true), kit.DoneShard("b", "a", true)}, "", 2},
 		"the parent's row is removed":           {[]checkpoint.Shard{canary("b", "removed")}, "", 1},
 		"a shard of another stream":             {[]checkpoint.Shard{canary("a", ""), {ID: "former", Label: "former", State: checkpoint.Reading}}, "", 1},
-		"its children are read, it is not":      {[]checkpoint.Shard{shardOf("a", ""), canary("b", "a")}, "1 of its shards may still hold changes that are not applied; the first is a", 0},
-		"canaries of an earlier attempt":        {[]checkpoint.Shard{seen(shardOf("a", ""), 2, 0)}, "1 of 1 canaries are not read yet", 0},
-		"a canary is in no shard that is known": {[]checkpoint.Shard{seen(shardOf("a", ""), 3, 1)}, "1 of 1 canaries are not read yet", 0},
+		"its children are read, it is not":      {[]checkpoint.Shard{kit.ShardOf("a", ""), canary("b", "a")}, "1 of its shards may still hold changes that are not applied; the first is a", 0},
+		"canaries of an earlier attempt":        {[]checkpoint.Shard{kit.SeenIn(kit.ShardOf("a", ""), 2, 0)}, "1 of 1 canaries are not read yet", 0},
+		"a canary is in no shard that is known": {[]checkpoint.Shard{kit.SeenIn(kit.ShardOf("a", ""), 3, 1)}, "1 of 1 canaries are not read yet", 0},
 	} {
 		f := ready()
 		f.Shards = c.shards
@@ -177,7 +158,7 @@ func TestH115_ALineageIsClosedFromItsRoots(t *testing.T) {
 func TestATopicIsAppliedUpToTheCanary(t *testing.T) {
 	f := ready()
 	f.State.Apply = checkpoint.Topic
-	f.Shards = []checkpoint.Shard{seen(shardOf("s", ""), 3, 0)}
+	f.Shards = []checkpoint.Shard{kit.SeenIn(kit.ShardOf("s", ""), 3, 0)}
 	sh := &f.Shards[0]
 	sh.Apply, sh.Generation = checkpoint.Topic, 5
 	type look struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // Run drives the cutovers of one group that no other process drives, until ctx ends. If `over` is not
@@ -200,7 +201,7 @@ func (v *drive) pass(ctx context.Context) (going bool, err error) {
 		now = task.Now(ctx)
 	}
 	if limit, late := c.Overdue(now); limit > 0 && (known && late || task.Mono(ctx)-v.stepped > limit) {
-		why := fmt.Sprintf("%s took more than %s: %s", c.Step, spell(limit), orNothing(c.Trouble))
+		why := fmt.Sprintf("%s took more than %s: %s", c.Step, timespan.Spell(limit), orNothing(c.Trouble))
 		if !c.FrozenAt.IsZero() {
 			why = fmt.Sprintf("the deadline of the freeze has passed in step %s: %s", c.Step, orNothing(c.Trouble))
 		}

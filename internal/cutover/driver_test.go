@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
@@ -45,7 +46,7 @@ func TestTheWholeWay(t *testing.T) {
 		if len(s.failed) > 0 {
 			t.Errorf("failed: %q", s.failed)
 		}
-		if len(c.Proofs) != 2 || c.Proofs[0].How != "a canary" || c.Proofs[0].Position == "" || c.Proofs[0].Shard != kit.Shard || c.Proofs[1].Table != "Parts" || len(c.Gates) != 2*len(GateNames) || len(Open(c.Gates)) > 0 {
+		if len(c.Proofs) != 2 || c.Proofs[0].How != "a canary" || c.Proofs[0].Position == "" || c.Proofs[0].Shard != kit.Shard || c.Proofs[1].Table != "Parts" || len(c.Gates) != 2*len(readiness.GateNames) || len(readiness.Open(c.Gates)) > 0 {
 			t.Errorf("proofs %+v, gates %+v", c.Proofs, c.Gates)
 		}
 		if c.FrozenAt.IsZero() || !c.FrozenAt.After(c.FreezeBegunAt) || c.GoneAt.Before(c.FrozenAt) || c.SwitchedAt.Before(c.GoneAt) || !c.FencedAt.IsZero() && c.FencedAt.Before(c.SwitchedAt) {
@@ -123,7 +124,7 @@ func TestARequestWaits(t *testing.T) {
 // With --when-ready a gate that is not ready is waited for, and without it ends the attempt; an
 // override passes it, of that gate alone.
 func TestGatesOfAnAttempt(t *testing.T) {
-	lag := checkpoint.CutoverOverride{Gate: GateLag, Reason: "quiet"}
+	lag := checkpoint.CutoverOverride{Gate: readiness.GateLag, Reason: "quiet"}
 	for name, c := range map[string]struct {
 		whenReady, heals bool
 		overrides        []checkpoint.CutoverOverride
@@ -133,7 +134,7 @@ func TestGatesOfAnAttempt(t *testing.T) {
 		"waits":           {whenReady: true, heals: true},
 		"waits in vain":   {whenReady: true, reason: "it expired before it was approved and ready"},
 		"another's":       {overrides: []checkpoint.CutoverOverride{lag}, reason: "gate parked"},
-		"passed by force": {overrides: []checkpoint.CutoverOverride{lag, {Gate: GateParked, Reason: "known"}}},
+		"passed by force": {overrides: []checkpoint.CutoverOverride{lag, {Gate: readiness.GateParked, Reason: "known"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			playScene(t, func(s *scene) {
@@ -339,7 +340,7 @@ func TestAFenceThatIsWithheld(t *testing.T) {
 			p := plan()
 			p.FenceFirst = true
 			if overridden {
-				p.Overrides = []checkpoint.CutoverOverride{{Gate: GateFence, Reason: "known"}}
+				p.Overrides = []checkpoint.CutoverOverride{{Gate: readiness.GateFence, Reason: "known"}}
 			}
 			s.start(p)
 			s.drive(at(checkpoint.CutoverVerify))
@@ -436,7 +437,7 @@ func TestWhatEndsADrain(t *testing.T) {
 	})
 	playScene(t, func(s *scene) { // no override passes it, so that it ends before the freeze
 		p := plan()
-		p.Overrides = []checkpoint.CutoverOverride{{Gate: GateCopy, Reason: "known"}}
+		p.Overrides = []checkpoint.CutoverOverride{{Gate: readiness.GateCopy, Reason: "known"}}
 		s.Change("Parts", func(st *checkpoint.TableState) { st.Pause.Since = s.Now() })
 		s.expect(s.play(p), checkpoint.CutoverCancelled, "gate copy of table Parts is not ready")
 	})

@@ -8,38 +8,16 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
-
-// The final verify is as long as the last full one, and has to end within its deadline: a cutover in
-// which it would take more than half of it is refused before the freeze.
-func TestALongVerifyIsRefusedBeforeTheFreeze(t *testing.T) {
-	for _, c := range []struct {
-		took, within time.Duration
-		items        int64
-		yes          bool
-	}{{5 * time.Minute, 10 * time.Minute, 1000, true}, {5*time.Minute + 1, 10 * time.Minute, 1000, false}, {time.Hour, 0, 1000, true},
-		{time.Hour, 10 * time.Minute, 999, true}} { // the driver compares fewer by itself
-		f := ready()
-		f.State.Verify.Full.Items, f.State.Apply = c.items, checkpoint.Topic
-		f.State.Verify.Full.BegunAt = f.State.Verify.Full.EndedAt.Add(-c.took)
-		yes, figure, cure := f.full("T", c.within, 1000, noon)
-		if yes != c.yes || yes == (cure != "") || !yes && !strings.Contains(figure, "more than half of cutover.freeze_deadline (10m)") {
-			t.Errorf("%s of %s: %t, %q, %q", c.took, c.within, yes, figure, cure)
-		}
-		f.State.Apply = checkpoint.Direct // its changes are compared again instead
-		if yes, figure, _ := f.full("T", c.within, 1000, noon); !yes {
-			t.Errorf("%s of %s: %q", c.took, c.within, figure)
-		}
-	}
-}
 
 // What is known to be wrong passes no gate, whatever an operator says: a table that is not copied or not
 // compared as a whole, and rows that were found to differ. An old result does.
 func TestWhatNoOverridePasses(t *testing.T) {
 	playScene(t, func(s *scene) {
 		p := plan()
-		for _, gate := range GateNames {
+		for _, gate := range readiness.GateNames {
 			p.Overrides = append(p.Overrides, checkpoint.CutoverOverride{Gate: gate, Reason: "known"})
 		}
 		for name, c := range map[string]struct {
@@ -47,17 +25,17 @@ func TestWhatNoOverridePasses(t *testing.T) {
 			open   []string
 		}{
 			"an old verify":  {func(st *checkpoint.TableState) { st.Verify.Result.EndedAt = s.Now().Add(-2 * time.Hour) }, nil},
-			"rows differ":    {func(st *checkpoint.TableState) { st.Verify.Result.Extra = 1 }, []string{GateVerify}},
-			"a sample":       {func(st *checkpoint.TableState) { st.Sampled.Differing = 1 }, []string{GateVerify}},
-			"not copied":     {func(st *checkpoint.TableState) { st.NeedsLoad = true }, []string{GateCopy}},
-			"never compared": {func(st *checkpoint.TableState) { st.Verify.Full = checkpoint.VerifyResult{} }, []string{GateFull}},
+			"rows differ":    {func(st *checkpoint.TableState) { st.Verify.Result.Extra = 1 }, []string{readiness.GateVerify}},
+			"a sample":       {func(st *checkpoint.TableState) { st.Sampled.Differing = 1 }, []string{readiness.GateVerify}},
+			"not copied":     {func(st *checkpoint.TableState) { st.NeedsLoad = true }, []string{readiness.GateCopy}},
+			"never compared": {func(st *checkpoint.TableState) { st.Verify.Full = checkpoint.VerifyResult{} }, []string{readiness.GateFull}},
 		} {
 			before := s.Table("Parts")
 			s.Change("Parts", c.change)
 			gates, err := s.driver.Gates(s.Ctx, p, s.Now())
 			s.Must(err)
 			var open []string
-			for _, g := range Open(gates) {
+			for _, g := range readiness.Open(gates) {
 				open = append(open, g.Name)
 			}
 			if !slices.Equal(open, c.open) {
@@ -96,7 +74,7 @@ func TestOnlyKnownItemsStayParked(t *testing.T) {
 			s.parked["Parts"] = c.before
 			s.answers(FreezeWrites, func(Call) (string, Outcome) { s.parked["Parts"] = c.after; return "", HookDone })
 			p := plan()
-			p.Overrides = []checkpoint.CutoverOverride{{Gate: GateParked, Reason: "known"}}
+			p.Overrides = []checkpoint.CutoverOverride{{Gate: readiness.GateParked, Reason: "known"}}
 			if got := s.play(p); got.Step != c.step {
 				t.Errorf("%s: %s, %s", name, got.Step, got.Reason)
 			}

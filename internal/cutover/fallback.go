@@ -7,15 +7,14 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // A cutover with a way back prepares it before the freeze, and lets the leaders follow from the
 // switch on. The records of the tables (checkpoint.Fallback) hold its state. The leaders are the only
 // writers of items.
-
-// GateFallback is the gate of a cutover with a way back. It cannot be overridden.
-const GateFallback = "fallback"
 
 // WayBack is what the checks found out about the way back of a table.
 type WayBack struct {
@@ -47,8 +46,8 @@ func (d *Driver) fallbackGates(ctx context.Context, plan checkpoint.CutoverPlan)
 			if found.Problem == "" {
 				found.Problem, found.Cure, err = d.missingRows(ctx, source)
 			}
-			gates[i] = checkpoint.CutoverGate{Name: GateFallback, Table: source, Ready: found.Problem == "",
-				Figure: "signatures are accepted for " + spell(found.Window), Cure: found.Cure, Binding: found.Problem != ""}
+			gates[i] = checkpoint.CutoverGate{Name: readiness.GateFallback, Table: source, Ready: found.Problem == "",
+				Figure: "signatures are accepted for " + timespan.Spell(found.Window), Cure: found.Cure, Binding: found.Problem != ""}
 			if found.Problem != "" {
 				gates[i].Figure = found.Problem
 			}
@@ -62,7 +61,7 @@ func (d *Driver) fallbackGates(ctx context.Context, plan checkpoint.CutoverPlan)
 // at such an item would remove it.
 func (d *Driver) missingRows(ctx context.Context, source string) (problem, cure string, err error) {
 	f, err := d.figures(ctx, source)
-	if n := f.left(); err == nil && n > 0 {
+	if n := f.Left(); err == nil && n > 0 {
 		problem, cure = fmt.Sprintf("%d items have no row, and the way back would remove them", n), "replicator parked list --table "+source
 	}
 	return problem, cure, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -58,7 +59,7 @@ func (v *drive) handOver(ctx context.Context, c checkpoint.Cutover) (e ending, e
 	}
 	if c.FencesFirst() {
 		e.why, err = v.drop(ctx, c)
-		if overrides(c, GateFence) {
+		if overrides(c, readiness.GateFence) {
 			e.why = ""
 		}
 	} else {

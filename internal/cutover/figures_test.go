@@ -7,7 +7,15 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
+
+// ready is a table whose gates are all ready.
+func ready() readiness.Figures {
+	s, shard := kit.Copied()
+	return readiness.Figures{Found: true, State: s, Shards: []checkpoint.Shard{shard}, Targets: []checkpoint.Target{{Table: "orders", Fence: 7}}}
+}
 
 // What gates are judged by is read, or there is no judgement: items that cannot be counted are not
 // none, and neither is what any read of the ledger did not bring. Else writes would be frozen, or a
@@ -36,14 +44,14 @@ func TestAFigureThatCannotBeReadIsNoFigure(t *testing.T) {
 	}
 	plan := checkpoint.CutoverPlan{Tables: []string{"Orders"}, Targets: []string{"orders"}}
 	gatesOf := func(d *Driver) (map[string]string, error) {
-		gates, err := d.Gates(t.Context(), plan, noon)
+		gates, err := d.Gates(t.Context(), plan, kit.Noon)
 		figures := map[string]string{}
 		for _, g := range gates {
 			figures[g.Name] = g.Figure
 		}
 		return figures, err
 	}
-	if figures, err := gatesOf(&Driver{Ledger: ledger, Parked: counts(nil, "a", "b", "c")}); err != nil || figures[GateParked] != "3" || len(figures) != len(GateNames) {
+	if figures, err := gatesOf(&Driver{Ledger: ledger, Parked: counts(nil, "a", "b", "c")}); err != nil || figures[readiness.GateParked] != "3" || len(figures) != len(readiness.GateNames) {
 		t.Errorf("counted: %v, %v", figures, err)
 	}
 	if figures, err := gatesOf(&Driver{Ledger: ledger, Parked: counts(away)}); !errors.Is(err, away) || len(figures) > 0 {

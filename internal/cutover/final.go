@@ -1,7 +1,6 @@
 package cutover
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,20 +8,10 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
-
-// smallItems is the default of Ready.Small.
-const smallItems = 20_000
-
-// small reports whether the driver itself compares the whole table during the freeze, which takes
-// one or two seconds. In the last full verify, the table must have had fewer items than `most`, and
-// not many more rows.
-func small(full checkpoint.VerifyResult, most int64) bool {
-	most = cmp.Or(most, smallItems)
-	return full.Known() && full.Items < most && full.Rows < 5*most
-}
 
 // finals holds the results of the final comparisons that this driver made.
 type finals struct {
@@ -128,7 +117,7 @@ func (v *drive) final(ctx context.Context, c checkpoint.Cutover, source string, 
 			return f, err
 		}
 	// A rehearsal does not do this, because the application still writes.
-	case number == 0 && !c.Rehearse && small(s.Verify.Full, v.settings.Ready.Small):
+	case number == 0 && !c.Rehearse && readiness.Small(s.Verify.Full, v.settings.Ready.Small):
 		if err = v.compares.Acquire(ctx, 1); err != nil {
 			return final{}, err
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // ending is the reason why a try ends. The zero value means that the try continues.
@@ -41,7 +43,7 @@ func (v *drive) end(ctx context.Context, c checkpoint.Cutover, now time.Time, e 
 
 // disturbed returns a reason why the current try cannot succeed while the application is frozen. A
 // change was made after the freeze, or a request was never answered.
-func (v *drive) disturbed(ctx context.Context, c checkpoint.Cutover, found []Figures) (ending, error) {
+func (v *drive) disturbed(ctx context.Context, c checkpoint.Cutover, found []readiness.Figures) (ending, error) {
 	stray, err := v.stray(ctx, c, found)
 	if err != nil || stray != "" {
 		return gives(stray, checkpoint.CureWait), err
@@ -92,12 +94,12 @@ func overTime(c checkpoint.Cutover, rest time.Duration, now time.Time, waits str
 	if !tooLate(c, rest, now) {
 		return ending{}
 	}
-	return gives(fmt.Sprintf("the freeze would last longer than %s (%s)", spell(c.Limit()), waits), checkpoint.CureRaise)
+	return gives(fmt.Sprintf("the freeze would last longer than %s (%s)", timespan.Spell(c.Limit()), waits), checkpoint.CureRaise)
 }
 
 // endsDisturbed ends the try if `disturbed` returns a reason. The result `done` reports that the
 // try has ended.
-func (v *drive) endsDisturbed(ctx context.Context, c checkpoint.Cutover, now time.Time, found []Figures) (done bool, err error) {
+func (v *drive) endsDisturbed(ctx context.Context, c checkpoint.Cutover, now time.Time, found []readiness.Figures) (done bool, err error) {
 	e, err := v.disturbed(ctx, c, found)
 	return e.why != "", errors.Join(err, v.end(ctx, c, now, e))
 }

@@ -192,7 +192,7 @@ func TestTheNextTryWaitsForItsGates(t *testing.T) {
 func TestTheEarliestProof(t *testing.T) {
 	now := kit.Begin
 	s := Settings{Quiet: 20 * time.Second}
-	ended := doneShard("a", "", false)
+	ended := kit.DoneShard("a", "", false)
 	ended.DoneAt = now.Add(-30 * time.Second)
 	late := ended
 	late.DoneAt = now.Add(-time.Hour)
@@ -206,9 +206,9 @@ func TestTheEarliestProof(t *testing.T) {
 	}{
 		"ended":             {ended, 0, nil, 90 * time.Second, false},
 		"overdue":           {late, 0, nil, 0, false},
-		"no canary":         {shardOf("a", ""), 0, nil, 20 * time.Second, true},
-		"quiet for a while": {shardOf("a", ""), 0, quiet, 5 * time.Second, true},
-		"canaries to come":  {shardOf("a", ""), 3, nil, 0, false},
+		"no canary":         {kit.ShardOf("a", ""), 0, nil, 20 * time.Second, true},
+		"quiet for a while": {kit.ShardOf("a", ""), 0, quiet, 5 * time.Second, true},
+		"canaries to come":  {kit.ShardOf("a", ""), 3, nil, 0, false},
 	} {
 		p := proof{written: []int{0, 1}, unseen: c.unseen, quiet: map[string]*quietShard{}}
 		if c.quiet != nil {

@@ -12,53 +12,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 )
-
-// figures are those of a table whose gates are all ready at begin, by what ready asks.
-func figures() cutover.Figures {
-	clean := checkpoint.VerifyResult{Number: 1, EndedAt: begin.Add(-30 * time.Minute), Generation: 5}
-	s := checkpoint.TableState{Source: "T", Label: "l", Generation: 5, Adopted: 5, Listed: 5, Base: 5, Load: checkpoint.Load{Generation: 5, DoneAt: begin}}
-	s.Verify.Result, s.Verify.Full = clean, clean
-	shard := checkpoint.Shard{ID: "s", Label: "l", State: checkpoint.Reading, Owner: "w", AppliedTo: begin.Add(-time.Second), FirstRead: begin.Add(-time.Hour), Generation: 5}
-	return cutover.Figures{Found: true, State: s, Shards: []checkpoint.Shard{shard}, Targets: []checkpoint.Target{{Table: "t", Fence: 7}}}
-}
-
-// closed are the names of the gates that are not ready.
-func closed(f cutover.Figures) (names []string) {
-	ready := cutover.Ready{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Lease: 20 * time.Second}
-	for _, g := range cutover.Open(f.Judge("T", ready, begin)) {
-		names = append(names, g.Name)
-	}
-	return names
-}
-
-// A shard that was last read hours ago is behind, with changes to settle as without.
-func TestChangesToSettleHideNoLag(t *testing.T) {
-	f := figures()
-	sh := &f.Shards[0]
-	sh.FirstRead, sh.AppliedTo, sh.ReadAt = begin.Add(-20*time.Hour), begin.Add(-3*time.Hour), begin.Add(-3*time.Hour)
-	if names := closed(f); !slices.Contains(names, cutover.GateLag) {
-		t.Errorf("without changes to settle: %v", names)
-	}
-	sh.Settling.Changes = 3
-	names := closed(f)
-	if !slices.Contains(names, cutover.GateLag) {
-		t.Errorf("last read three hours ago: closed gates %v", names)
-	}
-}
-
-// What waits in the topic is not applied, and a gate says so.
-func TestWhatWaitsInTheTopicClosesAGate(t *testing.T) {
-	f := figures()
-	f.State.Apply, f.Shards[0].Apply, f.Shards[0].Applied = checkpoint.Topic, checkpoint.Topic, 5000
-	if n := len(checkpoint.Unapplied(f.State, f.Shards, f.Merged)); n != 1 {
-		t.Errorf("messages of %d shards wait", n)
-	}
-	names := closed(f)
-	if len(names) == 0 {
-		t.Errorf("5000 messages wait: closed gates %v", names)
-	}
-}
 
 // A final verify that finds differences cancels, whatever was overridden before the freeze for its
 // age.
@@ -66,7 +21,7 @@ func TestAnOverrideOfTheVerifyPassesNoDifferences(t *testing.T) {
 	stage(t, 1, 1, func(s *scene) {
 		s.since, s.found = begin, checkpoint.VerifyCounts{Missing: 3, Different: 4}
 		p := s.plan()
-		p.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateVerify, Reason: "the last verify is two hours old"}}
+		p.Overrides = []checkpoint.CutoverOverride{{Gate: readiness.GateVerify, Reason: "the last verify is two hours old"}}
 		c := s.cut(p)
 		kept := c.Verified[s.tables[0]]
 		if c.Step != checkpoint.CutoverCancelled {
@@ -82,7 +37,7 @@ func TestAnOverrideOfTheFullVerifyHoldsAfterTheFreeze(t *testing.T) {
 		s.update(s.tables[0], func(st *checkpoint.TableState) { st.Verify.Full.EndedAt = begin.Add(-25 * time.Hour) })
 		s.since = begin // the final verify of a large table reads what was changed since
 		p := s.plan()
-		p.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateFull, Reason: "a full one takes two days"}}
+		p.Overrides = []checkpoint.CutoverOverride{{Gate: readiness.GateFull, Reason: "a full one takes two days"}}
 		c := s.cut(p)
 		if !c.Step.Switched() && s.frozen(c) > 0 {
 			t.Errorf("step %s, frozen for %s", c.Step, s.frozen(c))

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // A freeze must not wait for a condition that only time can fulfil. So the application is frozen
@@ -28,7 +30,7 @@ type delay struct {
 // arguments. A shard that has ended receives no canary, so all its children must have rows. The
 // stream lists all children at most `bound` after the shard's end. If a listing is overdue, or the
 // end is unknown, a new worker may wait for all of `bound` again.
-func foreseen(f Figures, bound time.Duration, now time.Time) (d delay) {
+func foreseen(f readiness.Figures, bound time.Duration, now time.Time) (d delay) {
 	for _, sh := range lineageOf(f).rows {
 		if !sh.Incomplete() {
 			continue
@@ -72,7 +74,7 @@ func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	if l.ends, err = v.rival(ctx, c); err != nil || l.ends != "" {
 		return l, err
 	}
-	if open := Open(l.gates); len(open) > 0 {
+	if open := readiness.Open(l.gates); len(open) > 0 {
 		l.closed = fmt.Sprintf("gate %s of table %s is not ready: %s", open[0].Name, open[0].Table, open[0].Figure)
 		return l, nil
 	}
@@ -115,7 +117,7 @@ func (v *drive) survey(ctx context.Context, c checkpoint.Cutover, now time.Time)
 
 // tooLong returns why a freeze that begins now would last too long, and when a short one is
 // expected. The argument `small` is the number of tables that this process compares as a whole.
-func tooLong(c checkpoint.Cutover, found []Figures, small int, now time.Time) (why string, next time.Time) {
+func tooLong(c checkpoint.Cutover, found []readiness.Figures, small int, now time.Time) (why string, next time.Time) {
 	rest := restOf(c, small)
 	most := provedWithin(c.Foreseeable(), rest)
 	for i, source := range c.Tables {
@@ -126,7 +128,7 @@ func tooLong(c checkpoint.Cutover, found []Figures, small int, now time.Time) (w
 		if at := now.Add(d.length - most); at.After(next) {
 			next = at
 			why = fmt.Sprintf("shard %s of table %s has ended, and its children may be listed late: a freeze would last %s, but only %s is allowed; the next moment is expected at %s",
-				d.shard, source, spell((d.length + rest).Round(time.Second)), spell(c.Foreseeable()), at.UTC().Format(time.TimeOnly))
+				d.shard, source, timespan.Spell((d.length + rest).Round(time.Second)), timespan.Spell(c.Foreseeable()), at.UTC().Format(time.TimeOnly))
 		}
 	}
 	return why, next

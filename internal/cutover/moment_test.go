@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
@@ -17,7 +18,7 @@ func TestTheForeseeableLengthOfAFreeze(t *testing.T) {
 	const bound = 2 * time.Minute
 	now := kit.Begin
 	ended := func(id string, ago time.Duration, change func(sh *checkpoint.Shard)) checkpoint.Shard {
-		sh := doneShard(id, "", false)
+		sh := kit.DoneShard(id, "", false)
 		sh.Label, sh.DoneAt = "", now.Add(-ago)
 		if change != nil {
 			change(&sh)
@@ -42,7 +43,7 @@ func TestTheForeseeableLengthOfAFreeze(t *testing.T) {
 		"of another stream": {[]checkpoint.Shard{ended("a", 0, func(sh *checkpoint.Shard) { sh.Label = "other" })}, 0, ""},
 		"a gap":             {[]checkpoint.Shard{ended("a", 0, func(sh *checkpoint.Shard) { sh.State = checkpoint.Gap })}, 0, ""},
 	} {
-		if got := foreseen(Figures{Shards: c.shards}, bound, now); got != (delay{c.want, c.shard}) {
+		if got := foreseen(readiness.Figures{Shards: c.shards}, bound, now); got != (delay{c.want, c.shard}) {
 			t.Errorf("%s: %+v, want %s for %q", name, got, c.want, c.shard)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
@@ -43,7 +44,7 @@ func playScene(t *testing.T, script func(s *scene)) {
 		s.driver = &Driver{
 			Ledger: m.Ledger, Fence: fence.Fence{Ledger: m.Ledger, Families: m.Target}, Hooks: s, Source: m.Source, Open: m.Source.Open, Verifier: s,
 			Parked:   func(_ context.Context, table string) ([]string, error) { return s.parked[table], nil },
-			Settings: Settings{Ready: Ready{LagBelow: 5 * time.Second, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour}, Pass: 2 * time.Second},
+			Settings: Settings{Ready: readiness.Limits{LagBelow: 5 * time.Second, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour}, Pass: 2 * time.Second},
 			OnStep:   func(c checkpoint.Cutover) { s.said = append(s.said, string(c.Step)) },
 			Failed:   func(step string, err error) { s.failed = append(s.failed, step+": "+err.Error()) },
 		}

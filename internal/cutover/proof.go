@@ -6,6 +6,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // A table is drained when all its canaries were read, and each root of its lineage is closed. A
@@ -52,7 +54,7 @@ type lineage struct {
 	roots    []*checkpoint.Shard
 }
 
-func lineageOf(f Figures) lineage {
+func lineageOf(f readiness.Figures) lineage {
 	l := lineage{rows: map[string]*checkpoint.Shard{}, children: map[string][]*checkpoint.Shard{}}
 	var counted []*checkpoint.Shard
 	for i := range f.Shards {
@@ -76,7 +78,7 @@ func lineageOf(f Figures) lineage {
 
 // prove returns the proofs of all shards that need one. If proofs are missing, the result `waits`
 // is the condition for which the drain waits.
-func (p *proof) prove(c checkpoint.Cutover, f Figures, s Settings) (proofs []checkpoint.CutoverProof, waits string) {
+func (p *proof) prove(c checkpoint.Cutover, f readiness.Figures, s Settings) (proofs []checkpoint.CutoverProof, waits string) {
 	if p.closed == nil {
 		p.closed, p.quiet, p.published = map[string]checkpoint.CutoverProof{}, map[string]*quietShard{}, map[string]uint64{}
 	}
@@ -133,7 +135,7 @@ func proven(sh *checkpoint.Shard, how string) checkpoint.CutoverProof {
 
 // closes returns the proofs that close a shard, or the shards that still need a proof before the
 // shard is closed.
-func (p *proof) closes(f Figures, l lineage, sh *checkpoint.Shard) (proofs []checkpoint.CutoverProof, open []*checkpoint.Shard) {
+func (p *proof) closes(f readiness.Figures, l lineage, sh *checkpoint.Shard) (proofs []checkpoint.CutoverProof, open []*checkpoint.Shard) {
 	if done, known := p.closed[sh.ID]; known {
 		return []checkpoint.CutoverProof{done}, nil
 	}
@@ -154,7 +156,7 @@ func (p *proof) closes(f Figures, l lineage, sh *checkpoint.Shard) (proofs []che
 }
 
 // how returns the kind of proof that closes a shard without its children; "" if there is none yet.
-func (p *proof) how(c checkpoint.Cutover, f Figures, sh *checkpoint.Shard, s Settings) string {
+func (p *proof) how(c checkpoint.Cutover, f readiness.Figures, sh *checkpoint.Shard, s Settings) string {
 	switch {
 	case sh.State != checkpoint.Reading && sh.State != checkpoint.Done:
 		return ""
@@ -170,13 +172,13 @@ func (p *proof) how(c checkpoint.Cutover, f Figures, sh *checkpoint.Shard, s Set
 	case p.unseen > 0 || !p.stillEmpty(c, sh, s) || !p.applied(f, sh):
 		return ""
 	}
-	return "empty pages for " + spell(s.Quiet) + " after the last canary"
+	return "empty pages for " + timespan.Spell(s.Quiet) + " after the last canary"
 }
 
 // applied reports whether all messages of a shard up to its canary are applied. Without a canary,
 // the messages up to the first call of `applied` count. Without a topic, it returns true, because
 // the shard's position is the proof.
-func (p *proof) applied(f Figures, sh *checkpoint.Shard) bool {
+func (p *proof) applied(f readiness.Figures, sh *checkpoint.Shard) bool {
 	if f.State.Apply != checkpoint.Topic || sh.Apply != checkpoint.Topic || sh.Generation != f.State.Generation {
 		return true
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 )
 
 // A large table cannot be compared as a whole while writes are frozen. So workers compare the rows
@@ -31,7 +32,7 @@ const (
 // worker does not know when its changes are written. There, the workers compare the whole table
 // instead.
 func rechecks(s checkpoint.TableState, most int64) bool {
-	return s.Apply != checkpoint.Topic && !small(s.Verify.Full, most)
+	return s.Apply != checkpoint.Topic && !readiness.Small(s.Verify.Full, most)
 }
 
 // recheck prepares the final comparison of all large tables. If the attempt has to wait, `waits` is

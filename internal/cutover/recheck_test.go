@@ -6,18 +6,19 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
 // rechecking is a table with an open shard and one that is done, before the freeze: all is rechecked
 // since before verify 4, which was clean.
 func rechecking() (checkpoint.TableState, []checkpoint.Shard) {
-	s := checkpoint.TableState{Source: "T", Label: "L", Generation: 5, Recheck: checkpoint.Recheck{Verify: 4, Until: noon.Add(time.Hour)}}
+	s := checkpoint.TableState{Source: "T", Label: "L", Generation: 5, Recheck: checkpoint.Recheck{Verify: 4, Until: kit.Noon.Add(time.Hour)}}
 	s.Verify.Number = 4
-	s.Verify.Full = checkpoint.VerifyResult{Number: 4, Generation: 5, BegunAt: noon.Add(-time.Hour), EndedAt: noon.Add(-time.Minute)}
-	r := checkpoint.Rechecked{Verify: 4, Since: noon.Add(-2 * time.Hour), To: cdc.SequenceOf(9), Through: cdc.SequenceOf(9)}
+	s.Verify.Full = checkpoint.VerifyResult{Number: 4, Generation: 5, BegunAt: kit.Noon.Add(-time.Hour), EndedAt: kit.Noon.Add(-time.Minute)}
+	r := checkpoint.Rechecked{Verify: 4, Since: kit.Noon.Add(-2 * time.Hour), To: cdc.SequenceOf(9), Through: cdc.SequenceOf(9)}
 	open := checkpoint.Shard{Source: "T", Label: "L", ID: "open", State: checkpoint.Reading, Position: cdc.SequenceOf(9), Rechecked: r}
 	done := open
-	done.ID, done.State, done.DoneAt = "done", checkpoint.Done, noon.Add(-30*time.Minute)
+	done.ID, done.State, done.DoneAt = "done", checkpoint.Done, kit.Noon.Add(-30*time.Minute)
 	return s, []checkpoint.Shard{open, done}
 }
 
@@ -30,7 +31,7 @@ func TestRecheckOf(t *testing.T) {
 	}{
 		"all":             {func(*checkpoint.TableState, []checkpoint.Shard) {}, rechecked{}},
 		"never asked for": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Recheck = checkpoint.Recheck{} }, rechecked{begin: true, waits: "workers compare the rows of all changes again"}},
-		"long ago": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Recheck.Until = noon.Add(-time.Second) },
+		"long ago": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Recheck.Until = kit.Noon.Add(-time.Second) },
 			rechecked{begin: true, waits: "workers compare the rows of all changes again"}},
 		"a shard has not begun": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
 			s.Verify.Number, s.Verify.Full.Number, shards[0].Rechecked.Verify = 3, 3, 0
@@ -38,7 +39,7 @@ func TestRecheckOf(t *testing.T) {
 		"all shards have begun": {func(s *checkpoint.TableState, _ []checkpoint.Shard) { s.Verify.Number, s.Verify.Full.Number = 3, 3 },
 			rechecked{verify: true, waits: "a full verify begins while the application writes"}},
 		"one has begun just now": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
-			s.Verify.Number, s.Verify.Full.Number, shards[0].Rechecked.Since = 3, 3, noon.Add(-9*time.Second)
+			s.Verify.Number, s.Verify.Full.Number, shards[0].Rechecked.Since = 3, 3, kit.Noon.Add(-9*time.Second)
 		}, rechecked{waits: "the full verify is about to begin"}},
 		"a child is not read yet": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
 			s.Verify.Number, s.Verify.Full.Number = 3, 3
@@ -62,7 +63,7 @@ func TestRecheckOf(t *testing.T) {
 		"of another stream, before the verify": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
 			s.Verify.Number, s.Verify.Full.Number = 3, 3
 			shards[0].Label, shards[0].Rechecked = "K", checkpoint.Rechecked{}
-			shards[1].Label, shards[1].State, shards[1].Rechecked.Since = "K", checkpoint.Reading, noon
+			shards[1].Label, shards[1].State, shards[1].Rechecked.Since = "K", checkpoint.Reading, kit.Noon
 		}, rechecked{verify: true, waits: "a full verify begins while the application writes"}},
 		"rows of another stream differ": {func(_ *checkpoint.TableState, shards []checkpoint.Shard) {
 			shards[0].Label, shards[0].Rechecked.Differing = "K", 2
@@ -72,15 +73,15 @@ func TestRecheckOf(t *testing.T) {
 		}, rechecked{verify: true, waits: "a full verify begins while the application writes"}},
 		"a waiting child was read, before the verify": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
 			s.Verify.Number, s.Verify.Full.Number = 3, 3
-			shards[0].State, shards[0].FirstRead, shards[0].Rechecked = checkpoint.Waiting, noon.Add(-time.Hour), checkpoint.Rechecked{}
+			shards[0].State, shards[0].FirstRead, shards[0].Rechecked = checkpoint.Waiting, kit.Noon.Add(-time.Hour), checkpoint.Rechecked{}
 		}, rechecked{waits: "the changes of 1 shards are not compared again yet"}},
 		"the first of two has begun just now": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
 			s.Verify.Number, s.Verify.Full.Number = 3, 3
-			shards[0].Rechecked.Since, shards[1].State = noon.Add(-9*time.Second), checkpoint.Reading
+			shards[0].Rechecked.Since, shards[1].State = kit.Noon.Add(-9*time.Second), checkpoint.Reading
 		}, rechecked{waits: "the full verify is about to begin"}},
 		"the second of two has begun just now": {func(s *checkpoint.TableState, shards []checkpoint.Shard) {
 			s.Verify.Number, s.Verify.Full.Number = 3, 3
-			shards[1].Rechecked.Since, shards[1].State = noon.Add(-9*time.Second), checkpoint.Reading
+			shards[1].Rechecked.Since, shards[1].State = kit.Noon.Add(-9*time.Second), checkpoint.Reading
 		}, rechecked{waits: "the full verify is about to begin"}},
 		"a worker does not": {func(_ *checkpoint.TableState, shards []checkpoint.Shard) {
 			shards[0].Rechecked = checkpoint.Rechecked{}
@@ -89,14 +90,14 @@ func TestRecheckOf(t *testing.T) {
 			shards[0].Rechecked = checkpoint.Rechecked{Lost: "why"}
 		}, rechecked{begin: true, waits: again + "open were not compared again: why"}},
 		"begun after the verify": {func(_ *checkpoint.TableState, shards []checkpoint.Shard) {
-			shards[0].Rechecked.Since = noon.Add(-time.Hour - 9*time.Second)
+			shards[0].Rechecked.Since = kit.Noon.Add(-time.Hour - 9*time.Second)
 		}, rechecked{begin: true, waits: again + "open were compared again too late"}},
 		"from its start": {func(_ *checkpoint.TableState, shards []checkpoint.Shard) { shards[0].Rechecked.Since = time.Time{} }, rechecked{}},
 		"done before the verify": {func(_ *checkpoint.TableState, shards []checkpoint.Shard) {
-			shards[1].DoneAt, shards[1].Rechecked = noon.Add(-time.Hour-11*time.Second), checkpoint.Rechecked{}
+			shards[1].DoneAt, shards[1].Rechecked = kit.Noon.Add(-time.Hour-11*time.Second), checkpoint.Rechecked{}
 		}, rechecked{}},
 		"done about when it began": {func(_ *checkpoint.TableState, shards []checkpoint.Shard) {
-			shards[1].DoneAt, shards[1].Rechecked = noon.Add(-time.Hour-9*time.Second), checkpoint.Rechecked{}
+			shards[1].DoneAt, shards[1].Rechecked = kit.Noon.Add(-time.Hour-9*time.Second), checkpoint.Rechecked{}
 		}, rechecked{begin: true, waits: again + "done were not compared again"}},
 		"done at an unknown time": {func(_ *checkpoint.TableState, shards []checkpoint.Shard) {
 			shards[1].DoneAt, shards[1].Rechecked = time.Time{}, checkpoint.Rechecked{}
@@ -107,7 +108,7 @@ func TestRecheckOf(t *testing.T) {
 	} {
 		s, shards := rechecking()
 		c.change(&s, shards)
-		if got := recheckOf(s, shards, noon); got != c.want {
+		if got := recheckOf(s, shards, kit.Noon); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}

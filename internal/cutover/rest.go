@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 )
 
 // A freeze lasts until the switch hook is called. So a try that has proved its drain is not over:
@@ -76,9 +77,9 @@ func tooLate(c checkpoint.Cutover, rest time.Duration, at time.Time) bool {
 }
 
 // comparesItself returns the number of tables that this process compares as a whole in the freeze.
-func comparesItself(found []Figures, most int64) (n int) {
+func comparesItself(found []readiness.Figures, most int64) (n int) {
 	for _, f := range found {
-		if small(f.State.Verify.Full, most) {
+		if readiness.Small(f.State.Verify.Full, most) {
 			n++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
@@ -39,12 +40,12 @@ func TestTheRestOfATryIsForeseen(t *testing.T) {
 // would come later.
 func TestTheMomentCountsTheRest(t *testing.T) {
 	now := kit.Begin
-	sh := doneShard("a", "", false)
+	sh := kit.DoneShard("a", "", false)
 	sh.Label = ""
 	for left, may := range map[time.Duration]bool{3 * time.Second: true, 5 * time.Second: true, 6 * time.Second: false, 8 * time.Second: false} {
 		sh.DoneAt = now.Add(left - listingTakes - 2*time.Minute)
 		c := checkpoint.Cutover{CutoverPlan: checkpoint.CutoverPlan{Tables: []string{"T"}}}
-		why, next := tooLong(c, []Figures{{Shards: []checkpoint.Shard{sh}}}, 0, now)
+		why, next := tooLong(c, []readiness.Figures{{Shards: []checkpoint.Shard{sh}}}, 0, now)
 		if may != (why == "") || !may && !next.Equal(now.Add(left-5*time.Second)) {
 			t.Errorf("%s left: %q, next %v", left, why, next)
 		}

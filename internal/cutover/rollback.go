@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -15,50 +16,6 @@ import (
 // nothing in this direction, because Bigtable's change stream has no order between rows. So the
 // leaders must have settled everything from before the freeze and a minute after it, and the final
 // comparison is the proof.
-
-// The names of the gates of a rollback.
-const (
-	GateFollowing = "following"
-	GateCarried   = "carried"
-	GateBehind    = "behind"
-	GateLeader    = "leader"
-)
-
-// WayBackGates are the gates of a way back: of the cutover that has one, and of the rollback. Only
-// GateCarried can be overridden.
-var WayBackGates = []string{GateFallback, GateFollowing, GateCarried, GateBehind, GateLeader}
-
-// JudgeRollback judges the gates of a rollback of a table. The lease is that of the leaders.
-func JudgeRollback(f checkpoint.Fallback, attempt uint32, below, lease time.Duration, now time.Time) []checkpoint.CutoverGate {
-	gate := func(name string, ready bool, figure, cure string) checkpoint.CutoverGate {
-		g := checkpoint.CutoverGate{Name: name, Table: f.Source, Ready: ready, Figure: figure}
-		if !ready {
-			g.Cure, g.Binding = cure, name != GateCarried
-		}
-		return g
-	}
-	following, figure, cure := f.State == checkpoint.FallbackFollowing && f.Attempt == attempt, string(f.State), "replicator status --table "+f.Source
-	switch {
-	case f.State == "" || f.Attempt != attempt:
-		figure = "there is no way back"
-	case f.State == checkpoint.FallbackGap:
-		figure, cure = "changes were lost: "+f.Reason, "replicator verify --reverse --repair --table "+f.Source
-	case following && now.Sub(f.SavedAt) > 3*lease:
-		following, figure, cure = false, "no worker leads since "+f.SavedAt.UTC().Format(time.DateTime), "start a worker"
-	}
-	behind := now.Sub(f.Settled)
-	lag := "unknown"
-	if !f.Settled.IsZero() {
-		lag = spell(max(behind, 0).Round(time.Second)) + " behind"
-	}
-	led := now.Sub(f.Led)
-	return []checkpoint.CutoverGate{
-		gate(GateFollowing, following, figure, cure),
-		gate(GateCarried, f.Parked == 0, fmt.Sprintf("%d rows cannot be carried", f.Parked), "correct the rows; replicator status --table "+f.Source+" has the number"),
-		gate(GateBehind, !f.Settled.IsZero() && behind <= below, lag, "wait; replicator status --table "+f.Source),
-		gate(GateLeader, !f.Led.IsZero() && led >= f.Wait && !f.DoubtUntil.After(now), "the same leader for "+spell(max(led, 0).Round(time.Second))+" ("+spell(f.Wait)+" needed)", "wait"),
-	}
-}
 
 // RollbackGatesOf reads and judges the gates of a rollback of the cutover c.
 func (d *Driver) RollbackGatesOf(ctx context.Context, c checkpoint.Cutover, plan checkpoint.CutoverPlan, now time.Time) ([]checkpoint.CutoverGate, error) {
@@ -69,9 +26,9 @@ func (d *Driver) RollbackGatesOf(ctx context.Context, c checkpoint.Cutover, plan
 	settings := d.Settings.orDefault()
 	var gates []checkpoint.CutoverGate
 	for _, f := range found {
-		gates = append(gates, JudgeRollback(f, c.Attempt, settings.Ready.LagBelow+settings.Carried, settings.Ready.Lease, now)...)
+		gates = append(gates, readiness.JudgeRollback(f, c.Attempt, settings.Ready.LagBelow+settings.Carried, settings.Ready.Lease, now)...)
 	}
-	override(gates, plan)
+	readiness.Override(gates, plan)
 	return gates, nil
 }
 
@@ -115,7 +72,7 @@ func (v *drive) checkBack(ctx context.Context, c checkpoint.Cutover, now time.Ti
 	if err != nil {
 		return err
 	}
-	if open := Open(gates); len(open) > 0 {
+	if open := readiness.Open(gates); len(open) > 0 {
 		return v.cancel(ctx, c, now, "gate %s of table %s is not ready: %s", open[0].Name, open[0].Table, open[0].Figure)
 	}
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Gates = gates })
@@ -133,7 +90,7 @@ func (v *drive) drainBack(ctx context.Context, c checkpoint.Cutover, now time.Ti
 	}
 	var proofs []checkpoint.CutoverProof
 	for _, f := range found {
-		if why := lostBack(f, forward.Attempt, overrides(c, GateCarried)); why != "" {
+		if why := lostBack(f, forward.Attempt, overrides(c, readiness.GateCarried)); why != "" {
 			return v.cancel(ctx, c, now, "table %s: %s", f.Source, why)
 		}
 		if waits := drainedBack(f, c.FrozenAt.Add(v.settings.Carried), now); waits != "" {
@@ -204,7 +161,7 @@ func (v *drive) verifyBack(ctx context.Context, c checkpoint.Cutover, now time.T
 		done, known := v.compared[source]
 		switch r := results[i]; {
 		case errs[i] != nil:
-		case !known && (!r.Clean() || r.Parked > 0 && !overrides(c, GateCarried)):
+		case !known && (!r.Clean() || r.Parked > 0 && !overrides(c, readiness.GateCarried)):
 			return v.cancel(ctx, c, now, "table %s: %d items differ from their rows, and %d rows cannot be carried", source, r.Differing(), r.Parked)
 		case known:
 			verified[source] = done

@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
@@ -67,7 +68,7 @@ func stage(t *testing.T, tables, targets int, play func(s *scene)) {
 	s.hook = func(cutover.Call) (string, cutover.Outcome) { return "", cutover.HookDone }
 	s.parked = func() int { return 0 }
 	s.stream = stream{s}
-	s.settings.Ready = cutover.Ready{LagBelow: 5 * time.Second, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour}
+	s.settings.Ready = readiness.Limits{LagBelow: 5 * time.Second, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour}
 	err := s.world.Run(100*24*time.Hour, func(ctx context.Context) {
 		s.ctx = ctx
 		s.ledger, s.worker = s.open("driver"), s.open("worker")

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 )
 
 // No step of a cutover decides on rows, records or answers that it could not read.
@@ -26,7 +24,7 @@ func TestNothingIsDecidedOnWhatIsNotRead(t *testing.T) {
 			return err
 		},
 		"the writers": func(ctx context.Context, v *drive, c checkpoint.Cutover) error {
-			_, err := v.disturbed(ctx, c, make([]Figures, len(c.Tables)))
+			_, err := v.disturbed(ctx, c, make([]readiness.Figures, len(c.Tables)))
 			return err
 		},
 		"a final comparison": func(ctx context.Context, v *drive, c checkpoint.Cutover) error {
@@ -124,37 +122,6 @@ func TestTheProbeOfCanariesLeavesNothing(t *testing.T) {
 				t.Errorf("%q fails: %v, %d items after %d, %v", fails, err, after, before, called)
 			}
 		})
-	}
-}
-
-// The gate of the lag holds once every shard has been caught up for long enough.
-func TestHowLongTheLagHasHeld(t *testing.T) {
-	playScene(t, func(s *scene) {
-		table := s.Table("Orders")
-		shards, err := s.Ledger.Shards(s.Ctx, "Orders")
-		s.Must(err)
-		r := s.driver.Settings.Ready
-		r.LagHeldFor, r.Lease = time.Minute, s.Ledger.Lease()
-		for name, c := range map[string]struct {
-			behind time.Duration // ago; 0 for never
-			holds  bool
-			text   string
-		}{"never behind": {0, true, "held since the copy"}, "long ago": {2 * time.Minute, true, "held 2m (1m needed)"}, "just now": {30 * time.Second, false, "held 30s (1m needed)"}} {
-			f := Figures{State: table, Shards: slices.Clone(shards)}
-			for i := range f.Shards {
-				f.Shards[i].Sighted.BehindAt = time.Time{}
-				if c.behind > 0 {
-					f.Shards[i].Sighted.BehindAt = s.Now().Add(-c.behind)
-				}
-			}
-			st := standing.Of(standing.Facts{Table: f.State, Shards: f.Shards, Now: s.Now()})
-			if holds, text := f.lag(&st, r, s.Now()); holds != c.holds || text != c.text {
-				t.Errorf("%s: %v, %q", name, holds, text)
-			}
-		}
-	})
-	if one, two := differing(1), differing(2); !strings.HasPrefix(one, "1 row ") || !strings.HasPrefix(two, "2 rows ") {
-		t.Errorf("%q, %q", one, two)
 	}
 }
 

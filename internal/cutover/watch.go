@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -182,7 +183,7 @@ func (v *drive) changes(ctx context.Context, source string, read reading, begun 
 	if err != nil {
 		return nil, err
 	}
-	r := &streamRead{cdc: v.Open(state.StreamARN), rows: map[string]checkpoint.Shard{}, parents: map[string]string{}, lineage: lineageOf(Figures{State: state, Shards: shards})}
+	r := &streamRead{cdc: v.Open(state.StreamARN), rows: map[string]checkpoint.Shard{}, parents: map[string]string{}, lineage: lineageOf(readiness.Figures{State: state, Shards: shards})}
 	for _, s := range shards {
 		if s.Label == state.Label {
 			r.rows[s.ID] = s

@@ -30,13 +30,13 @@ func TestFinalVerify(t *testing.T) {
 		"a sample differs": {func(s *checkpoint.TableState) { s.Sampled.Differing = 1 }, "rows of a sample differ"},
 		"in flight":        {func(s *checkpoint.TableState) { s.Verify.Result.InFlight = 1 }, "result of the final verify: 1 row in flight, 30m ago"},
 		"of a sample":      {func(s *checkpoint.TableState) { s.Verify.Result.Sample = 0.1 }, "the final verify did not compare everything"},
-		"of what changed":  {func(s *checkpoint.TableState) { s.Verify.Result.Since = noon }, "the final verify did not compare everything"},
+		"of what changed":  {func(s *checkpoint.TableState) { s.Verify.Result.Since = kit.Noon }, "the final verify did not compare everything"},
 		"unmapped":         {func(s *checkpoint.TableState) { s.Verify.Result.Unmapped = 2 }, ""},
 		"more unmapped":    {func(s *checkpoint.TableState) { s.Verify.Result.Unmapped = 3 }, "3 items cannot be mapped, but there were only 2 when the checks ended"},
 	} {
 		s := ready().State
 		c.change(&s)
-		if why := finally(s, s.Verify.Result, 2, noon); why != c.why {
+		if why := finally(s, s.Verify.Result, 2, kit.Noon); why != c.why {
 			t.Errorf("%s: %q; want %q", name, why, c.why)
 		}
 	}
@@ -300,9 +300,9 @@ func TestWhoIsAStraggler(t *testing.T) {
 // shards of before the migration, nor for a gap that the last load covers.
 func TestTheShardsOfTheDrain(t *testing.T) {
 	f := ready()
-	gap := shardOf("gap", "")
+	gap := kit.ShardOf("gap", "")
 	gap.State, gap.Generation = checkpoint.Gap, 4
-	f.Shards = []checkpoint.Shard{shardOf("read", "old"), doneShard("done", "read", true), gap}
+	f.Shards = []checkpoint.Shard{kit.ShardOf("read", "old"), kit.DoneShard("done", "read", true), gap}
 	known := map[string]checkpoint.Shard{}
 	for _, sh := range f.Shards {
 		known[sh.ID] = sh

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
@@ -21,7 +22,7 @@ import (
 func TestWhichShardTheMomentWaitsFor(t *testing.T) {
 	now := kit.Begin
 	ended := func(id string, left time.Duration) checkpoint.Shard {
-		sh := doneShard(id, "", false)
+		sh := kit.DoneShard(id, "", false)
 		sh.Label, sh.DoneAt = "", now.Add(left-2*time.Minute-listingTakes)
 		return sh
 	}
@@ -30,13 +31,13 @@ func TestWhichShardTheMomentWaitsFor(t *testing.T) {
 		for _, id := range []string{"d", "b", "a", "c"} {
 			shards = append(shards, ended(id, time.Minute))
 		}
-		if got := foreseen(Figures{Shards: shards}, 2*time.Minute, now); got != (delay{time.Minute, "a"}) {
+		if got := foreseen(readiness.Figures{Shards: shards}, 2*time.Minute, now); got != (delay{time.Minute, "a"}) {
 			t.Fatalf("%+v", got)
 		}
 	}
-	figures := map[string]Figures{"Orders": {Shards: []checkpoint.Shard{ended("o", time.Minute)}}, "Parts": {Shards: []checkpoint.Shard{ended("p", 100*time.Second)}}, "Users": {}}
+	figures := map[string]readiness.Figures{"Orders": {Shards: []checkpoint.Shard{ended("o", time.Minute)}}, "Parts": {Shards: []checkpoint.Shard{ended("p", 100*time.Second)}}, "Users": {}}
 	for _, tables := range [][]string{{"Orders", "Parts", "Users"}, {"Users", "Parts", "Orders"}} {
-		var found []Figures
+		var found []readiness.Figures
 		for _, table := range tables {
 			found = append(found, figures[table])
 		}
@@ -65,14 +66,14 @@ func TestTheSizeOfABatch(t *testing.T) {
 // What the search for canaries does next: it writes a batch, waits until that is read, gives up at
 // the maximum, and shows only a search that lasts.
 func TestWhatTheSearchForCanariesDoesNext(t *testing.T) {
-	open := []checkpoint.Shard{shardOf("a", ""), shardOf("b", "")}
+	open := []checkpoint.Shard{kit.ShardOf("a", ""), kit.ShardOf("b", "")}
 	searching := func(shards, written int) string {
 		return fmt.Sprintf("table Orders: searching for canaries that reach %d of 2 open shards; candidates so far: %d", shards, written)
 	}
 	reading := func(n int) []checkpoint.Shard { // half of them in each shard, always the same one
-		return []checkpoint.Shard{candidatesIn(shardOf("a", ""), 3, make([]int, n/2)...), candidatesIn(shardOf("b", ""), 3, make([]int, n-n/2)...)}
+		return []checkpoint.Shard{kit.CandidatesIn(kit.ShardOf("a", ""), 3, make([]int, n/2)...), kit.CandidatesIn(kit.ShardOf("b", ""), 3, make([]int, n-n/2)...)}
 	}
-	covered := []checkpoint.Shard{candidatesIn(shardOf("a", ""), 3, 1, 2), candidatesIn(shardOf("b", ""), 3, 3, 4)}
+	covered := []checkpoint.Shard{kit.CandidatesIn(kit.ShardOf("a", ""), 3, 1, 2), kit.CandidatesIn(kit.ShardOf("b", ""), 3, 3, 4)}
 	for name, c := range map[string]struct {
 		shards  []checkpoint.Shard
 		written int // canaries that the table may hold
@@ -111,7 +112,7 @@ func TestWhatTheSearchForCanariesDoesNext(t *testing.T) {
 			if c.former {
 				v.covers = 2
 			}
-			got := v.coverage(s.Ctx, k, []Figures{f})
+			got := v.coverage(s.Ctx, k, []readiness.Figures{f})
 			if c.want.next == nil {
 				c.want.next = map[string]int{}
 			}
@@ -120,7 +121,7 @@ func TestWhatTheSearchForCanariesDoesNext(t *testing.T) {
 			}
 			if c.tried == nil { // candidates that were read before do not count as those of this driver
 				v.tried["Orders"].sent, v.tried["Orders"].written = 5, task.Mono(s.Ctx)
-				if again := v.coverage(s.Ctx, k, []Figures{f}); len(again.next) > 0 {
+				if again := v.coverage(s.Ctx, k, []readiness.Figures{f}); len(again.next) > 0 {
 					t.Errorf("%s: it goes on before its candidates are read: %+v", name, again)
 				}
 			}
@@ -130,12 +131,12 @@ func TestWhatTheSearchForCanariesDoesNext(t *testing.T) {
 
 // Without settings a driver has these.
 func TestTheDefaultsOfADriver(t *testing.T) {
-	want := Settings{Ready: Ready{Lease: 20 * time.Second}, Pass: time.Second, Idle: 5 * time.Second, Hook: 30 * time.Second, Call: 10 * time.Minute, Look: time.Minute, Silent: 2 * time.Second, Ask: 200 * time.Millisecond, Quiet: 20 * time.Second,
+	want := Settings{Ready: readiness.Limits{Lease: 20 * time.Second}, Pass: time.Second, Idle: 5 * time.Second, Hook: 30 * time.Second, Call: 10 * time.Minute, Look: time.Minute, Silent: 2 * time.Second, Ask: 200 * time.Millisecond, Quiet: 20 * time.Second,
 		Brisk: 200 * time.Millisecond, Carried: time.Minute, Fresh: 200 * time.Millisecond, Candidates: 20_000}
 	if diff := cmp.Diff(want, Settings{}.orDefault()); diff != "" {
 		t.Error(diff)
 	}
-	given := Settings{Ready: Ready{Lease: 1, Small: 2}, Pass: 3, Idle: 4, Hook: 5, Call: 6, Look: 7, Silent: 8, Ask: 9, Quiet: 10, Brisk: 11, Carried: 14, Fresh: 12, Candidates: 13}
+	given := Settings{Ready: readiness.Limits{Lease: 1, Small: 2}, Pass: 3, Idle: 4, Hook: 5, Call: 6, Look: 7, Silent: 8, Ask: 9, Quiet: 10, Brisk: 11, Carried: 14, Fresh: 12, Candidates: 13}
 	if got := given.orDefault(); got != given {
 		t.Errorf("%+v", got)
 	}
@@ -171,7 +172,7 @@ func TestWhichShardsADrainMustProve(t *testing.T) {
 	of := func(id, parent, label string, state checkpoint.State, generation uint32) checkpoint.Shard {
 		return checkpoint.Shard{ID: id, Parent: parent, Label: label, State: state, Generation: generation}
 	}
-	l := lineageOf(Figures{State: checkpoint.TableState{Label: "l", Generation: 9, Base: 5}, Shards: []checkpoint.Shard{
+	l := lineageOf(readiness.Figures{State: checkpoint.TableState{Label: "l", Generation: 9, Base: 5}, Shards: []checkpoint.Shard{
 		of("filled", "", "l", checkpoint.Gap, 4), of("gap", "", "l", checkpoint.Gap, 5), of("child", "filled", "l", checkpoint.Reading, 5), of("done", "gap", "l", checkpoint.Done, 1), of("other", "", "former", checkpoint.Reading, 5), of("grand", "done", "l", checkpoint.Waiting, 5), of("late", "done", "l", checkpoint.Waiting, 5),
 	}})
 	var roots []string

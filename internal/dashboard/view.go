@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
-	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
@@ -112,8 +112,8 @@ var phaseWords = map[string]string{"prepare": "Plan", "copy": "Copy and stream",
 
 // gateWords are the names of the gates of a cutover, as the page shows them.
 var gateWords = map[string]string{
-	cutover.GateCopy: "copy complete", cutover.GateLag: "lag held", cutover.GateVerify: "verify clean", cutover.GateFull: "full verify clean",
-	cutover.GateParked: "parked items", cutover.GateHeadroom: "headroom", cutover.GateFence: "late writes rejected",
+	readiness.GateCopy: "copy complete", readiness.GateLag: "lag held", readiness.GateVerify: "verify clean", readiness.GateFull: "full verify clean",
+	readiness.GateParked: "parked items", readiness.GateHeadroom: "headroom", readiness.GateFence: "late writes rejected",
 }
 
 // cutoverSteps are the steps of a cutover in order. stepWords are their names, as the page shows
@@ -255,7 +255,7 @@ func groupsOf(m *status.Document) (out []groupLine) {
 		case c.Attempt > 0 && !step.Over():
 			g.state = state{cmp.Or(stepWords[step], c.Step), "◐", "now"}
 		case !c.Ready:
-			g.state = state{fmt.Sprintf("%d of %d gates ready", len(cutover.GateNames)-len(c.OpenGates), len(cutover.GateNames)), "○", "soft"}
+			g.state = state{fmt.Sprintf("%d of %d gates ready", len(readiness.GateNames)-len(c.OpenGates), len(readiness.GateNames)), "○", "soft"}
 		}
 		if c.FrozenSince != nil {
 			g.Word += ", writes are frozen"
@@ -276,7 +276,7 @@ func cutoverFigure(m *status.Document) figure {
 	case len(m.Tables) == 0:
 		f.Text, f.Value = "-", ""
 	case !m.Cutover.Ready:
-		f.Text = fmt.Sprintf("%d of %d gates ready", len(cutover.GateNames)-open, len(cutover.GateNames))
+		f.Text = fmt.Sprintf("%d of %d gates ready", len(readiness.GateNames)-open, len(readiness.GateNames))
 	}
 	return f
 }
@@ -326,7 +326,7 @@ func gatesOf(m *status.Document) (out []gate) {
 	if m.Left() {
 		return nil
 	}
-	for _, name := range cutover.GateNames {
+	for _, name := range readiness.GateNames {
 		g := gate{Name: name, state: state{gateWords[name], "✓", "good"}}
 		if slices.Contains(m.Cutover.OpenGates, name) {
 			g.Shape, g.Class = "✗", "bad"

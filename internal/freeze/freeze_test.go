@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/tablepolicy"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
@@ -77,7 +78,7 @@ func (s *scene) newDriver(ledger *checkpoint.Ledger, policy *Policy) *cutover.Dr
 		Ledger: ledger, Fence: fence.Fence{Ledger: ledger, Families: s.Target}, Hooks: s, Source: s.Source, Open: s.Source.Open, Verifier: s,
 		Missing: []string{cutover.FreezeWrites, cutover.UnfreezeWrites}, Freezer: policy,
 		Parked:   func(context.Context, string) ([]string, error) { return nil, nil },
-		Settings: cutover.Settings{Ready: cutover.Ready{LagBelow: 5 * time.Second, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour}},
+		Settings: cutover.Settings{Ready: readiness.Limits{LagBelow: 5 * time.Second, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour}},
 		Failed:   func(step string, err error) { s.failed = append(s.failed, step+": "+err.Error()) },
 	}
 }

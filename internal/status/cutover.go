@@ -9,7 +9,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -49,9 +49,9 @@ type gateStatus struct {
 }
 
 // ReadyOf returns the bounds of the gates, from a configuration.
-func ReadyOf(cfg *config.Config) cutover.Ready {
+func ReadyOf(cfg *config.Config) readiness.Limits {
 	r := cfg.Cutover.ReadyWhen
-	return cutover.Ready{LagBelow: r.LagBelow, LagHeldFor: r.LagHeldFor, VerifyWithin: r.VerifyWithin, ParkedAtMost: r.ParkedAtMost, HeadroomAbove: r.Headroom,
+	return readiness.Limits{LagBelow: r.LagBelow, LagHeldFor: r.LagHeldFor, VerifyWithin: r.VerifyWithin, ParkedAtMost: r.ParkedAtMost, HeadroomAbove: r.Headroom,
 		FinalWithin: cfg.FreezeDeadline(cfg.Tables), Lease: cfg.State.Lease}
 }
 
@@ -96,7 +96,7 @@ func (m *Document) gates(l *Input) (all []checkpoint.CutoverGate) {
 	for i, t := range l.Tables {
 		in := l.Inputs[i]
 		facts := m.facts(t, in)
-		f := cutover.Figures{Found: in.Found, State: facts.Table, Shards: in.Shards, Merged: in.Merged, Parked: in.Parked, Targets: in.Targets,
+		f := readiness.Figures{Found: in.Found, State: facts.Table, Shards: in.Shards, Merged: in.Merged, Parked: in.Parked, Targets: in.Targets,
 			Listings: in.Listings, Coordinator: facts.Coordinator, DeadLetter: in.Dead, Doubts: facts.Doubts}
 		all = append(all, f.Judge(t.From, ReadyOf(l.Cfg), m.At)...)
 	}

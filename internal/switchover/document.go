@@ -14,9 +14,9 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	expected "github.com/dynamodb-bigtable/replicator/internal/forecast"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
@@ -180,7 +180,7 @@ func judge(in input, now time.Time) *Document {
 	}
 	most, raisedBy := in.cfg.FreezeAtMost(in.tables, d.MayBeQuiet)
 	d.FrozenAtMost, d.RaisedBy = most.Seconds(), append([]string{}, raisedBy...)
-	d.Ready = len(d.Gates) > 0 && len(cutover.Open(d.Gates)) == 0 && c.Step.Over()
+	d.Ready = len(d.Gates) > 0 && len(readiness.Open(d.Gates)) == 0 && c.Step.Over()
 	d.SafeToWrite = in.record.SafeToWrite() // before the switch, its hook may still refuse
 	d.Direction = c.Direction.String()
 	if in.record.HasFallback() {
@@ -301,11 +301,11 @@ func (d *Document) advise(c checkpoint.Cutover, with string) {
 func titles(cfg *config.Config) map[string]string {
 	r := cfg.Cutover.ReadyWhen
 	return map[string]string{
-		cutover.GateCopy: "copy complete", cutover.GateLag: "lag below " + timespan.Format(r.LagBelow), cutover.GateVerify: "verify clean within " + timespan.Format(r.VerifyWithin),
-		cutover.GateFull: "full verify within 1d", cutover.GateParked: fmt.Sprintf("parked items at most %d", r.ParkedAtMost),
-		cutover.GateHeadroom: "retention headroom > " + timespan.Format(r.Headroom), cutover.GateFence: "late writes rejected",
-		cutover.GateFallback: "a way back is possible", cutover.GateFollowing: "DynamoDB follows", cutover.GateCarried: "every row can be carried",
-		cutover.GateBehind: "DynamoDB is not behind", cutover.GateLeader: "no late request of a former leader",
+		readiness.GateCopy: "copy complete", readiness.GateLag: "lag below " + timespan.Format(r.LagBelow), readiness.GateVerify: "verify clean within " + timespan.Format(r.VerifyWithin),
+		readiness.GateFull: "full verify within 1d", readiness.GateParked: fmt.Sprintf("parked items at most %d", r.ParkedAtMost),
+		readiness.GateHeadroom: "retention headroom > " + timespan.Format(r.Headroom), readiness.GateFence: "late writes rejected",
+		readiness.GateFallback: "a way back is possible", readiness.GateFollowing: "DynamoDB follows", readiness.GateCarried: "every row can be carried",
+		readiness.GateBehind: "DynamoDB is not behind", readiness.GateLeader: "no late request of a former leader",
 	}
 }
 
@@ -315,11 +315,11 @@ func (d *Document) render(w io.Writer, whole bool) error {
 	if d.flagged {
 		fmt.Fprintf(&b, "group %s: %s\n", d.Group, strings.Join(d.Tables, ", "))
 	}
-	for _, name := range slices.Concat(cutover.GateNames, cutover.WayBackGates) {
+	for _, name := range slices.Concat(readiness.GateNames, readiness.WayBackGates) {
 		d.writeGate(&b, name)
 	}
 	if len(d.Gates) > 0 {
-		switch open := len(cutover.Open(d.Gates)); {
+		switch open := len(readiness.Open(d.Gates)); {
 		case open == 0:
 			fmt.Fprintln(&b, "ready")
 		case open == 1:
@@ -475,7 +475,7 @@ func (d *Document) writeAttempt(b *strings.Builder, whole bool) {
 
 // open returns the names of the gates that prevent a start.
 func (d *Document) open() (names []string) {
-	for _, g := range cutover.Open(d.Gates) {
+	for _, g := range readiness.Open(d.Gates) {
 		if !slices.Contains(names, g.Name) {
 			names = append(names, g.Name)
 		}

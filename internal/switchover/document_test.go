@@ -13,8 +13,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	expected "github.com/dynamodb-bigtable/replicator/internal/forecast"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -29,11 +29,11 @@ func recorded(step checkpoint.CutoverStep) checkpoint.Cutover {
 		Reason: "the reason", Trouble: "the trouble", MomentAt: at(14), WaitsUntil: at(15), WatchedTo: at(16), Quiet: true,
 		GivenUp:   []checkpoint.CutoverTry{{Attempt: 5, Reason: "busy", FreezeBegunAt: at(17), FrozenAt: at(18), UnfrozenAt: at(19)}, {Attempt: 6, Reason: "slow"}},
 		Unwatched: []checkpoint.CutoverUnwatched{{From: at(20), Until: at(21), Why: "nobody read"}, {From: at(22), Until: at(23), Why: "away"}},
-		Gates: []checkpoint.CutoverGate{{Name: cutover.GateCopy, Table: "Orders", Ready: true, Figure: "done"}, {Name: cutover.GateCopy, Table: "Items", Ready: true, Figure: "done too"},
-			{Name: cutover.GateLag, Table: "Orders", Figure: "held 1s", Cure: "replicator status"}, {Name: cutover.GateLag, Table: "Items", Figure: "held 2s", Cure: "replicator status --shards"},
-			{Name: cutover.GateVerify, Table: "Orders", Ready: true, Figure: "clean"}, {Name: cutover.GateVerify, Table: "Items", Figure: "never", Cure: "replicator verify"},
-			{Name: cutover.GateFull, Table: "Orders", Ready: true, Figure: "clean in full"}, {Name: cutover.GateParked, Table: "Items", Figure: "3", Overridden: "known", Cure: "replicator parked list"},
-			{Name: cutover.GateHeadroom, Table: "Items", Ready: true, Figure: "23h"}, {Name: cutover.GateFence, Table: "Orders", Figure: "withheld", Cure: "grant it"}},
+		Gates: []checkpoint.CutoverGate{{Name: readiness.GateCopy, Table: "Orders", Ready: true, Figure: "done"}, {Name: readiness.GateCopy, Table: "Items", Ready: true, Figure: "done too"},
+			{Name: readiness.GateLag, Table: "Orders", Figure: "held 1s", Cure: "replicator status"}, {Name: readiness.GateLag, Table: "Items", Figure: "held 2s", Cure: "replicator status --shards"},
+			{Name: readiness.GateVerify, Table: "Orders", Ready: true, Figure: "clean"}, {Name: readiness.GateVerify, Table: "Items", Figure: "never", Cure: "replicator verify"},
+			{Name: readiness.GateFull, Table: "Orders", Ready: true, Figure: "clean in full"}, {Name: readiness.GateParked, Table: "Items", Figure: "3", Overridden: "known", Cure: "replicator parked list"},
+			{Name: readiness.GateHeadroom, Table: "Items", Ready: true, Figure: "23h"}, {Name: readiness.GateFence, Table: "Orders", Figure: "withheld", Cure: "grant it"}},
 		Timeline: []checkpoint.CutoverEvent{{At: at(24), Step: "requested", Text: "requested by ops-1", By: "ann@host"}, {At: at(25), Step: "drain", Text: "applying"}},
 		Hooks: []checkpoint.CutoverHook{{Name: "freeze_writes", Token: "7.3.1", Began: at(26), Ended: at(26).Add(2 * time.Second), Outcome: "quiet", Output: "one\ntwo"},
 			{Name: "switch", Token: "7.7.2", Began: at(28), Ended: at(28).Add(5 * time.Second), Outcome: "done"}},

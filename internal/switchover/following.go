@@ -7,7 +7,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 )
 
 // CanRollBack reports whether the application can be moved back now. If not, it lists the reasons.
@@ -35,7 +35,7 @@ func canRollBack(c checkpoint.Cutover, gates []checkpoint.CutoverGate) *CanRollB
 	if c.RollingBack() {
 		r.Reasons = append(r.Reasons, "a rollback is running")
 	}
-	for _, g := range cutover.Open(gates) {
+	for _, g := range readiness.Open(gates) {
 		r.Reasons = append(r.Reasons, "table "+g.Table+": "+g.Figure)
 	}
 	r.Ready = len(r.Reasons) == 0

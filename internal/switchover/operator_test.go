@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -224,12 +225,12 @@ func TestCheck(t *testing.T) {
 		}
 		s.Change("Parts", func(st *checkpoint.TableState) { st.Verify.Result.EndedAt = s.Now().Add(-2 * time.Hour) })
 		d, code := s.run(s.Ctx, check)
-		if code != diag.CutoverNotReady || d.Ready || !slices.Equal(d.open(), []string{cutover.GateVerify}) || !strings.HasSuffix(d.Gates[9].Cure, " -c f") {
+		if code != diag.CutoverNotReady || d.Ready || !slices.Equal(d.open(), []string{readiness.GateVerify}) || !strings.HasSuffix(d.Gates[9].Cure, " -c f") {
 			t.Errorf("%s: %+v", code, d.Gates)
 		}
 		s.stands(checkpoint.CutoverDrain)
 		s.Must(s.Update(func(c *checkpoint.Cutover) error {
-			c.Overrides = []checkpoint.CutoverOverride{{Gate: cutover.GateVerify, Reason: "known"}}
+			c.Overrides = []checkpoint.CutoverOverride{{Gate: readiness.GateVerify, Reason: "known"}}
 			return nil
 		}))
 		if d, code = s.run(s.Ctx, check); code != "" || d.Ready || d.Gates[9].Overridden != "known" {
@@ -254,7 +255,7 @@ func TestStatusKeepsTheGatesOfTheLastAttempt(t *testing.T) {
 		for _, step := range []checkpoint.CutoverStep{checkpoint.CutoverDrain, checkpoint.CutoverCancelled, checkpoint.CutoverDone} {
 			s.stands(step)
 			s.Must(s.Update(func(c *checkpoint.Cutover) error {
-				c.Gates = []checkpoint.CutoverGate{{Name: cutover.GateLag, Table: "Orders", Figure: "held 1s"}}
+				c.Gates = []checkpoint.CutoverGate{{Name: readiness.GateLag, Table: "Orders", Figure: "held 1s"}}
 				return nil
 			}))
 			if d, code := s.run(s.Ctx, func(ctx context.Context, o *Operator) error { return o.Show(ctx) }); code != "" || len(d.Gates) != 1 || d.Gates[0].Figure != "held 1s" {

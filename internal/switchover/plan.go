@@ -9,8 +9,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -43,10 +43,10 @@ func (r *Request) check() error {
 		return diag.BadUsage("--expires is not positive", "give a duration such as 15m")
 	}
 	for _, gate := range r.Overrides {
-		if !slices.Contains(cutover.GateNames, gate) {
-			return diag.BadUsage("there is no gate "+gate, "give one of "+strings.Join(cutover.Overridable, ", "))
+		if !slices.Contains(readiness.GateNames, gate) {
+			return diag.BadUsage("there is no gate "+gate, "give one of "+strings.Join(readiness.Overridable, ", "))
 		}
-		if !slices.Contains(cutover.Overridable, gate) {
+		if !slices.Contains(readiness.Overridable, gate) {
 			return diag.BadUsage("gate "+gate+" cannot be overridden", "a table must be copied and compared as a whole before a cutover; replicator cutover check shows what to do")
 		}
 	}

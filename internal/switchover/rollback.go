@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -29,8 +30,8 @@ func (u *Undoing) check() error {
 		return diag.BadUsage("--override needs a --reason", "give the reason why the gate may be ignored; the evidence records it")
 	case len(u.Overrides) == 0 && u.Reason != "":
 		return diag.BadUsage("--reason needs --override", "name the gate with --override, or remove --reason")
-	case slices.ContainsFunc(u.Overrides, func(gate string) bool { return gate != cutover.GateCarried }):
-		return diag.BadUsage("a rollback can only override the gate "+cutover.GateCarried, "remove the other gates; replicator cutover status shows what helps")
+	case slices.ContainsFunc(u.Overrides, func(gate string) bool { return gate != readiness.GateCarried }):
+		return diag.BadUsage("a rollback can only override the gate "+readiness.GateCarried, "remove the other gates; replicator cutover status shows what helps")
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
-	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 )
 
 var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
@@ -126,7 +126,7 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := checkpoint.CutoverGate{Name: cutover.GateLag, Table: "Orders", Figure: "held 1s", Cure: "replicator status"}
+	open := checkpoint.CutoverGate{Name: readiness.GateLag, Table: "Orders", Figure: "held 1s", Cure: "replicator status"}
 	passed := open
 	passed.Overridden = "because"
 	for _, c := range []struct {
@@ -180,8 +180,8 @@ func TestRender(t *testing.T) {
 	gate := func(name, table, figure, overridden string, ready bool) checkpoint.CutoverGate {
 		return checkpoint.CutoverGate{Name: name, Table: table, Figure: figure, Cure: "replicator x", Overridden: overridden, Ready: ready}
 	}
-	gates := []checkpoint.CutoverGate{gate(cutover.GateCopy, "Orders", "done", "", true), gate(cutover.GateCopy, "Items", "done", "", true),
-		gate(cutover.GateLag, "Orders", "9s", "", false), gate(cutover.GateLag, "Items", "1s", "", true), gate(cutover.GateParked, "Orders", "3", "known", false)}
+	gates := []checkpoint.CutoverGate{gate(readiness.GateCopy, "Orders", "done", "", true), gate(readiness.GateCopy, "Items", "done", "", true),
+		gate(readiness.GateLag, "Orders", "9s", "", false), gate(readiness.GateLag, "Items", "1s", "", true), gate(readiness.GateParked, "Orders", "3", "known", false)}
 	back := []WayBack{{"Orders", true, nil}, {"Items", false, []string{"types", "keys"}}}
 	for name, c := range map[string]struct {
 		record checkpoint.Cutover
@@ -193,12 +193,12 @@ func TestRender(t *testing.T) {
 		"gates": {checkpoint.Cutover{}, gates, false, []string{"✓ copy complete                2 of 2 tables\n", "✗ lag below", "Orders: 9s   → replicator x -c f\n", "! parked items at most 0", "overridden: known",
 			"not ready: 1 check fails\n", "deadlines: freeze ", "the freeze lasts at least 1m", "no fallback for Items after the switch: types; keys\n"}, []string{"attempt", "no fallback for Orders", "✓ lag"}},
 		"ready":    {checkpoint.Cutover{}, gates[:1], false, []string{"✓ copy complete                done\n", "ready\n"}, []string{"not ready"}},
-		"two fail": {checkpoint.Cutover{}, append(gates, gate(cutover.GateFull, "Items", "never", "", false)), false, []string{"not ready: 2 checks fail\n"}, nil},
+		"two fail": {checkpoint.Cutover{}, append(gates, gate(readiness.GateFull, "Items", "never", "", false)), false, []string{"not ready: 2 checks fail\n"}, nil},
 		"under way": {checkpoint.Cutover{Attempt: 2, Step: checkpoint.CutoverDrain, StepAt: noon.Add(-time.Minute), FreezeBegunAt: noon.Add(-2 * time.Minute), Trouble: "canaries"}, gates, false,
 			[]string{"cutover, attempt 2: drain, for 1m00s; writes were frozen for 2m00s\n", "  waits: canaries\n", "replicator run -c f  no process drives"}, []string{"deadlines", "cancelled:"}},
 		"cancelled":  {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverCancelled, Reason: "a gate"}, gates, false, []string{"attempt 1: cancelled", "  cancelled: a gate\n", "deadlines"}, nil},
 		"rehearsed":  {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverRehearsed, CutoverPlan: checkpoint.CutoverPlan{Rehearse: true}}, gates, false, []string{"rehearsal, attempt 1: rehearsed", "deadlines"}, nil},
-		"no command": {checkpoint.Cutover{}, []checkpoint.CutoverGate{{Name: cutover.GateFence, Table: "Orders", Figure: "no", Cure: "grant it"}}, false, []string{"→ grant it\n"}, nil},
+		"no command": {checkpoint.Cutover{}, []checkpoint.CutoverGate{{Name: readiness.GateFence, Table: "Orders", Figure: "no", Cure: "grant it"}}, false, []string{"→ grant it\n"}, nil},
 		"watching": {checkpoint.Cutover{Attempt: 1, Step: checkpoint.CutoverWatching, SwitchedAt: noon, CutoverPlan: checkpoint.CutoverPlan{WatchFor: time.Hour}, Strays: 7,
 			Stragglers: []checkpoint.CutoverStraggler{{Table: "Orders", Key: "k1", At: noon}}, Timeline: []checkpoint.CutoverEvent{{At: noon, Step: "watching", Text: "switched"}},
 			Hooks:  []checkpoint.CutoverHook{{Name: "switch", Token: "1.7.2", Outcome: "done", Began: noon, Ended: noon.Add(time.Second), Output: "one\ntwo\n"}},
@@ -260,7 +260,7 @@ func TestWhatAPromiseSaves(t *testing.T) {
 // What is shown of a promise: before, that the hook may give it, and afterwards, that it did.
 func TestAPromiseIsShown(t *testing.T) {
 	cfg := parsed(t, "dual_writes: { settle: 1m }\n")
-	gates := []checkpoint.CutoverGate{{Name: cutover.GateLag, Ready: true}}
+	gates := []checkpoint.CutoverGate{{Name: readiness.GateLag, Ready: true}}
 	for name, c := range map[string]struct {
 		record    checkpoint.Cutover
 		may       bool
@@ -305,7 +305,7 @@ func TestHowLongAFreezeLastsAtLeast(t *testing.T) {
 // What leads on from each step.
 func TestAdvice(t *testing.T) {
 	cfg := parsed(t, "")
-	ready := []checkpoint.CutoverGate{{Name: cutover.GateLag, Ready: true}}
+	ready := []checkpoint.CutoverGate{{Name: readiness.GateLag, Ready: true}}
 	for name, c := range map[string]struct {
 		record checkpoint.Cutover
 		driver string

@@ -22,6 +22,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/evidence"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -85,7 +86,7 @@ func TestADriverHasTheSettingsOfTheConfiguration(t *testing.T) {
 		s.Config = parsed(t, "state: { lease: 25s }\ncutover: { freeze_deadline: 7m, ready_when: { lag_below: 4s, lag_held_for: 11m, verify_clean_within: 3h, parked_items_at_most: 2, retention_headroom_above: 10h }, hooks: { freeze_writes: a, switch: b, unfreeze_writes: c, timeout: 6m } }\n")
 		e := Ends{Cfg: s.Config, Ledger: s.Ledger, Source: s.Source, Target: s.Target, Version: "1.2.3", Cluster: func(context.Context) (string, error) { return "c-1", nil }}
 		d := Driver(e, s)
-		want := cutover.Settings{Call: 6 * time.Minute, Ready: cutover.Ready{LagBelow: 4 * time.Second, LagHeldFor: 11 * time.Minute, VerifyWithin: 3 * time.Hour, FinalWithin: 7 * time.Minute, ParkedAtMost: 2, HeadroomAbove: 10 * time.Hour, Lease: 25 * time.Second}}
+		want := cutover.Settings{Call: 6 * time.Minute, Ready: readiness.Limits{LagBelow: 4 * time.Second, LagHeldFor: 11 * time.Minute, VerifyWithin: 3 * time.Hour, FinalWithin: 7 * time.Minute, ParkedAtMost: 2, HeadroomAbove: 10 * time.Hour, Lease: 25 * time.Second}}
 		if d.Settings != want || d.Version != "1.2.3" || d.Ledger != s.Ledger || d.Hooks != s || d.Source == nil || d.Open == nil || d.Verifier == nil || d.Announce == nil || d.Row != "" {
 			t.Errorf("%+v", d)
 		}

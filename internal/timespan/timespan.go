@@ -56,6 +56,11 @@ func Format(d time.Duration) string {
 	if d > 0 && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
+	return Spell(d)
+}
+
+// Spell formats a duration without zero units and without days: 24h, and neither 24h0m0s nor 1d.
+func Spell(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

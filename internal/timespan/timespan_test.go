@@ -38,3 +38,11 @@ func TestDuration(t *testing.T) {
 		}
 	}
 }
+
+func TestSpell(t *testing.T) {
+	for want, d := range map[string]time.Duration{"24h": 24 * time.Hour, "23h50m": 23*time.Hour + 50*time.Minute, "1m": time.Minute, "10s": 10 * time.Second, "0s": 0} {
+		if got := Spell(d); got != want {
+			t.Errorf("%s: %s", d, got)
+		}
+	}
+}

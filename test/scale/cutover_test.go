@@ -19,6 +19,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
@@ -115,7 +116,7 @@ func (p *cutoverPlay) drive(ctx context.Context, ledger *checkpoint.Ledger) erro
 	driver := &cutover.Driver{Ledger: ledger, Fence: fence.Fence{Ledger: ledger, Families: p}, Hooks: p, Source: p,
 		Open: func(arn string) cdc.Source { return openStream{p, p.streams[strings.TrimPrefix(arn, "arn/")]} }, Verifier: p,
 		Parked:   func(ctx context.Context, _ string) ([]string, error) { return nil, task.Sleep(ctx, p.ledgerRead()) },
-		Settings: cutover.Settings{Ready: cutover.Ready{LagBelow: 5 * time.Second, VerifyWithin: 10 * longestWait, HeadroomAbove: 12 * time.Hour}},
+		Settings: cutover.Settings{Ready: readiness.Limits{LagBelow: 5 * time.Second, VerifyWithin: 10 * longestWait, HeadroomAbove: 12 * time.Hour}},
 		Failed:   func(step string, err error) { p.reasons = append(p.reasons, step+": "+err.Error()) },
 	}
 	for {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -166,7 +167,7 @@ func (k *cutoverChecks) freezes(c checkpoint.Cutover) {
 			d.fail("I9: the application is frozen while table %s needs a load", name)
 		case s.Verify.Result.Differing() > 0 || s.Sampled.Differing > 0:
 			d.fail("I9: the application is frozen while rows of table %s are known to differ", name)
-		case len(k.parked[name]) > d.allowed && !overrides(c, cutover.GateParked):
+		case len(k.parked[name]) > d.allowed && !overrides(c, readiness.GateParked):
 			d.fail("I9: the application is frozen while %d items of table %s are parked", len(k.parked[name]), name)
 		}
 		k.brief(c, t)
@@ -200,11 +201,11 @@ func overrides(c checkpoint.Cutover, gate string) bool {
 // driver has read that somebody writes.
 func (k *cutoverChecks) switching(c checkpoint.Cutover) {
 	d := k.d
-	if open := cutover.Open(c.Gates); len(c.Gates) == 0 || len(open) > 0 {
+	if open := readiness.Open(c.Gates); len(c.Gates) == 0 || len(open) > 0 {
 		d.fail("I9: switching with gates %v open", open)
 	}
 	for _, g := range c.Gates {
-		if !g.Ready && (g.Binding || !slices.Contains(cutover.Overridable, g.Name)) {
+		if !g.Ready && (g.Binding || !slices.Contains(readiness.Overridable, g.Name)) {
 			d.fail("I9: switching with gate %s overridden", g.Name)
 		}
 	}

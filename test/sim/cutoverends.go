@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	verifies "github.com/dynamodb-bigtable/replicator/internal/verify"
 	"github.com/dynamodb-bigtable/replicator/relay"
@@ -188,8 +189,8 @@ func (d *cutoverRun) driver(ledger *checkpoint.Ledger) *cutover.Driver {
 // lagBound is how far behind a shard may be.
 const lagBound = time.Minute
 
-func (d *cutoverRun) ready() cutover.Ready {
-	return cutover.Ready{LagBelow: lagBound, LagHeldFor: time.Minute, VerifyWithin: time.Hour, FinalWithin: verifyWithin, HeadroomAbove: 12 * time.Hour, ParkedAtMost: d.allowed, Lease: d.Lease, Small: d.small}
+func (d *cutoverRun) ready() readiness.Limits {
+	return readiness.Limits{LagBelow: lagBound, LagHeldFor: time.Minute, VerifyWithin: time.Hour, FinalWithin: verifyWithin, HeadroomAbove: 12 * time.Hour, ParkedAtMost: d.allowed, Lease: d.Lease, Small: d.small}
 }
 
 // cutoverVerifier begins comparisons of all.

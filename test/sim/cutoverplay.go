@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -193,9 +193,9 @@ func (d *cutoverRun) begin(ctx context.Context, ledger *checkpoint.Ledger, p flo
 	if err != nil {
 		return err
 	}
-	if open := cutover.Open(gates); len(open) > 0 {
+	if open := readiness.Open(gates); len(open) > 0 {
 		g := open[0]
-		if g.Name == cutover.GateVerify || g.Name == cutover.GateFull {
+		if g.Name == readiness.GateVerify || g.Name == readiness.GateFull {
 			_, err := driver.Verifier.Begin(ctx, d.tables.named(g.Table).State())
 			return err
 		}
@@ -228,7 +228,7 @@ func (d *cutoverRun) plan(p float64) checkpoint.CutoverPlan {
 		}
 	}
 	if (int(p*1000)%3 == 0 || d.plays("differs")) && !d.o.Calm {
-		for _, gate := range []string{cutover.GateVerify, cutover.GateParked} {
+		for _, gate := range []string{readiness.GateVerify, readiness.GateParked} {
 			plan.Overrides = append(plan.Overrides, checkpoint.CutoverOverride{Gate: gate, Reason: fmt.Sprint("at ", p)})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/fallback"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
+	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/virtual"
 )
@@ -158,7 +159,7 @@ func (p *rollingBack) drive() {
 		ledger := p.open(ctx, m.Name())
 		d := &cutover.Driver{
 			Ledger: ledger, Fence: fence.Fence{Ledger: ledger}, Hooks: movedHooks{p}, Source: movedSource{p, ledger}, Verifier: movedVerifier{p: p},
-			Settings: cutover.Settings{Ready: cutover.Ready{LagBelow: time.Minute, Lease: ledger.Lease()}, Look: time.Minute},
+			Settings: cutover.Settings{Ready: readiness.Limits{LagBelow: time.Minute, Lease: ledger.Lease()}, Look: time.Minute},
 			Failed:   func(step string, err error) { p.world.Tracef("%s: cannot %s: %v", m.Name(), step, err) },
 		}
 		return d.Run(ctx, nil)
@@ -268,14 +269,14 @@ func (p *rollingBack) current() checkpoint.Cutover {
 
 // start requests a rollback, if its gates are ready.
 func (p *rollingBack) start() {
-	d := &cutover.Driver{Ledger: p.ledger, Settings: cutover.Settings{Ready: cutover.Ready{LagBelow: time.Minute, Lease: p.ledger.Lease()}}}
+	d := &cutover.Driver{Ledger: p.ledger, Settings: cutover.Settings{Ready: readiness.Limits{LagBelow: time.Minute, Lease: p.ledger.Lease()}}}
 	p.ledger.Heard(p.ctx, p.source.clock())
 	c, err := p.ledger.Cutover(p.ctx, "")
 	if err != nil || !c.HasFallback() {
 		return
 	}
 	gates, err := d.RollbackGatesOf(p.ctx, c, checkpoint.CutoverPlan{}, p.ledger.ServiceTime(p.ctx))
-	if open := cutover.Open(gates); err != nil || len(open) > 0 {
+	if open := readiness.Open(gates); err != nil || len(open) > 0 {
 		p.world.Tracef("no rollback: %v, %v", open, err)
 		return
 	}

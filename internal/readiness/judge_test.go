@@ -1,23 +1,22 @@
-package cutover
+package readiness
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
-var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)
+var noon = kit.Noon
 
 // ready is a table whose gates are all ready.
 func ready() Figures {
-	clean := checkpoint.VerifyResult{Number: 1, EndedAt: noon.Add(-30 * time.Minute), Generation: 5}
-	s := checkpoint.TableState{Source: "Orders", Label: "l", Generation: 5, Adopted: 5, Listed: 5, Base: 5, Load: checkpoint.Load{Generation: 5, DoneAt: noon}}
-	s.Verify.Result, s.Verify.Full = clean, clean
-	shard := checkpoint.Shard{ID: "s", Label: "l", State: checkpoint.Reading, Owner: "w", AppliedTo: noon.Add(-time.Second), FirstRead: noon.Add(-time.Hour),
-		ReadAt: noon.Add(-time.Second), Position: cdc.SequenceOf(9)}
+	s, shard := kit.Copied()
 	return Figures{Found: true, State: s, Shards: []checkpoint.Shard{shard}, Targets: []checkpoint.Target{{Table: "orders", Fence: 7}}}
 }
 
@@ -34,7 +33,7 @@ func published(to uint64, age time.Duration) func(f *Figures) {
 
 // Each gate is ready by its own figure alone, and without a figure it is not.
 func TestGates(t *testing.T) {
-	r := Ready{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Lease: 20 * time.Second}
+	r := Limits{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Lease: 20 * time.Second}
 	for _, c := range []struct {
 		name   string
 		change func(f *Figures)
@@ -153,7 +152,7 @@ func TestGates(t *testing.T) {
 func TestBoundsOfGates(t *testing.T) {
 	f := ready()
 	f.Parked, f.State.Verify.Result.EndedAt = 3, noon.Add(-100*time.Hour)
-	r := Ready{LagBelow: 5 * time.Second, HeadroomAbove: 12 * time.Hour, Lease: 20 * time.Second}
+	r := Limits{LagBelow: 5 * time.Second, HeadroomAbove: 12 * time.Hour, Lease: 20 * time.Second}
 	for most, open := range map[int]int{2: 1, 3: 0} {
 		if r.ParkedAtMost = most; len(Open(f.Judge("Orders", r, noon))) != open {
 			t.Errorf("with at most %d parked: %+v", most, Open(f.Judge("Orders", r, noon)))
@@ -164,10 +163,104 @@ func TestBoundsOfGates(t *testing.T) {
 	}
 }
 
-func TestSpell(t *testing.T) {
-	for want, d := range map[string]time.Duration{"24h": 24 * time.Hour, "23h50m": 23*time.Hour + 50*time.Minute, "1m": time.Minute, "10s": 10 * time.Second, "0s": 0} {
-		if got := spell(d); got != want {
-			t.Errorf("%s: %s", d, got)
+// The final verify is as long as the last full one, and has to end within its deadline: a cutover in
+// which it would take more than half of it is refused before the freeze.
+func TestALongVerifyIsRefusedBeforeTheFreeze(t *testing.T) {
+	for _, c := range []struct {
+		took, within time.Duration
+		items        int64
+		yes          bool
+	}{{5 * time.Minute, 10 * time.Minute, 1000, true}, {5*time.Minute + 1, 10 * time.Minute, 1000, false}, {time.Hour, 0, 1000, true},
+		{time.Hour, 10 * time.Minute, 999, true}} { // the driver compares fewer by itself
+		f := ready()
+		f.State.Verify.Full.Items, f.State.Apply = c.items, checkpoint.Topic
+		f.State.Verify.Full.BegunAt = f.State.Verify.Full.EndedAt.Add(-c.took)
+		yes, figure, cure := f.full("T", c.within, 1000, noon)
+		if yes != c.yes || yes == (cure != "") || !yes && !strings.Contains(figure, "more than half of cutover.freeze_deadline (10m)") {
+			t.Errorf("%s of %s: %t, %q, %q", c.took, c.within, yes, figure, cure)
 		}
+		f.State.Apply = checkpoint.Direct // its changes are compared again instead
+		if yes, figure, _ := f.full("T", c.within, 1000, noon); !yes {
+			t.Errorf("%s of %s: %q", c.took, c.within, figure)
+		}
+	}
+}
+
+// What settles was applied once: there the last read counts, and otherwise the shard's position.
+func TestHowFarAShardIsApplied(t *testing.T) {
+	for name, c := range map[string]struct {
+		changes uint64
+		readAt  time.Time
+		want    time.Time
+	}{
+		"nothing settles":          {0, noon.Add(time.Minute), noon},
+		"something settles":        {1, noon.Add(time.Minute), noon.Add(time.Minute)},
+		"it was read before":       {1, noon.Add(-time.Minute), noon},
+		"it settles, and was lost": {1, time.Time{}, noon},
+	} {
+		s := checkpoint.Shard{AppliedTo: noon, ReadAt: c.readAt}
+		s.Settling.Changes = c.changes
+		if got := reached(&s); !got.Equal(c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// closed are the names of the gates that are not ready.
+func closed(f Figures) (names []string) {
+	ready := Limits{LagBelow: 5 * time.Second, LagHeldFor: 10 * time.Minute, VerifyWithin: time.Hour, HeadroomAbove: 12 * time.Hour, Lease: 20 * time.Second}
+	for _, g := range Open(f.Judge("T", ready, noon)) {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+// A shard that was last read hours ago is behind, with changes to settle as without.
+func TestChangesToSettleHideNoLag(t *testing.T) {
+	f := ready()
+	sh := &f.Shards[0]
+	sh.FirstRead, sh.AppliedTo, sh.ReadAt = noon.Add(-20*time.Hour), noon.Add(-3*time.Hour), noon.Add(-3*time.Hour)
+	if names := closed(f); !slices.Contains(names, GateLag) {
+		t.Errorf("without changes to settle: %v", names)
+	}
+	sh.Settling.Changes = 3
+	names := closed(f)
+	if !slices.Contains(names, GateLag) {
+		t.Errorf("last read three hours ago: closed gates %v", names)
+	}
+}
+
+// What waits in the topic is not applied, and a gate says so.
+func TestWhatWaitsInTheTopicClosesAGate(t *testing.T) {
+	f := ready()
+	published(0, 0)(&f)
+	if n := len(checkpoint.Unapplied(f.State, f.Shards, f.Merged)); n != 1 {
+		t.Errorf("messages of %d shards wait", n)
+	}
+	names := closed(f)
+	if len(names) == 0 {
+		t.Errorf("5000 messages wait: closed gates %v", names)
+	}
+}
+
+// The gate of the lag holds once every shard has been caught up for long enough.
+func TestHowLongTheLagHasHeld(t *testing.T) {
+	r := Limits{LagBelow: 5 * time.Second, LagHeldFor: time.Minute, Lease: 20 * time.Second}
+	for name, c := range map[string]struct {
+		behind time.Duration // ago; 0 for never
+		holds  bool
+		text   string
+	}{"never behind": {0, true, "held since the copy"}, "long ago": {2 * time.Minute, true, "held 2m (1m needed)"}, "just now": {30 * time.Second, false, "held 30s (1m needed)"}} {
+		f := ready()
+		if c.behind > 0 {
+			f.Shards[0].Sighted.BehindAt = noon.Add(-c.behind)
+		}
+		st := f.standing(r.Lease, noon)
+		if holds, text := f.lag(&st, r, noon); holds != c.holds || text != c.text {
+			t.Errorf("%s: %v, %q", name, holds, text)
+		}
+	}
+	if one, two := differing(1), differing(2); !strings.HasPrefix(one, "1 row ") || !strings.HasPrefix(two, "2 rows ") {
+		t.Errorf("%q, %q", one, two)
 	}
 }

@@ -1,0 +1,57 @@
+package readiness
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
+
+// A rollback begins only while a leader follows, is not behind, and no request is in doubt. Rows that
+// cannot be carried are the only reason that an operator may override.
+func TestGatesOfARollback(t *testing.T) {
+	const lease, below = 20 * time.Second, time.Minute
+	for name, c := range map[string]struct {
+		change func(f *checkpoint.Fallback)
+		open   []string
+		figure string
+	}{
+		"ready":                 {func(*checkpoint.Fallback) {}, nil, ""},
+		"none":                  {func(f *checkpoint.Fallback) { *f = checkpoint.Fallback{} }, []string{GateFollowing, GateBehind, GateLeader}, "there is no way back"},
+		"of another attempt":    {func(f *checkpoint.Fallback) { f.Attempt = 2 }, []string{GateFollowing}, "there is no way back"},
+		"stopping":              {func(f *checkpoint.Fallback) { f.State = checkpoint.FallbackStopping }, []string{GateFollowing}, "stopping"},
+		"a gap":                 {func(f *checkpoint.Fallback) { f.State, f.Reason = checkpoint.FallbackGap, "too late" }, []string{GateFollowing}, "changes were lost: too late"},
+		"silent for 3 leases":   {func(f *checkpoint.Fallback) { f.SavedAt = noon.Add(-3 * lease) }, nil, ""},
+		"silent for longer":     {func(f *checkpoint.Fallback) { f.SavedAt = noon.Add(-3*lease - 1) }, []string{GateFollowing}, "no worker leads since 2026-11-02 11:58:59"},
+		"a row is parked":       {func(f *checkpoint.Fallback) { f.Parked = 2 }, []string{GateCarried}, "2 rows cannot be carried"},
+		"behind by the bound":   {func(f *checkpoint.Fallback) { f.Settled = noon.Add(-below) }, nil, ""},
+		"behind by more":        {func(f *checkpoint.Fallback) { f.Settled = noon.Add(-below - time.Second) }, []string{GateBehind}, "1m1s behind"},
+		"ahead":                 {func(f *checkpoint.Fallback) { f.Settled = noon.Add(time.Hour) }, nil, ""},
+		"nothing settled":       {func(f *checkpoint.Fallback) { f.Settled = time.Time{} }, []string{GateBehind}, "unknown"},
+		"a new leader":          {func(f *checkpoint.Fallback) { f.Led = noon.Add(time.Second - f.Wait) }, []string{GateLeader}, "the same leader for 14m59s (15m needed)"},
+		"no leader":             {func(f *checkpoint.Fallback) { f.Led = time.Time{} }, []string{GateLeader}, "the same leader for 2562047h47m16.854775807s (15m needed)"},
+		"a request is in doubt": {func(f *checkpoint.Fallback) { f.DoubtUntil = noon.Add(1) }, []string{GateLeader}, "the same leader for 15m (15m needed)"},
+		"it was in doubt":       {func(f *checkpoint.Fallback) { f.DoubtUntil = noon }, nil, ""},
+	} {
+		f := checkpoint.Fallback{Source: "Orders", Attempt: 3, State: checkpoint.FallbackFollowing, SavedAt: noon, Settled: noon.Add(-time.Second), Wait: 15 * time.Minute, Led: noon.Add(-15 * time.Minute)}
+		c.change(&f)
+		gates := JudgeRollback(f, 3, below, lease, noon)
+		var open []string
+		for _, g := range Open(gates) {
+			open = append(open, g.Name)
+			if g.Cure == "" || g.Table != f.Source || g.Binding != (g.Name != GateCarried) {
+				t.Errorf("%s: %+v", name, g)
+			}
+		}
+		if !slices.Equal(open, c.open) {
+			t.Errorf("%s: open are %v, want %v", name, open, c.open)
+		} else if len(open) > 0 && Open(gates)[0].Figure != c.figure {
+			t.Errorf("%s: %q, want %q", name, Open(gates)[0].Figure, c.figure)
+		}
+		Override(gates, checkpoint.CutoverPlan{Overrides: []checkpoint.CutoverOverride{{Gate: GateCarried, Reason: "known"}, {Gate: GateBehind, Reason: "known"}}})
+		if left := len(Open(gates)); left != len(slices.DeleteFunc(slices.Clone(open), func(gate string) bool { return gate == GateCarried })) {
+			t.Errorf("%s: %d gates are open after an override", name, left)
+		}
+	}
+}
