@@ -31,11 +31,14 @@ func JudgeRollback(f checkpoint.Fallback, attempt uint32, below, lease time.Dura
 	if !f.Settled.IsZero() {
 		lag = timespan.Spell(max(behind, 0).Round(time.Second)) + " behind"
 	}
-	led := now.Sub(f.Led)
+	led, leader := now.Sub(f.Led), "no leader"
+	if !f.Led.IsZero() {
+		leader = "the same leader for " + timespan.Spell(max(led, 0).Round(time.Second)) + " (" + timespan.Spell(f.Wait) + " needed)"
+	}
 	return []checkpoint.CutoverGate{
 		gate(GateFollowing, following, figure, cure),
 		gate(GateCarried, f.Parked == 0, fmt.Sprintf("%d rows cannot be carried", f.Parked), "correct the rows; replicator status --table "+f.Source+" has the number"),
 		gate(GateBehind, !f.Settled.IsZero() && behind <= below, lag, "wait; replicator status --table "+f.Source),
-		gate(GateLeader, !f.Led.IsZero() && led >= f.Wait && !f.DoubtUntil.After(now), "the same leader for "+timespan.Spell(max(led, 0).Round(time.Second))+" ("+timespan.Spell(f.Wait)+" needed)", "wait"),
+		gate(GateLeader, !f.Led.IsZero() && led >= f.Wait && !f.DoubtUntil.After(now), leader, "wait"),
 	}
 }
