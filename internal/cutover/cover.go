@@ -3,13 +3,12 @@ package cutover
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/canary"
+	"github.com/dynamodb-bigtable/replicator/internal/drain"
 	"github.com/dynamodb-bigtable/replicator/internal/readiness"
-	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -18,9 +17,6 @@ import (
 // until two of them were read from each open shard. An item always goes to the same shard, or to
 // one of that shard's children. So after the freeze, canaries with the indices of these candidates
 // reach every open shard at once.
-
-// leastBatch is the smallest limit of a batch. A table with many open shards has a higher limit.
-const leastBatch = 256
 
 // briefly is how long workers usually take at most to read the candidates of a batch.
 const briefly = 5 * time.Second
@@ -41,87 +37,6 @@ type candidates struct {
 	written time.Duration // when the last one was written, by the process's clock
 }
 
-// cover describes what is known about the open shards of one table.
-type cover struct {
-	open      int // number of open shards
-	uncovered int // number of open shards that at most one known canary reaches
-	read      int // number of candidates of this attempt that were read
-	written   int // number of canaries that the table may hold
-}
-
-// coverOf returns what the shards' rows say about candidates.
-func coverOf(c checkpoint.Cutover, source string, f readiness.Figures) (found cover) {
-	l := lineageOf(f)
-	for _, sh := range l.leaves(f) {
-		found.open++
-		if len(l.reach(sh)) < checkpoint.CanariesPerShard {
-			found.uncovered++
-		}
-	}
-	for _, sh := range l.rows {
-		if sh.Sighted.Candidate == c.CandidateRound() {
-			found.read += sh.Sighted.Candidates
-		}
-	}
-	found.written = c.Candidates[source]
-	return found
-}
-
-// leaves returns the shards that new changes may go to.
-func (l lineage) leaves(f readiness.Figures) (leaves []*checkpoint.Shard) {
-	for _, sh := range standing.Open(f.State, f.Shards) {
-		if !sh.Ended() {
-			leaves = append(leaves, sh)
-		}
-	}
-	return leaves
-}
-
-// reach returns the indices of canaries that reach a shard. A shard that replaces its parent alone
-// has the parent's range, so the parent's canaries reach it too.
-func (l lineage) reach(sh *checkpoint.Shard) (indices []int) {
-	for ; sh != nil && len(indices) < checkpoint.CanariesPerShard; sh = l.replaced(sh) {
-		for _, i := range sh.Sighted.ReachedBy() {
-			if !slices.Contains(indices, i) {
-				indices = append(indices, i)
-			}
-		}
-	}
-	return indices[:min(len(indices), checkpoint.CanariesPerShard)]
-}
-
-// replaced returns the parent of a shard if the shard is its only child; otherwise nil.
-func (l lineage) replaced(sh *checkpoint.Shard) *checkpoint.Shard {
-	parent := l.rows[sh.Parent]
-	if parent == nil || !parent.Complete || len(l.children[parent.ID]) != 1 {
-		return nil
-	}
-	return parent
-}
-
-// forProof returns the indices of the canaries that are written after the freeze. If no candidate
-// has shown which canaries reach the open shards, the first ones are written.
-func forProof(f readiness.Figures) (indices []int) {
-	l := lineageOf(f)
-	for _, sh := range l.leaves(f) {
-		indices = append(indices, l.reach(sh)...)
-	}
-	if len(indices) == 0 {
-		return []int{0, 1}
-	}
-	slices.Sort(indices)
-	return slices.Compact(indices)
-}
-
-// nextBatch returns how many candidates to write next. The batches grow, because a shard that no
-// candidate has reached has a small range of keys.
-func (c cover) nextBatch(most int) int {
-	if c.uncovered == 0 {
-		return 0
-	}
-	return max(0, min(max(4*c.uncovered, c.written), max(leastBatch, 4*c.open), most-c.written))
-}
-
 // coverage is the state of the search in all tables.
 type coverage struct {
 	waits string         // the condition for which the search waits; "" if it is over
@@ -139,20 +54,20 @@ func (v *drive) coverage(ctx context.Context, c checkpoint.Cutover, found []read
 	}
 	all.next, all.brief = map[string]int{}, true
 	for i, source := range c.Tables {
-		table := coverOf(c, source, found[i])
+		table := drain.CoverOf(c, source, found[i])
 		t := v.tried[source]
 		if t == nil {
-			t = &candidates{before: table.read}
+			t = &candidates{before: table.Read}
 			v.tried[source] = t
 		}
-		n := table.nextBatch(v.settings.Candidates)
+		n := table.NextBatch(v.settings.Candidates)
 		switch {
-		case table.uncovered == 0:
+		case table.Uncovered == 0:
 			continue
 		case t.from < t.until: // a write has failed
 			n = t.until - t.from
 		// A candidate may be in a shard that is listed late, or that became a gap.
-		case table.read-t.before < t.sent && task.Mono(ctx)-t.written < c.ListedWithin():
+		case table.Read-t.before < t.sent && task.Mono(ctx)-t.written < c.ListedWithin():
 			n = 0
 		case n == 0:
 			all.uncovered = true
@@ -161,11 +76,11 @@ func (v *drive) coverage(ctx context.Context, c checkpoint.Cutover, found []read
 		if n > 0 {
 			all.next[source] = n
 		}
-		if t.sent > 4*table.open || t.sent > 0 && task.Mono(ctx)-t.written > briefly {
+		if t.sent > 4*table.Open || t.sent > 0 && task.Mono(ctx)-t.written > briefly {
 			all.brief = false
 		}
 		if all.waits == "" {
-			all.waits = fmt.Sprintf("table %s: searching for canaries that reach %d of %d open shards; candidates so far: %d", source, table.uncovered, table.open, table.written)
+			all.waits = fmt.Sprintf("table %s: searching for canaries that reach %d of %d open shards; candidates so far: %d", source, table.Uncovered, table.Open, table.Written)
 		}
 	}
 	return all

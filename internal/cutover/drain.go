@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/drain"
 	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -80,8 +81,8 @@ func (v *drive) drain(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 // the drain waits. If the application cannot stay frozen for that long, `ends` is not empty.
 func (v *drive) prove(c checkpoint.Cutover, found []readiness.Figures, now time.Time) (proofs []checkpoint.CutoverProof, waits string, ends ending) {
 	for i, source := range c.Tables {
-		p := &v.draining.tables[source].proof
-		proved, why := p.prove(c, found[i], v.settings)
+		p := &v.draining.tables[source].Proof
+		proved, why := p.Prove(c, found[i], v.settings.Quiet)
 		proofs = append(proofs, proved...)
 		if why != "" && waits == "" {
 			waits = fmt.Sprintf("table %s: %s", source, why)
@@ -115,14 +116,14 @@ func (v *drive) writeCanaries(ctx context.Context, c checkpoint.Cutover, found [
 	until := map[string]int{}
 	for i, source := range c.Tables {
 		t := v.draining.tables[source]
-		if t.written == nil {
-			t.written = forProof(found[i])
-			t.sent, t.unseen = make([]bool, len(t.written)), len(t.written)
+		if t.Written == nil {
+			t.Written = drain.Canaries(found[i])
+			t.sent, t.Unseen = make([]bool, len(t.Written)), len(t.Written)
 		}
 		if !slices.Contains(t.sent, false) {
 			continue
 		}
-		until[source] = slices.Max(t.written) + 1
+		until[source] = slices.Max(t.Written) + 1
 		if t.key != nil {
 			continue
 		}
@@ -145,7 +146,7 @@ func (v *drive) putCanaries(ctx context.Context, c checkpoint.Cutover) error {
 	g := task.NewGroup(ctx, writesAtOnce)
 	for _, source := range c.Tables {
 		t, set := v.draining.tables[source], v.canaries(source)
-		for n, i := range t.written {
+		for n, i := range t.Written {
 			if t.sent[n] {
 				continue
 			}
@@ -165,7 +166,7 @@ func (v *drive) putCanaries(ctx context.Context, c checkpoint.Cutover) error {
 type drainedTable struct {
 	key  []transform.KeyAttribute
 	sent []bool // whether each of the canaries in `written` is sent
-	proof
+	drain.Proof
 }
 
 // stillDisturbed reports, in a step after the drain, whether a change, a request or the time ends

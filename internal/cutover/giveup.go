@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/drain"
 	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
@@ -71,9 +72,9 @@ func inDoubt(process string) ending {
 
 // hopeless returns why the drain cannot be proved so early that the switch follows within the time
 // for which this try may freeze writes.
-func hopeless(c checkpoint.Cutover, table string, p *proof, s Settings, now time.Time) ending {
-	for _, sh := range p.open {
-		at, quiet := p.earliest(sh, c.ListedWithin(), s, now)
+func hopeless(c checkpoint.Cutover, table string, p *drain.Proof, s Settings, now time.Time) ending {
+	for _, sh := range p.Open {
+		at, quiet := p.Earliest(sh, c.ListedWithin(), s.Quiet, now)
 		if !tooLate(c, 0, at) {
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
@@ -185,38 +184,4 @@ func TestTheNextTryWaitsForItsGates(t *testing.T) {
 			t.Errorf("%s (%s), frozen at %v", got.Step, got.Reason, got.FreezeBegunAt)
 		}
 	})
-}
-
-// The earliest proof of a shard is a matter of its row: children that may be listed late, or empty
-// pages that are still to come once all canaries were read.
-func TestTheEarliestProof(t *testing.T) {
-	now := kit.Begin
-	s := Settings{Quiet: 20 * time.Second}
-	ended := kit.DoneShard("a", "", false)
-	ended.DoneAt = now.Add(-30 * time.Second)
-	late := ended
-	late.DoneAt = now.Add(-time.Hour)
-	quiet := &quietShard{read: now, since: now.Add(-15 * time.Second), changes: 9, position: cdc.SequenceOf(100)}
-	for name, c := range map[string]struct {
-		shard  checkpoint.Shard
-		unseen int
-		quiet  *quietShard
-		left   time.Duration
-		empty  bool
-	}{
-		"ended":             {ended, 0, nil, 90 * time.Second, false},
-		"overdue":           {late, 0, nil, 0, false},
-		"no canary":         {kit.ShardOf("a", ""), 0, nil, 20 * time.Second, true},
-		"quiet for a while": {kit.ShardOf("a", ""), 0, quiet, 5 * time.Second, true},
-		"canaries to come":  {kit.ShardOf("a", ""), 3, nil, 0, false},
-	} {
-		p := proof{written: []int{0, 1}, unseen: c.unseen, quiet: map[string]*quietShard{}}
-		if c.quiet != nil {
-			p.quiet["a"] = c.quiet
-		}
-		at, empty := p.earliest(&c.shard, 2*time.Minute, s, now)
-		if at.Sub(now) != c.left || empty != c.empty {
-			t.Errorf("%s: after %s, %t; want %s, %t", name, at.Sub(now), empty, c.left, c.empty)
-		}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/drain"
 	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
@@ -16,35 +17,6 @@ import (
 // A freeze must not wait for a condition that only time can fulfil. So the application is frozen
 // only at a moment at which a short freeze is expected. Before that moment, the attempt stays in
 // its checks, and the application writes.
-
-// listingTakes is how long a worker takes to list a shard's children, once the stream lists them.
-const listingTakes = 2 * time.Second
-
-// delay is the minimum length of a freeze that begins now, and its cause.
-type delay struct {
-	length time.Duration
-	shard  string // the shard with children that may be listed late; "" if there is none
-}
-
-// foreseen returns the minimum length of a freeze that begins now. It depends only on its
-// arguments. A shard that has ended receives no canary, so all its children must have rows. The
-// stream lists all children at most `bound` after the shard's end. If a listing is overdue, or the
-// end is unknown, a new worker may wait for all of `bound` again.
-func foreseen(f readiness.Figures, bound time.Duration, now time.Time) (d delay) {
-	for _, sh := range lineageOf(f).rows {
-		if !sh.Incomplete() {
-			continue
-		}
-		left := bound + listingTakes
-		if end := sh.EndTime(); !end.IsZero() && now.Before(end.Add(left)) {
-			left = min(left, end.Add(left).Sub(now))
-		}
-		if left > d.length || left == d.length && sh.ID < d.shard {
-			d = delay{left, sh.ID}
-		}
-	}
-	return d
-}
 
 // survey is the result of one check of all conditions for a freeze. At most one of ends, closed and
 // waits is set.
@@ -121,14 +93,14 @@ func tooLong(c checkpoint.Cutover, found []readiness.Figures, small int, now tim
 	rest := restOf(c, small)
 	most := provedWithin(c.Foreseeable(), rest)
 	for i, source := range c.Tables {
-		d := foreseen(found[i], c.ListedWithin(), now)
-		if d.length <= most {
+		d := drain.Foreseen(found[i], c.ListedWithin(), now)
+		if d.Length <= most {
 			continue
 		}
-		if at := now.Add(d.length - most); at.After(next) {
+		if at := now.Add(d.Length - most); at.After(next) {
 			next = at
 			why = fmt.Sprintf("shard %s of table %s has ended, and its children may be listed late: a freeze would last %s, but only %s is allowed; the next moment is expected at %s",
-				d.shard, source, timespan.Spell((d.length + rest).Round(time.Second)), timespan.Spell(c.Foreseeable()), at.UTC().Format(time.TimeOnly))
+				d.Shard, source, timespan.Spell((d.Length + rest).Round(time.Second)), timespan.Spell(c.Foreseeable()), at.UTC().Format(time.TimeOnly))
 		}
 	}
 	return why, next

@@ -7,47 +7,8 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/readiness"
-	"github.com/dynamodb-bigtable/replicator/test/kit"
+	"github.com/dynamodb-bigtable/replicator/internal/drain"
 )
-
-// How long a freeze lasts at least is a matter of the shards alone that have ended and whose children
-// may be listed late: the youngest counts, and the longest where a listing is overdue, or where the
-// time of an end is not known.
-func TestTheForeseeableLengthOfAFreeze(t *testing.T) {
-	const bound = 2 * time.Minute
-	now := kit.Begin
-	ended := func(id string, ago time.Duration, change func(sh *checkpoint.Shard)) checkpoint.Shard {
-		sh := kit.DoneShard(id, "", false)
-		sh.Label, sh.DoneAt = "", now.Add(-ago)
-		if change != nil {
-			change(&sh)
-		}
-		return sh
-	}
-	for name, c := range map[string]struct {
-		shards []checkpoint.Shard
-		want   time.Duration
-		shard  string
-	}{
-		"none":              {nil, 0, ""},
-		"read":              {[]checkpoint.Shard{ended("a", 0, func(sh *checkpoint.Shard) { sh.State = checkpoint.Reading })}, 0, ""},
-		"just ended":        {[]checkpoint.Shard{ended("a", 0, nil)}, bound + listingTakes, "a"},
-		"in the future":     {[]checkpoint.Shard{ended("a", -time.Hour, nil)}, bound + listingTakes, "a"},
-		"a while ago":       {[]checkpoint.Shard{ended("a", 100*time.Second, nil)}, 20*time.Second + listingTakes, "a"},
-		"the youngest":      {[]checkpoint.Shard{ended("a", 100*time.Second, nil), ended("b", 30*time.Second, nil), ended("c", 110*time.Second, nil)}, 90*time.Second + listingTakes, "b"},
-		"overdue":           {[]checkpoint.Shard{ended("a", time.Hour, nil)}, bound + listingTakes, "a"},
-		"no time":           {[]checkpoint.Shard{ended("a", 0, func(sh *checkpoint.Shard) { sh.DoneAt = time.Time{} })}, bound + listingTakes, "a"},
-		"complete":          {[]checkpoint.Shard{ended("a", 0, func(sh *checkpoint.Shard) { sh.Complete = true })}, 0, ""},
-		"settles":           {[]checkpoint.Shard{ended("a", 0, func(sh *checkpoint.Shard) { sh.State, sh.EndedAt = checkpoint.Reading, now.Add(-110*time.Second) })}, 10*time.Second + listingTakes, "a"},
-		"of another stream": {[]checkpoint.Shard{ended("a", 0, func(sh *checkpoint.Shard) { sh.Label = "other" })}, 0, ""},
-		"a gap":             {[]checkpoint.Shard{ended("a", 0, func(sh *checkpoint.Shard) { sh.State = checkpoint.Gap })}, 0, ""},
-	} {
-		if got := foreseen(readiness.Figures{Shards: c.shards}, bound, now); got != (delay{c.want, c.shard}) {
-			t.Errorf("%s: %+v, want %s for %q", name, got, c.want, c.shard)
-		}
-	}
-}
 
 // ends lets a further shard of a table end now. Its children are known after the listing bound.
 func (s *scene) ends(source, id string) {
@@ -76,7 +37,7 @@ func TestH145_TheFreezeWaitsForItsMoment(t *testing.T) {
 		s.ends("Parts", "ended")
 		ended := s.Now()
 		got := s.driveFor(time.Minute)
-		next := ended.Add(2*time.Minute + listingTakes + restOf(got, 0) - 8*time.Second)
+		next := ended.Add(drain.LongestListing(got.CutoverPlan) + restOf(got, 0) - 8*time.Second)
 		if got.Step != checkpoint.CutoverChecks || !strings.HasPrefix(got.Trouble, "shard ended of table Parts has ended, and its children may be listed late: a freeze would last 1m") ||
 			!strings.HasSuffix(got.Trouble, fmt.Sprint("the next moment is expected at ", next.Format(time.TimeOnly))) || !got.MomentAt.Equal(next) || !got.WaitsUntil.IsZero() {
 			t.Errorf("%s: %s; at %v, want %v", got.Step, got.Trouble, got.MomentAt, next)

@@ -42,11 +42,6 @@ func Provable(c checkpoint.Cutover, most time.Duration) time.Duration {
 	return provedWithin(most, restOf(c, 0))
 }
 
-// LongestListing returns the longest time until the children of a shard that ends are known.
-func LongestListing(plan checkpoint.CutoverPlan) time.Duration {
-	return plan.ListedWithin() + listingTakes
-}
-
 // switchBy returns the time after which a try is abandoned if the switch hook cannot be called
 // before. In the drain, that is the limit of the freeze. Afterwards no condition is awaited, and
 // another try would freeze the application for the whole time again. So the limit then rises by the

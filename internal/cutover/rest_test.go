@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/drain"
 	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
@@ -43,7 +44,7 @@ func TestTheMomentCountsTheRest(t *testing.T) {
 	sh := kit.DoneShard("a", "", false)
 	sh.Label = ""
 	for left, may := range map[time.Duration]bool{3 * time.Second: true, 5 * time.Second: true, 6 * time.Second: false, 8 * time.Second: false} {
-		sh.DoneAt = now.Add(left - listingTakes - 2*time.Minute)
+		sh.DoneAt = now.Add(left - drain.LongestListing(checkpoint.CutoverPlan{}))
 		c := checkpoint.Cutover{CutoverPlan: checkpoint.CutoverPlan{Tables: []string{"T"}}}
 		why, next := tooLong(c, []readiness.Figures{{Shards: []checkpoint.Shard{sh}}}, 0, now)
 		if may != (why == "") || !may && !next.Equal(now.Add(left-5*time.Second)) {

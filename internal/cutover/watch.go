@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/drain"
 	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -183,7 +184,7 @@ func (v *drive) changes(ctx context.Context, source string, read reading, begun 
 	if err != nil {
 		return nil, err
 	}
-	r := &streamRead{cdc: v.Open(state.StreamARN), rows: map[string]checkpoint.Shard{}, parents: map[string]string{}, lineage: lineageOf(readiness.Figures{State: state, Shards: shards})}
+	r := &streamRead{cdc: v.Open(state.StreamARN), rows: map[string]checkpoint.Shard{}, parents: map[string]string{}, lineage: drain.LineageOf(readiness.Figures{State: state, Shards: shards})}
 	for _, s := range shards {
 		if s.Label == state.Label {
 			r.rows[s.ID] = s
@@ -207,7 +208,7 @@ type streamRead struct {
 	read func(ctx context.Context, ids []string) error
 	// lineage holds the shards that the drain had to prove. parents holds the parents of listed
 	// shards.
-	lineage lineage
+	lineage drain.Lineage
 	parents map[string]string
 }
 
@@ -216,7 +217,7 @@ type streamRead struct {
 // ancestors has one, because workers read all shards that follow a shard with a row.
 func (r *streamRead) counts(id string) bool {
 	if _, has := r.rows[id]; has {
-		return r.lineage.rows[id] != nil
+		return r.lineage.Has(id)
 	}
 	for range len(r.parents) {
 		if id = r.parents[id]; id == "" {

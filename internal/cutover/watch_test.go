@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/drain"
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -312,7 +313,7 @@ func TestTheShardsOfTheDrain(t *testing.T) {
 		{ID: "gap"}, {ID: "after gap", Parent: "gap"}, {ID: "lone"}, {ID: "orphan", Parent: "trimmed"}, {ID: "ring", Parent: "ring"},
 	}
 	want := []string{"read", "done", "late", "later", "after gap"}
-	r := &streamRead{rows: known, lineage: lineageOf(f), parents: map[string]string{}}
+	r := &streamRead{rows: known, lineage: drain.LineageOf(f), parents: map[string]string{}}
 	for _, s := range listed {
 		r.parents[s.ID] = s.Parent
 	}

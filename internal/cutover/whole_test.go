@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,28 +11,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/drain"
 	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 )
 
-// Of several shards that end alike the first one is named, whatever the order in which they are
-// read. Of several tables the one counts whose moment comes last.
-func TestWhichShardTheMomentWaitsFor(t *testing.T) {
+// Of several tables the one counts whose moment comes last.
+func TestWhichTableTheMomentWaitsFor(t *testing.T) {
 	now := kit.Begin
 	ended := func(id string, left time.Duration) checkpoint.Shard {
 		sh := kit.DoneShard(id, "", false)
-		sh.Label, sh.DoneAt = "", now.Add(left-2*time.Minute-listingTakes)
+		sh.Label, sh.DoneAt = "", now.Add(left-drain.LongestListing(checkpoint.CutoverPlan{}))
 		return sh
-	}
-	for range 20 {
-		var shards []checkpoint.Shard
-		for _, id := range []string{"d", "b", "a", "c"} {
-			shards = append(shards, ended(id, time.Minute))
-		}
-		if got := foreseen(readiness.Figures{Shards: shards}, 2*time.Minute, now); got != (delay{time.Minute, "a"}) {
-			t.Fatalf("%+v", got)
-		}
 	}
 	figures := map[string]readiness.Figures{"Orders": {Shards: []checkpoint.Shard{ended("o", time.Minute)}}, "Parts": {Shards: []checkpoint.Shard{ended("p", 100*time.Second)}}, "Users": {}}
 	for _, tables := range [][]string{{"Orders", "Parts", "Users"}, {"Users", "Parts", "Orders"}} {
@@ -44,21 +34,6 @@ func TestWhichShardTheMomentWaitsFor(t *testing.T) {
 		why, next := tooLong(checkpoint.Cutover{CutoverPlan: checkpoint.CutoverPlan{Tables: tables}}, found, 0, now)
 		if want := now.Add(95 * time.Second); !next.Equal(want) || !strings.HasPrefix(why, "shard p of table Parts ") || !strings.Contains(why, "1m43s") || !strings.Contains(why, " 8s") || !strings.HasSuffix(why, want.Format(time.TimeOnly)) {
 			t.Errorf("%v: %s, next %s", tables, why, next)
-		}
-	}
-}
-
-// A batch grows with the shards that are not reached, and with what was written. It has its limits.
-func TestTheSizeOfABatch(t *testing.T) {
-	for i, c := range []struct {
-		of         cover
-		most, want int
-	}{
-		{cover{open: 3, uncovered: 0, written: 50}, 1000, 0}, {cover{open: 3, uncovered: 2}, 1000, 8}, {cover{open: 3, uncovered: 1, written: 50, read: 7}, 1000, 50}, {cover{open: 3, uncovered: 1, written: 300, read: 300}, 1000, 256},
-		{cover{open: 100, uncovered: 1, written: 500, read: 500}, 10_000, 400}, {cover{open: 100, uncovered: 90}, 10_000, 360}, {cover{open: 3, uncovered: 1, written: 95}, 100, 5}, {cover{open: 3, uncovered: 1, written: 100}, 100, 0}, {cover{open: 3, uncovered: 1, written: 200}, 100, 0},
-	} {
-		if got := c.of.nextBatch(c.most); got != c.want {
-			t.Errorf("%d: %d, want %d", i, got, c.want)
 		}
 	}
 }
@@ -163,24 +138,6 @@ func TestWhichStepsCallHooks(t *testing.T) {
 		if calls(checkpoint.Cutover{Step: step, CutoverPlan: checkpoint.CutoverPlan{Rehearse: true}}) {
 			t.Errorf("a rehearsal calls at %q", step)
 		}
-	}
-}
-
-// A gap counts for the drain unless the last load is later than it. Shards of another stream never
-// do.
-func TestWhichShardsADrainMustProve(t *testing.T) {
-	of := func(id, parent, label string, state checkpoint.State, generation uint32) checkpoint.Shard {
-		return checkpoint.Shard{ID: id, Parent: parent, Label: label, State: state, Generation: generation}
-	}
-	l := lineageOf(readiness.Figures{State: checkpoint.TableState{Label: "l", Generation: 9, Base: 5}, Shards: []checkpoint.Shard{
-		of("filled", "", "l", checkpoint.Gap, 4), of("gap", "", "l", checkpoint.Gap, 5), of("child", "filled", "l", checkpoint.Reading, 5), of("done", "gap", "l", checkpoint.Done, 1), of("other", "", "former", checkpoint.Reading, 5), of("grand", "done", "l", checkpoint.Waiting, 5), of("late", "done", "l", checkpoint.Waiting, 5),
-	}})
-	var roots []string
-	for _, sh := range l.roots {
-		roots = append(roots, sh.ID)
-	}
-	if ids := slices.Sorted(maps.Keys(l.rows)); !slices.Equal(ids, []string{"child", "done", "gap", "grand", "late"}) || !slices.Equal(roots, []string{"gap", "child"}) || len(l.children["done"]) != 2 || len(l.children["gap"]) != 1 || len(l.children) != 2 {
-		t.Errorf("rows %v, roots %v, children %v", ids, roots, l.children)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/drain"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
@@ -58,7 +59,7 @@ func Foretell(plan checkpoint.CutoverPlan, openShards int, last checkpoint.Cutov
 	if measured > 0 && (plan.UnlessQuiet == 0 || waited != f.Quiet) {
 		f.Freeze, f.Measured = measured, true
 	}
-	f.Wait = untilMoment(openShards, cutover.LongestListing(plan)-cutover.Provable(checkpoint.Cutover{CutoverPlan: plan, Quiet: f.Quiet}, most))
+	f.Wait = untilMoment(openShards, drain.LongestListing(plan)-cutover.Provable(checkpoint.Cutover{CutoverPlan: plan, Quiet: f.Quiet}, most))
 	if plan.ByPolicy {
 		f.policy, f.delay = proving, last.Denial.Begins
 		f.Freeze += f.policy + f.delay

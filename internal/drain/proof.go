@@ -1,4 +1,5 @@
-package cutover
+// Package drain proves that all changes of a table from before a freeze are applied.
+package drain
 
 import (
 	"fmt"
@@ -22,9 +23,9 @@ import (
 //
 // No other fact proves that a shard was open at the freeze: neither an iterator, nor a listing, nor
 // a canary in one of its children. A shard that became a gap before the last load is ignored.
-type proof struct {
-	written []int // indices of the canaries that are written
-	unseen  int   // number of written canaries that were read in no shard
+type Proof struct {
+	Written []int // indices of the canaries that are written
+	Unseen  int   // number of written canaries that were read in no shard
 	quiet   map[string]*quietShard
 	// published holds, for each shard, the number of the message up to which the topic must be
 	// applied. The number is fixed, because in a rehearsal the application keeps writing. If the
@@ -34,7 +35,8 @@ type proof struct {
 	// closed holds the shards that are closed by a canary or by empty pages, with the proof. Such a
 	// shard stays closed.
 	closed map[string]checkpoint.CutoverProof
-	open   []*checkpoint.Shard // shards without a proof yet
+	// Open are the shards without a proof yet.
+	Open []*checkpoint.Shard
 }
 
 // quietShard holds the reads of a shard without a canary, since the last canary was read.
@@ -47,64 +49,35 @@ type quietShard struct {
 	since    time.Time // the read from which the quiet time counts
 }
 
-// lineage holds the shards of a table's stream that a drain must prove.
-type lineage struct {
-	rows     map[string]*checkpoint.Shard
-	children map[string][]*checkpoint.Shard
-	roots    []*checkpoint.Shard
-}
-
-func lineageOf(f readiness.Figures) lineage {
-	l := lineage{rows: map[string]*checkpoint.Shard{}, children: map[string][]*checkpoint.Shard{}}
-	var counted []*checkpoint.Shard
-	for i := range f.Shards {
-		sh := &f.Shards[i]
-		// The last load covers the changes of this gap.
-		filled := sh.State == checkpoint.Gap && sh.Generation < f.State.Base
-		if sh.Label == f.State.Label && !filled {
-			l.rows[sh.ID] = sh
-			counted = append(counted, sh)
-		}
-	}
-	for _, sh := range counted {
-		if l.rows[sh.Parent] == nil {
-			l.roots = append(l.roots, sh)
-		} else {
-			l.children[sh.Parent] = append(l.children[sh.Parent], sh)
-		}
-	}
-	return l
-}
-
-// prove returns the proofs of all shards that need one. If proofs are missing, the result `waits`
+// Prove returns the proofs of all shards that need one. If proofs are missing, the result `waits`
 // is the condition for which the drain waits.
-func (p *proof) prove(c checkpoint.Cutover, f readiness.Figures, s Settings) (proofs []checkpoint.CutoverProof, waits string) {
+func (p *Proof) Prove(c checkpoint.Cutover, f readiness.Figures, quiet time.Duration) (proofs []checkpoint.CutoverProof, waits string) {
 	if p.closed == nil {
 		p.closed, p.quiet, p.published = map[string]checkpoint.CutoverProof{}, map[string]*quietShard{}, map[string]uint64{}
 	}
 	// A canary that no worker has read may be in a shard that is not listed yet. That shard may
 	// also contain other changes.
-	if unseen := checkpoint.Unseen(f.Shards, f.State.Label, c.ProofRound(), p.written); unseen != p.unseen {
-		p.unseen, p.quiet = unseen, map[string]*quietShard{}
+	if unseen := checkpoint.Unseen(f.Shards, f.State.Label, c.ProofRound(), p.Written); unseen != p.Unseen {
+		p.Unseen, p.quiet = unseen, map[string]*quietShard{}
 	}
-	l := lineageOf(f)
+	l := LineageOf(f)
 	for id, sh := range l.rows {
 		if _, known := p.closed[id]; known {
 			continue
 		}
-		if how := p.how(c, f, sh, s); how != "" {
+		if how := p.how(c, f, sh, quiet); how != "" {
 			p.closed[id] = proven(sh, how)
 		}
 	}
-	p.open = nil
+	p.Open = nil
 	for _, root := range l.roots {
 		found, left := p.closes(f, l, root)
-		proofs, p.open = append(proofs, found...), append(p.open, left...)
+		proofs, p.Open = append(proofs, found...), append(p.Open, left...)
 	}
-	open := p.open
+	open := p.Open
 	switch {
-	case p.unseen > 0:
-		return nil, fmt.Sprintf("%d of %d canaries are not read yet", p.unseen, len(p.written))
+	case p.Unseen > 0:
+		return nil, fmt.Sprintf("%d of %d canaries are not read yet", p.Unseen, len(p.Written))
 	case len(open) > 0 && open[0].Incomplete():
 		return nil, fmt.Sprintf("shard %s has ended, and its children may be listed late", open[0].ID)
 	case len(open) > 0:
@@ -113,14 +86,14 @@ func (p *proof) prove(c checkpoint.Cutover, f readiness.Figures, s Settings) (pr
 	return proofs, ""
 }
 
-// earliest returns the earliest time at which a shard can be proved. The result `quiet`
+// Earliest returns the earliest time at which a shard can be proved. The result `empty`
 // reports that the shard must return empty pages until then, because it has no canary.
-func (p *proof) earliest(sh *checkpoint.Shard, bound time.Duration, s Settings, now time.Time) (at time.Time, quiet bool) {
+func (p *Proof) Earliest(sh *checkpoint.Shard, bound, quiet time.Duration, now time.Time) (at time.Time, empty bool) {
 	switch {
 	case sh.Incomplete() && !sh.EndTime().IsZero() && sh.EndTime().Add(bound).After(now):
 		return sh.EndTime().Add(bound), false
-	case sh.State == checkpoint.Reading && !sh.Incomplete() && len(p.written) > 0 && p.unseen == 0: // all canaries are read, and this shard has none
-		left := s.Quiet
+	case sh.State == checkpoint.Reading && !sh.Incomplete() && len(p.Written) > 0 && p.Unseen == 0: // all canaries are read, and this shard has none
+		left := quiet
 		if q := p.quiet[sh.ID]; q != nil && q.changes > 2 {
 			left -= q.read.Sub(q.since)
 		}
@@ -135,7 +108,7 @@ func proven(sh *checkpoint.Shard, how string) checkpoint.CutoverProof {
 
 // closes returns the proofs that close a shard, or the shards that still need a proof before the
 // shard is closed.
-func (p *proof) closes(f readiness.Figures, l lineage, sh *checkpoint.Shard) (proofs []checkpoint.CutoverProof, open []*checkpoint.Shard) {
+func (p *Proof) closes(f readiness.Figures, l Lineage, sh *checkpoint.Shard) (proofs []checkpoint.CutoverProof, open []*checkpoint.Shard) {
 	if done, known := p.closed[sh.ID]; known {
 		return []checkpoint.CutoverProof{done}, nil
 	}
@@ -156,7 +129,7 @@ func (p *proof) closes(f readiness.Figures, l lineage, sh *checkpoint.Shard) (pr
 }
 
 // how returns the kind of proof that closes a shard without its children; "" if there is none yet.
-func (p *proof) how(c checkpoint.Cutover, f readiness.Figures, sh *checkpoint.Shard, s Settings) string {
+func (p *Proof) how(c checkpoint.Cutover, f readiness.Figures, sh *checkpoint.Shard, quiet time.Duration) string {
 	switch {
 	case sh.State != checkpoint.Reading && sh.State != checkpoint.Done:
 		return ""
@@ -169,16 +142,16 @@ func (p *proof) how(c checkpoint.Cutover, f readiness.Figures, sh *checkpoint.Sh
 			return ""
 		}
 		return "a canary"
-	case p.unseen > 0 || !p.stillEmpty(c, sh, s) || !p.applied(f, sh):
+	case p.Unseen > 0 || !p.stillEmpty(c, sh, quiet) || !p.applied(f, sh):
 		return ""
 	}
-	return "empty pages for " + timespan.Spell(s.Quiet) + " after the last canary"
+	return "empty pages for " + timespan.Spell(quiet) + " after the last canary"
 }
 
 // applied reports whether all messages of a shard up to its canary are applied. Without a canary,
 // the messages up to the first call of `applied` count. Without a topic, it returns true, because
 // the shard's position is the proof.
-func (p *proof) applied(f readiness.Figures, sh *checkpoint.Shard) bool {
+func (p *Proof) applied(f readiness.Figures, sh *checkpoint.Shard) bool {
 	if f.State.Apply != checkpoint.Topic || sh.Apply != checkpoint.Topic || sh.Generation != f.State.Generation {
 		return true
 	}
@@ -191,7 +164,7 @@ func (p *proof) applied(f readiness.Figures, sh *checkpoint.Shard) bool {
 
 // stillEmpty reports whether the shard has returned only empty pages for long enough since the last
 // canary was read.
-func (p *proof) stillEmpty(c checkpoint.Cutover, sh *checkpoint.Shard, s Settings) bool {
+func (p *Proof) stillEmpty(c checkpoint.Cutover, sh *checkpoint.Shard, quiet time.Duration) bool {
 	if sh.State != checkpoint.Reading || !sh.EndedAt.IsZero() || sh.Owner == "" || sh.Settling.Changes > 0 {
 		return false
 	}
@@ -207,5 +180,5 @@ func (p *proof) stillEmpty(c checkpoint.Cutover, sh *checkpoint.Shard, s Setting
 			q.since = sh.ReadAt
 		}
 	}
-	return q.changes > 2 && q.read.Sub(q.since) >= s.Quiet
+	return q.changes > 2 && q.read.Sub(q.since) >= quiet
 }
