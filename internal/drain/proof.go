@@ -1,4 +1,4 @@
-// Package drain proves that all changes of a table from before a freeze are applied.
+// Package drain proves that the changes from before a freeze are applied.
 package drain
 
 import (
