@@ -62,6 +62,9 @@ type Fallback struct {
 	SavedAt time.Time `json:"saved_at,omitzero"`
 	Parked  int       `json:"parked,omitempty"`
 	Dirty   int       `json:"dirty,omitempty"`
+	// WroteAt is the source's time of the last request that may have changed an item. Such a request
+	// may be executed a second time a little later, although it was answered.
+	WroteAt time.Time `json:"wrote_at,omitzero"`
 	Doubts  int       `json:"doubts,omitempty"`
 	// Reason and Since describe a gap.
 	Reason string    `json:"reason,omitempty"`

@@ -93,7 +93,7 @@ func (v *drive) drainBack(ctx context.Context, c checkpoint.Cutover, now time.Ti
 		if why := lostBack(f, forward.Attempt, overrides(c, readiness.GateCarried)); why != "" {
 			return v.cancel(ctx, c, now, "table %s: %s", f.Source, why)
 		}
-		if waits := drainedBack(f, c.FrozenAt.Add(v.settings.Carried), now); waits != "" {
+		if waits := drainedBack(f, c.FrozenAt, now, v.settings.Carried); waits != "" {
 			return v.trouble(ctx, c, "table %s: %s", f.Source, waits)
 		}
 		proofs = append(proofs, checkpoint.CutoverProof{Table: f.Source, Shard: "change stream", How: "every change before this time has reached DynamoDB, and nothing is in doubt", Position: f.Settled.UTC().Format(time.RFC3339)})
@@ -116,8 +116,10 @@ func lostBack(f checkpoint.Fallback, attempt uint32, parked bool) string {
 }
 
 // drainedBack returns the condition for which the drain of a table waits; "" if everything before
-// the time `to` has reached the source.
-func drainedBack(f checkpoint.Fallback, to, now time.Time) string {
+// the freeze has reached the source. The watermarks of the change stream are estimates, and a request
+// may be executed twice. So nothing may have changed for the time `carried`.
+func drainedBack(f checkpoint.Fallback, frozen, now time.Time, carried time.Duration) string {
+	to := frozen.Add(carried)
 	switch {
 	case f.Settled.Before(to):
 		return fmt.Sprintf("changes are read up to %s, and %s is needed", f.Settled.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
@@ -127,6 +129,8 @@ func drainedBack(f checkpoint.Fallback, to, now time.Time) string {
 		return "a request may still be executed"
 	case f.SavedAt.Before(to):
 		return "its leader has not answered yet"
+	case now.Before(f.WroteAt.Add(carried)):
+		return "the last request to DynamoDB was at " + f.WroteAt.UTC().Format(time.TimeOnly)
 	}
 	return ""
 }

@@ -51,6 +51,7 @@ type term struct {
 	closes int
 	first  map[string]time.Duration // when each continuation was first seen
 	parked map[string]bool          // keys, as far as this leader knows
+	wrote  time.Time                // the source's time of the last request that may have changed an item
 
 	suspects map[string]*suspect // by row key
 	examined time.Duration       // when the suspects were last read, on the monotonic clock

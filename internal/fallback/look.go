@@ -160,7 +160,9 @@ func (r *term) lookOnce(ctx context.Context, key string, p proof) (finding, erro
 	case c.Equal:
 		return finding{kind: settled}, nil
 	}
-	switch answer := r.Items.Write(ctx, r.Source, c.Write, p.signed); answer.Outcome {
+	answer := r.Items.Write(ctx, r.Source, c.Write, p.signed)
+	r.note(ctx, answer.Outcome)
+	switch answer.Outcome {
 	case Done:
 		return finding{kind: settled}, nil
 	case Changed:
@@ -171,6 +173,15 @@ func (r *term) lookOnce(ctx context.Context, key string, p proof) (finding, erro
 		return finding{kind: parked, reason: answer.Reason}, nil
 	default:
 		return finding{kind: doubted, until: p.signed.Add(p.wait)}, nil
+	}
+}
+
+// note keeps the time of a request that may have changed an item.
+func (r *term) note(ctx context.Context, o Outcome) {
+	if o == Done || o == Unknown {
+		r.mu.Lock()
+		r.wrote = r.Ledger.ServiceTime(ctx).UTC()
+		r.mu.Unlock()
 	}
 }
 

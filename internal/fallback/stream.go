@@ -227,7 +227,7 @@ func (r *term) save(ctx context.Context) error {
 		}
 	}
 	r.mu.Lock()
-	parked := len(r.parked)
+	parked, wrote := len(r.parked), r.wrote
 	r.mu.Unlock()
 	dirty, doubts := r.dirty.sizes()
 	_, err := r.Ledger.UpdateFallback(ctx, r.Source, r.held.Epoch(), func(f *checkpoint.Fallback) error {
@@ -236,6 +236,9 @@ func (r *term) save(ctx context.Context) error {
 		}
 		was := *f
 		f.Parked, f.Dirty, f.Doubts = parked, dirty, doubts
+		if wrote.After(f.WroteAt) {
+			f.WroteAt = wrote
+		}
 		if settled.After(f.Settled) {
 			f.Settled = settled
 		}
