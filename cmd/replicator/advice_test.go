@@ -32,6 +32,9 @@ func TestAdvisedCommandsParse(t *testing.T) {
 		if strings.HasSuffix(command, "--table ") { // the name is added
 			command += "TABLE"
 		}
+		if strings.HasSuffix(command, "--keep-fallback ") { // the choice is added
+			command += "yes"
+		}
 		if err := parses(strings.Fields(standing.Command(command, "Orders", " -c f"))); err != nil {
 			t.Errorf("%s: %v", command, err)
 		}

@@ -25,6 +25,15 @@ func (p *program) cutover(ctx context.Context, allowed config.Allowed, do func(c
 	return do(ctx, o)
 }
 
+// operating makes c a command that calls do with an operator.
+func operating(p *program, c *cobra.Command, do func(ctx context.Context, o *switchover.Operator) error) *cobra.Command {
+	var allowed config.Allowed
+	c.Args = none
+	c.RunE = func(c *cobra.Command, _ []string) error { return p.cutover(c.Context(), allowed, do) }
+	allowFlags(c, &allowed)
+	return c
+}
+
 func newCutover(p *program) *cobra.Command {
 	c := group(&cobra.Command{
 		Use: "cutover", Short: "Check, start and steer the switch of the application to Bigtable", GroupID: groupMigrate,
@@ -39,8 +48,10 @@ hook succeeded. If no worker can, this command calls them, and must keep running
 
 Before the switch, an attempt ends if a deadline passes, a step fails, a writer was missed, or you
 run cutover cancel. Then the application writes the source again, and the tables resume from their
-checkpoints. After the switch there is no cancel. With --keep-fallback yes, DynamoDB then follows
-Bigtable, until cutover rollback moves the application back or cutover end-fallback ends that.`,
+checkpoints. After the switch there is no cancel.
+
+With --keep-fallback yes, DynamoDB follows Bigtable after the switch, until cutover rollback moves
+the application back or cutover end-fallback ends that.`,
 		Example: `  replicator cutover check
   replicator cutover start --dry-run --keep-fallback yes
   replicator cutover start --keep-fallback yes
@@ -52,8 +63,7 @@ Bigtable, until cutover rollback moves the application back or cutover end-fallb
 }
 
 func newCutoverCheck(p *program) *cobra.Command {
-	var allowed config.Allowed
-	c := &cobra.Command{
+	return operating(p, &cobra.Command{
 		Use: "check [flags]", Short: "Show whether the tables can be cut over, gate by gate",
 		Long: `Show whether the tables can be cut over, gate by gate. Nothing is changed.
 
@@ -64,17 +74,10 @@ reasons that prevent a fallback.
 The exit status is 3 if a gate is not ready.`,
 		Example: `  replicator cutover check
   replicator cutover check -o json | jq '.ready, .safe_to_write'`,
-		Args: none,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Check(ctx) })
-		},
-	}
-	allowFlags(c, &allowed)
-	return c
+	}, func(ctx context.Context, o *switchover.Operator) error { return o.Check(ctx) })
 }
 
 func newCutoverStart(p *program) *cobra.Command {
-	var allowed config.Allowed
 	r := switchover.Request{Wait: true}
 	c := &cobra.Command{
 		Use: "start [flags]", Short: "Begin a cutover, and follow it",
@@ -87,8 +90,8 @@ If a gate is not ready, nothing begins. With --when-ready the request waits for 
 neither stopped nor switched.
 
 --override ignores a gate that is not ready; the evidence records its --reason. --keep-fallback is
-required. With yes, DynamoDB follows Bigtable after the switch, so that you can go back with replicator
-cutover rollback. replicator plan shows for each table whether that is possible.
+required. With yes, DynamoDB follows Bigtable after the switch, so that replicator cutover rollback
+can move the application back. replicator plan shows for each table whether that is possible.
 
 Writes are frozen only when the freeze is expected to end within cutover.freeze_at_most. The command
 waits for such a moment for at most cutover.request_expires or --timeout. Exit status 4 means that
@@ -99,11 +102,6 @@ nothing was frozen, and 3 that a gate is not ready or the cutover was cancelled.
     --when-ready --between 02:00-04:00 --expires 24h
   replicator cutover start --keep-fallback no \
     --override headroom --reason "quiet shards, change 4711"`,
-		Args: none,
-		RunE: func(c *cobra.Command, _ []string) error {
-			r.Timeout = p.timeout
-			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Start(ctx, r) })
-		},
 	}
 	f := c.Flags()
 	f.SortFlags = false
@@ -116,8 +114,10 @@ nothing was frozen, and 3 that a gate is not ready or the cutover was cancelled.
 	f.StringVar(&r.Between, "between", "", "with --when-ready: only within these `HOURS` of the day in UTC, such as 02:00-04:00")
 	f.DurationVar(&r.Expires, "expires", 0, "cancel a request that did not begin within `DURATION` (default cutover.request_expires)")
 	f.BoolVar(&r.Wait, "wait", true, "follow the cutover; false leaves it to the workers")
-	allowFlags(c, &allowed)
-	return c
+	return operating(p, c, func(ctx context.Context, o *switchover.Operator) error {
+		r.Timeout = p.timeout
+		return o.Start(ctx, r)
+	})
 }
 
 // newCutoverStep makes a command that controls the attempt in progress.
@@ -202,10 +202,9 @@ cutover, and "no" cancels it.`,
 }
 
 func newCutoverRollback(p *program) *cobra.Command {
-	var allowed config.Allowed
 	u := switchover.Undoing{Wait: true}
 	c := &cobra.Command{
-		Use: "rollback [flags]", Short: "Move the application back to DynamoDB", Args: none,
+		Use: "rollback [flags]", Short: "Move the application back to DynamoDB",
 		Long: `Move the application back to DynamoDB, which has followed Bigtable since the switch.
 
 It needs a cutover that was started with --keep-fallback yes. cutover.rollback_hooks stop the writes
@@ -219,9 +218,6 @@ After it, the tables replicate to Bigtable again, with a load and a sweep. Anoth
 ordinary one.`,
 		Example: `  replicator cutover rollback --dry-run
   replicator cutover rollback --yes`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Rollback(ctx, u) })
-		},
 	}
 	f := c.Flags()
 	f.SortFlags = false
@@ -230,27 +226,21 @@ ordinary one.`,
 	f.StringArrayVar(&u.Overrides, "override", nil, "ignore this `GATE` if it is not ready: carried")
 	f.StringVar(&u.Reason, "reason", "", "`TEXT` of the reason why the gate may be ignored")
 	f.BoolVar(&u.Wait, "wait", true, "follow the rollback; false leaves it to the workers")
-	allowFlags(c, &allowed)
-	return c
+	return operating(p, c, func(ctx context.Context, o *switchover.Operator) error { return o.Rollback(ctx, u) })
 }
 
 func newCutoverEndFallback(p *program) *cobra.Command {
 	var yes bool
-	var allowed config.Allowed
 	c := &cobra.Command{
-		Use: "end-fallback [flags]", Short: "Give up the way back to DynamoDB", Args: none,
+		Use: "end-fallback [flags]", Short: "Give up the way back to DynamoDB",
 		Long: `End the way back: DynamoDB no longer follows Bigtable, and the application cannot be moved back.
 
 It waits until no request to DynamoDB is in flight or in doubt. Then the watch for late writers ends
 as without a way back, and finalize is possible.`,
 		Example: `  replicator cutover end-fallback`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.EndFallback(ctx, yes) })
-		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	allowFlags(c, &allowed)
-	return c
+	return operating(p, c, func(ctx context.Context, o *switchover.Operator) error { return o.EndFallback(ctx, yes) })
 }
 
 func newCutoverStatus(p *program) *cobra.Command {
@@ -316,7 +306,6 @@ Run it at any time. It never overwrites a folder.`,
 
 func newFinalize(p *program) *cobra.Command {
 	var f switchover.Finalizing
-	var allowed config.Allowed
 	c := &cobra.Command{
 		Use: "finalize [flags]", Short: "Remove replicator's metadata; list what to decommission", GroupID: groupMigrate,
 		Long: `After a cutover, remove replicator's metadata from the target tables, and list what to decommission.
@@ -329,16 +318,11 @@ idles. Nothing is removed while a worker is running and not idle.`,
 		Example: `  replicator finalize --dry-run
   replicator finalize --yes
   replicator finalize --keep-view`,
-		Args: none,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return p.cutover(c.Context(), allowed, func(ctx context.Context, o *switchover.Operator) error { return o.Finalize(ctx, f) })
-		},
 	}
 	p.groups.Flags(c.Flags())
 	c.Flags().BoolVar(&f.DryRun, "dry-run", false, "show what would be removed")
 	c.Flags().BoolVar(&f.Yes, "yes", false, "do not ask")
 	c.Flags().IntVar(&f.StraysSeen, "strays-seen", 0, "`NUMBER` of DynamoDB changes after the freeze that you have checked; finalize refuses if there are more")
 	c.Flags().BoolVar(&f.KeepView, "keep-view", false, "leave the view: the application reads through it")
-	allowFlags(c, &allowed)
-	return c
+	return operating(p, c, func(ctx context.Context, o *switchover.Operator) error { return o.Finalize(ctx, f) })
 }
