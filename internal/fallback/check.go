@@ -157,13 +157,13 @@ func (c *Check) seeWitness(ctx context.Context, t Timings, from time.Time) error
 // lost could overwrite an item at any time.
 func (c *Check) window(ctx context.Context, t Timings, now time.Time, found *Checked) error {
 	began := task.Mono(ctx)
-	window, err := t.Ages.Window(func(age time.Duration) (bool, error) {
+	window, err := t.Ages.window(func(age time.Duration) (bool, error) {
 		return c.Items.Accepts(ctx, c.Source, now.Add(task.Mono(ctx)-began-age))
 	})
 	switch {
-	case errors.Is(err, ErrNoWindow):
+	case errors.Is(err, errNoWindow):
 		found.add("use an endpoint of DynamoDB itself", "%v", err)
-	case errors.Is(err, ErrClocks):
+	case errors.Is(err, errClocks):
 		found.add("correct the clock of this host, for example with NTP", "%v", err)
 	case err != nil:
 		return err

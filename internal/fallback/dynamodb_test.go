@@ -172,7 +172,7 @@ func TestH143_WhatAnAnswerPromises(t *testing.T) {
 // The window is measured by reads with old signatures.
 func TestH143_TheWindowOfASource(t *testing.T) {
 	s := newSource(t)
-	window, err := DefaultAges.Window(func(age time.Duration) (bool, error) { return s.Accepts(t.Context(), "Orders", s.clock().Add(-age)) })
+	window, err := defaultAges.window(func(age time.Duration) (bool, error) { return s.Accepts(t.Context(), "Orders", s.clock().Add(-age)) })
 	if window != 5*time.Minute || err != nil {
 		t.Errorf("%v, %v", window, err)
 	}

@@ -32,7 +32,7 @@ type Timings struct {
 	// Suspects is the time between two reads of the rows that a comparison suspects; default 2 s.
 	Suspects time.Duration
 	// Ages are the ages of the signatures with which the signature window is measured; default
-	// DefaultAges.
+	// defaultAges.
 	Ages Ages
 	// Lookback is how long before now a check begins to read the change stream; default 2 min. The
 	// workers write the witness row once in this time. Seen is how long the check waits for that row;
@@ -64,7 +64,7 @@ func (t Timings) orDefault() Timings {
 	or(&t.Listing, time.Minute)
 	or(&t.Suspects, 2*time.Second)
 	if t.Ages == (Ages{}) {
-		t.Ages = DefaultAges
+		t.Ages = defaultAges
 	}
 	or(&t.Lookback, 2*time.Minute)
 	or(&t.Seen, 30*time.Second)

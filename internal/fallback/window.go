@@ -11,8 +11,8 @@ import (
 // fifteen minutes accepts the second and refuses the third.
 type Ages [3]time.Duration
 
-// DefaultAges are the ages for DynamoDB.
-var DefaultAges = Ages{4 * time.Minute, 6 * time.Minute, 16 * time.Minute}
+// defaultAges are the ages for DynamoDB.
+var defaultAges = Ages{4 * time.Minute, 6 * time.Minute, 16 * time.Minute}
 
 // windows returns the windows that the ages tell apart: DynamoDB's five minutes, and the bound that
 // the last age proves.
@@ -22,14 +22,14 @@ func (a Ages) windows() [2]time.Duration {
 
 // Errors of a source to which no way back is possible.
 var (
-	ErrNoWindow = errors.New("this endpoint does not bound late writes: it accepted a request that was signed long ago, so a lost request could overwrite an item at any time")
-	ErrClocks   = errors.New("the clocks of this host and of the source differ, or the source accepts signatures for less time than is known: it refused a request that was signed a short time ago")
+	errNoWindow = errors.New("this endpoint does not bound late writes: it accepted a request that was signed long ago, so a lost request could overwrite an item at any time")
+	errClocks   = errors.New("the clocks of this host and of the source differ, or the source accepts signatures for less time than is known: it refused a request that was signed a short time ago")
 )
 
-// Window returns how long the source accepts a signature. The function `accepts` makes a request
+// window returns how long the source accepts a signature. The function `accepts` makes a request
 // that reads, signed the given time ago, and reports whether the source accepted it. It is not
 // called for a longer age than necessary.
-func (a Ages) Window(accepts func(age time.Duration) (bool, error)) (time.Duration, error) {
+func (a Ages) window(accepts func(age time.Duration) (bool, error)) (time.Duration, error) {
 	windows := a.windows()
 	for i, age := range a {
 		accepted, err := accepts(age)
@@ -38,10 +38,10 @@ func (a Ages) Window(accepts func(age time.Duration) (bool, error)) (time.Durati
 			return 0, fmt.Errorf("measure the source's signature window: %w", err)
 		case accepted:
 		case i == 0:
-			return 0, ErrClocks
+			return 0, errClocks
 		default:
 			return windows[i-1], nil
 		}
 	}
-	return 0, ErrNoWindow
+	return 0, errNoWindow
 }

@@ -18,17 +18,17 @@ func TestH143_TheSignatureWindow(t *testing.T) {
 	}{
 		"five minutes":     {5 * time.Minute, nil, 5 * time.Minute, nil},
 		"fifteen minutes":  {15 * time.Minute, nil, 16 * time.Minute, nil},
-		"no window":        {1000 * time.Hour, nil, 0, ErrNoWindow},
-		"clocks differ":    {3 * time.Minute, nil, 0, ErrClocks},
+		"no window":        {1000 * time.Hour, nil, 0, errNoWindow},
+		"clocks differ":    {3 * time.Minute, nil, 0, errClocks},
 		"no answer at all": {time.Minute, broken, 0, broken},
 	} {
-		got, err := DefaultAges.Window(func(age time.Duration) (bool, error) { return age <= c.really, c.fails })
+		got, err := defaultAges.window(func(age time.Duration) (bool, error) { return age <= c.really, c.fails })
 		if got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 	seconds := Ages{4 * time.Second, 6 * time.Second, 16 * time.Second}
-	if got, err := seconds.Window(func(age time.Duration) (bool, error) { return age <= 5*time.Second, nil }); got != 5*time.Second || err != nil {
+	if got, err := seconds.window(func(age time.Duration) (bool, error) { return age <= 5*time.Second, nil }); got != 5*time.Second || err != nil {
 		t.Errorf("a window of seconds: %v, %v", got, err)
 	}
 }

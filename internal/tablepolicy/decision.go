@@ -29,10 +29,10 @@ func toFreeze(p Policy, s Statement) (change, error) {
 	if p.Text != "" && p.Revision == "" {
 		return change{}, errNoRevision
 	}
-	if has, err := Has(p.Text, s.Sid); has || err != nil {
+	if has, err := hasSid(p.Text, s.Sid); has || err != nil {
 		return change{}, err
 	}
-	text, err := Add(p.Text, s)
+	text, err := addTo(p.Text, s)
 	return change{put, text, p.Revision}, err
 }
 
@@ -42,7 +42,7 @@ func toUnfreeze(p Policy, hash string, attempt uint32) (change, error) {
 	if p.Text != "" && p.Revision == "" {
 		return change{}, errNoRevision
 	}
-	text, changed, empty, err := Strip(p.Text, hash, attempt)
+	text, changed, empty, err := strip(p.Text, hash, attempt)
 	switch {
 	case err != nil || !changed:
 		return change{}, err

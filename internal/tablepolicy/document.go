@@ -13,8 +13,8 @@ import (
 // maxSize is the largest policy that DynamoDB accepts, in bytes. It counts white space.
 const maxSize = 20 << 10
 
-// ErrTooLarge is the error of a policy that is too large with the statement of the freeze.
-var ErrTooLarge = errors.New("the table's resource policy is over 20 KB with the statement of the freeze: shorten the policy, or freeze writes by hooks")
+// errTooLarge is the error of a policy that is too large with the statement of the freeze.
+var errTooLarge = errors.New("the table's resource policy is over 20 KB with the statement of the freeze: shorten the policy, or freeze writes by hooks")
 
 // span is a value in a JSON text: the bytes from start to end. A member of an object has a name.
 type span struct {
@@ -156,7 +156,7 @@ func fit(text string) (string, error) {
 		return "", err
 	}
 	if minimal.Len() > maxSize {
-		return "", ErrTooLarge
+		return "", errTooLarge
 	}
 	return minimal.String(), nil
 }

@@ -319,7 +319,7 @@ func TestH144_WhatAProbeSees(t *testing.T) {
 		}
 		all(code, Unseen)
 	}
-	text, err := Add("", deny(t, 1))
+	text, err := addTo("", deny(t, 1))
 	if a := NewDynamoDB(e.client("COPY")).Put(e.ctx, ordersARN, text, "", e.Now()); err != nil || a.Outcome != Done {
 		t.Fatal(a, err)
 	}

@@ -47,7 +47,7 @@ func (f *Freezer) Freeze(ctx context.Context) (delay time.Duration, err error) {
 		return 0, err
 	}
 	if f.Record.Ends {
-		return 0, ErrEnds
+		return 0, errEnds
 	}
 	t, held, answered := f.Timings.orDefault(), streak{}, time.Duration(-1)
 	for {
@@ -259,9 +259,9 @@ func (f *Freezer) round(ctx context.Context) round {
 // statement returns the statement of the attempt.
 func (f *Freezer) statement() (Statement, error) {
 	if f.Record.Rehearse {
-		return DenyOnly(f.Hash, f.Record.Attempt, f.Table, f.Probe)
+		return denyOnly(f.Hash, f.Record.Attempt, f.Table, f.Probe)
 	}
-	return Deny(f.Hash, f.Record.Attempt, f.Table, f.Exempt)
+	return denyWrites(f.Hash, f.Record.Attempt, f.Table, f.Exempt)
 }
 
 // save writes the record. A record that is not saved is not used.

@@ -116,7 +116,7 @@ func TestH144_AFreezeAndItsEnd(t *testing.T) {
 		if len(s.sent) != 1 || !s.sent[0].Equal(last.Signed) || s.world.Now().Sub(last.Signed) < time.Minute {
 			t.Errorf("sent %v, saved %v", s.sent, last.Signed)
 		}
-		if has, _ := Has(s.text, last.Sid); !has || s.Watch(s.ctx) != Denied {
+		if has, _ := hasSid(s.text, last.Sid); !has || s.Watch(s.ctx) != Denied {
 			t.Errorf("the policy is %s", s.text)
 		}
 		s.service.edit(list(noSid), true)
@@ -128,11 +128,11 @@ func TestH144_AFreezeAndItsEnd(t *testing.T) {
 		if over, err := s.Over(s.ctx); over || err != nil {
 			t.Errorf("over before W: %v", err)
 		}
-		if _, err := s.Freeze(s.ctx); !errors.Is(err, ErrEnds) {
+		if _, err := s.Freeze(s.ctx); !errors.Is(err, errEnds) {
 			t.Errorf("a freeze that has ended goes on: %v", err)
 		}
 		// A late request puts the statement again.
-		late, _ := Add(s.text, deny(t, 1))
+		late, _ := addTo(s.text, deny(t, 1))
 		s.change(late)
 		s.sleep(time.Minute)
 		if over, err := s.Over(s.ctx); over || err != nil || foreign(s.text) != s.text {
@@ -312,7 +312,7 @@ func TestH144_AnswersToAFreeze(t *testing.T) {
 	act(t, func(s *scene) {
 		s.text = list(deny(t, 1).text)
 		s.Record.Ends = true
-		if _, err := s.Freeze(s.ctx); !errors.Is(err, ErrEnds) {
+		if _, err := s.Freeze(s.ctx); !errors.Is(err, errEnds) {
 			t.Errorf("a freeze that has ended continues: %v", err)
 		}
 		s.Policies = unrevised{s}
@@ -359,7 +359,7 @@ func TestRecordsOfAttempts(t *testing.T) {
 		t.Error("another attempt begins during a freeze")
 	}
 	r.Ends, r.Over, r.Open = true, true, true
-	if _, err := r.signing(Policy{}, signed); !errors.Is(err, ErrEnds) {
+	if _, err := r.signing(Policy{}, signed); !errors.Is(err, errEnds) {
 		t.Errorf("a freeze request after the end: %v", err)
 	}
 	if _, err := Begin(r, hash, 3, false); err == nil {

@@ -87,7 +87,7 @@ func (x *texts) has(text, attempt int8) bool {
 		if attempt > 0 {
 			sid = x.statements[attempt].Sid
 		}
-		if has, err := Has(p.Text, sid); has || err != nil {
+		if has, err := hasSid(p.Text, sid); has || err != nil {
 			return change{kind: remove}, err
 		}
 		return change{}, nil
@@ -103,11 +103,11 @@ func (x *texts) edited(text int8, foreign, blind bool) int8 {
 		kept := ""
 		for attempt := int8(1); attempt < 3 && !blind; attempt++ {
 			if x.has(text, attempt) {
-				kept, _ = Add(kept, x.statements[attempt])
+				kept, _ = addTo(kept, x.statements[attempt])
 			}
 		}
 		if foreign {
-			kept, _ = Add(kept, Statement{"foreign", foreignText})
+			kept, _ = addTo(kept, Statement{"foreign", foreignText})
 		}
 		if kept == "" {
 			return change{}, nil

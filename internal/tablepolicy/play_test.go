@@ -66,7 +66,7 @@ func (s *service) change(text string) {
 
 // foreign returns a policy without the statements of freezes.
 func foreign(policy string) string {
-	text, _, empty, err := Strip(policy, hash, 1000)
+	text, _, empty, err := strip(policy, hash, 1000)
 	if err != nil || empty {
 		return fmt.Sprint(err)
 	}
@@ -150,9 +150,9 @@ func (s *service) edit(text string, blind bool) {
 	}
 	kept := text
 	for n := uint32(1); n < 9; n++ {
-		st, _ := Deny(hash, n, ordersARN, []string{copyRole})
-		if has, _ := Has(s.text, st.Sid); has {
-			kept, _ = Add(kept, st)
+		st, _ := denyWrites(hash, n, ordersARN, []string{copyRole})
+		if has, _ := hasSid(s.text, st.Sid); has {
+			kept, _ = addTo(kept, st)
 		}
 	}
 	s.change(kept)

@@ -28,7 +28,7 @@ type Record struct {
 
 // Errors of a record.
 var (
-	ErrEnds  = errors.New("the freeze of this attempt has ended: begin another attempt")
+	errEnds  = errors.New("the freeze of this attempt has ended: begin another attempt")
 	errLasts = errors.New("the freeze of the former attempt has not ended: end it first")
 	errOlder = errors.New("the number of the attempt is not higher than that of the former attempt")
 )
@@ -49,7 +49,7 @@ func Begin(former Record, hash string, attempt uint32, rehearse bool) (Record, e
 // time.
 func (r Record) signing(p Policy, signed time.Time) (Record, error) {
 	if r.Ends {
-		return r, ErrEnds
+		return r, errEnds
 	}
 	r.Text, r.Revision = p.Text, p.Revision
 	if signed.After(r.Signed) {

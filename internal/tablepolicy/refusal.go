@@ -31,9 +31,9 @@ func Refusals(f Facts) (reasons []string) {
 	} else if exempts(f.Exempt, f.Probe) {
 		add("%s: the probe's role %s is exempt from the freeze, so its writes prove nothing: configure another role", f.Table, f.Probe)
 	}
-	s, err := Deny(f.Hash, 1<<32-1, f.Table, f.Exempt)
+	s, err := denyWrites(f.Hash, 1<<32-1, f.Table, f.Exempt)
 	if err == nil {
-		_, err = Add(f.Policy, s)
+		_, err = addTo(f.Policy, s)
 	}
 	if err != nil {
 		add("%s: %v", f.Table, err)

@@ -58,18 +58,18 @@ type statement struct {
 	Condition              map[string]map[string][]string
 }
 
-// Deny returns the statement that denies the writes on a table to all principals except the exempt
-// ones. At least one principal must be exempt: the role of this program.
-func Deny(hash string, attempt uint32, table string, exempt []string) (Statement, error) {
+// denyWrites returns the statement that denies the writes on a table to all principals except the
+// exempt ones. At least one principal must be exempt: the role of this program.
+func denyWrites(hash string, attempt uint32, table string, exempt []string) (Statement, error) {
 	if len(exempt) == 0 {
 		return Statement{}, fmt.Errorf("the freeze of %s exempts no principal: name the role of this program", table)
 	}
 	return newStatement(hash, attempt, table, "ArnNotLike", exempt)
 }
 
-// DenyOnly returns the statement of a rehearsal. It denies the writes on a table to one principal,
+// denyOnly returns the statement of a rehearsal. It denies the writes on a table to one principal,
 // the role of the probe.
-func DenyOnly(hash string, attempt uint32, table, principal string) (Statement, error) {
+func denyOnly(hash string, attempt uint32, table, principal string) (Statement, error) {
 	return newStatement(hash, attempt, table, "ArnLike", []string{principal})
 }
 
@@ -113,10 +113,10 @@ func principalPatterns(arn string) ([]string, error) {
 	return nil, fmt.Errorf("%s is not the ARN of a role, a user or a session: write it without wildcards", strconv.Quote(arn))
 }
 
-// Add returns a policy with the statement. The text of the policy is "" if the table has none. It
-// returns the policy as it is if a statement has the Sid. It fails with ErrTooLarge if DynamoDB
+// addTo returns a policy with the statement. The text of the policy is "" if the table has none. It
+// returns the policy as it is if a statement has the Sid. It fails with errTooLarge if DynamoDB
 // does not accept the size.
-func Add(policy string, s Statement) (string, error) {
+func addTo(policy string, s Statement) (string, error) {
 	if policy == "" {
 		return `{"Version":"2012-10-17","Statement":[` + s.text + "]}", nil
 	}
@@ -132,8 +132,8 @@ func Add(policy string, s Statement) (string, error) {
 	return fit(d.with(s.text))
 }
 
-// Has reports whether a policy has a statement with the Sid. A policy "" has none.
-func Has(policy, sid string) (bool, error) {
+// hasSid reports whether a policy has a statement with the Sid. A policy "" has none.
+func hasSid(policy, sid string) (bool, error) {
 	if policy == "" {
 		return false, nil
 	}
@@ -149,11 +149,11 @@ func Has(policy, sid string) (bool, error) {
 	return false, nil
 }
 
-// Strip returns a policy without the statements of a ledger's freezes up to an attempt. It keeps a
+// strip returns a policy without the statements of a ledger's freezes up to an attempt. It keeps a
 // statement of a later attempt: a process that slept must not end a freeze that it does not know.
 // Changed reports whether there was such a statement, and empty whether no other is left. Then the
 // policy must be deleted, because DynamoDB accepts no policy without a statement.
-func Strip(policy, hash string, attempt uint32) (text string, changed, empty bool, err error) {
+func strip(policy, hash string, attempt uint32) (text string, changed, empty bool, err error) {
 	if policy == "" {
 		return "", false, true, nil
 	}

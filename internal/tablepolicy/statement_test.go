@@ -20,7 +20,7 @@ var hash = HashOf("ledger")
 
 func deny(t *testing.T, attempt uint32) Statement {
 	t.Helper()
-	s, err := Deny(hash, attempt, ordersARN, []string{copyRole})
+	s, err := denyWrites(hash, attempt, ordersARN, []string{copyRole})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,11 +45,11 @@ func TestWhatAStatementDenies(t *testing.T) {
 	if s.text != want || s.Sid != "ReplicatorFreeze"+hash+"7" || len(hash) != hashLength {
 		t.Errorf("%s: %s", s.Sid, s.text)
 	}
-	only, err := DenyOnly(hash, 8, ordersARN, probeRole)
+	only, err := denyOnly(hash, 8, ordersARN, probeRole)
 	if want := strings.Replace(strings.Replace(strings.Replace(want, "ArnNotLike", "ArnLike", 1), copyRole, probeRole, 1), hash+"7", hash+"8", 1); only.text != want || err != nil {
 		t.Errorf("%s %v", only.text, err)
 	}
-	if _, err := Deny(hash, 1, ordersARN, nil); err == nil {
+	if _, err := denyWrites(hash, 1, ordersARN, nil); err == nil {
 		t.Error("a freeze that denies the writes of this program too")
 	}
 }
@@ -70,7 +70,7 @@ func TestPrincipalsOfAStatement(t *testing.T) {
 		"*":            nil,
 		"":             nil,
 	} {
-		s, err := Deny(hash, 1, ordersARN, []string{copyRole, arn})
+		s, err := denyWrites(hash, 1, ordersARN, []string{copyRole, arn})
 		if (err == nil) != (want != nil) {
 			t.Errorf("%q: %v", arn, err)
 			continue
@@ -106,31 +106,31 @@ func TestH144_ForeignStatementsStayByteByByte(t *testing.T) {
 		"of this attempt":       {list(first.text, allow), list(first.text, allow), array(allow)},
 		"one statement of ours": {`{"Statement":` + first.text + `}`, `{"Statement":` + first.text + `}`, ""},
 	} {
-		got, err := Add(c.before, first)
+		got, err := addTo(c.before, first)
 		if got != c.added || err != nil {
 			t.Errorf("%s: added:\n%s\n%s %v", name, got, c.added, err)
 		}
-		if has, err := Has(got, first.Sid); !has || err != nil {
+		if has, err := hasSid(got, first.Sid); !has || err != nil {
 			t.Errorf("%s: %v %v", name, has, err)
 		}
-		text, changed, empty, err := Strip(got, hash, 3)
+		text, changed, empty, err := strip(got, hash, 3)
 		if !changed || empty != (c.stripped == "") || err != nil || !empty && text != c.stripped {
 			t.Errorf("%s: stripped: %v %v %v\n%s\n%s", name, changed, empty, err, text, c.stripped)
 		}
-		if has, err := Has(text, first.Sid); has || err != nil {
+		if has, err := hasSid(text, first.Sid); has || err != nil {
 			t.Errorf("%s: %v %v", name, has, err)
 		}
 	}
 	// All attempts up to this one are removed.
-	text, changed, empty, err := Strip(list(first.text, allow, second.text, other.text, foreign.text), hash, 2)
+	text, changed, empty, err := strip(list(first.text, allow, second.text, other.text, foreign.text), hash, 2)
 	if text != array(allow, other.text, foreign.text) || !changed || empty || err != nil {
 		t.Errorf("%v %v %v: %s", changed, empty, err, text)
 	}
-	if text, changed, empty, err = Strip(list(first.text, second.text), hash, 2); !changed || !empty || err != nil {
+	if text, changed, empty, err = strip(list(first.text, second.text), hash, 2); !changed || !empty || err != nil {
 		t.Errorf("%v %v %v: %s", changed, empty, err, text)
 	}
 	for policy, wantEmpty := range map[string]bool{"": true, list(allow, foreign.text): false, list(other.text): false, `{"Id":"x"}`: true} {
-		if text, changed, empty, err := Strip(policy, hash, 2); text != policy || changed || empty != wantEmpty || err != nil {
+		if text, changed, empty, err := strip(policy, hash, 2); text != policy || changed || empty != wantEmpty || err != nil {
 			t.Errorf("%s: %v %v %v: %s", policy, changed, empty, err, text)
 		}
 	}
@@ -163,9 +163,9 @@ func TestPoliciesThatAreNotEdited(t *testing.T) {
 		"x", "[]", "{", `{"Statement":[}`, `{"Statement":[]}x`, `{"Statement":[],"Statement":[]}`, `{"statement":[]}`,
 		`{"Statement":"x"}`, `{"Statement":["x"]}`, `{"Statement":[{"Sid":7}]}`, `{"Statement":null}`, `{"Version":}`, `{"Statement":[{]}`,
 	} {
-		_, addErr := Add(policy, deny(t, 1))
-		_, hasErr := Has(policy, "x")
-		_, changed, _, stripErr := Strip(policy, hash, 1)
+		_, addErr := addTo(policy, deny(t, 1))
+		_, hasErr := hasSid(policy, "x")
+		_, changed, _, stripErr := strip(policy, hash, 1)
 		if addErr == nil || hasErr == nil || stripErr == nil || changed {
 			t.Errorf("%s: %v, %v, %v", policy, addErr, hasErr, stripErr)
 		}
@@ -186,20 +186,20 @@ func TestTheSizeOfAPolicy(t *testing.T) {
 		err    error
 	}{
 		"just small enough": {sized(room, ""), nil},
-		"one byte too much": {sized(room+1, ""), ErrTooLarge},
+		"one byte too much": {sized(room+1, ""), errTooLarge},
 	} {
-		got, err := Add(c.policy, s)
+		got, err := addTo(c.policy, s)
 		if !errors.Is(err, c.err) || err == nil && len(got) != maxSize {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 	}
 	spaced := strings.Replace(sized(room, ""), ":", ":  ", 1)
-	got, err := Add(spaced, s)
+	got, err := addTo(spaced, s)
 	if err != nil || len(got) != maxSize {
 		t.Errorf("with white space: %d bytes, %v", len(got), err)
 	}
 	var before, after map[string]any
-	text, _, _, err := Strip(got, hash, 1)
+	text, _, _, err := strip(got, hash, 1)
 	if json.Unmarshal([]byte(spaced), &before) != nil || json.Unmarshal([]byte(text), &after) != nil || !reflect.DeepEqual(before, after) || err != nil {
 		t.Errorf("white space is not all that has changed: %v", err)
 	}
