@@ -102,11 +102,14 @@ func (c *Cutover) Start(plan CutoverPlan, now time.Time) error {
 		return c.refuse("start", "the tables are cut over for good")
 	case !c.Step.Over():
 		return c.refuse("start", "see replicator cutover check; cancel the cutover, or wait for its end")
+	case c.RollingBack(): // its driver must return the tables first
+		return &CutoverError{"start", "a rollback is running", "wait until it has returned the tables; see replicator cutover status"}
 	case len(plan.Tables) == 0 || len(plan.Targets) == 0:
 		return &CutoverError{"start", "there are no tables", "name tables in the configuration"}
 	}
 	h, attempt := c.header, max(c.lastAttempt(), plan.After)
 	*c = Cutover{header: h, CutoverPlan: plan, Attempt: attempt + 1, BegunAt: now.UTC(), Canaries: c.Canaries, Candidates: c.Candidates, Measured: c.Measured, Denial: c.Denial}
+	c.Denial.Again = 0 // this attempt puts statements of its own
 	text := "requested"
 	if plan.By != "" {
 		text += " by " + plan.By

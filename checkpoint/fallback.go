@@ -69,6 +69,8 @@ type Fallback struct {
 	// Reason and Since describe a gap.
 	Reason string    `json:"reason,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
+	// ResumedAfter is the last cancelled rollback after which the leaders follow again.
+	ResumedAfter uint32 `json:"resumed_after,omitempty"`
 	// Reverse is the result of the last comparison of all rows with their items.
 	Reverse ReverseResult `json:"reverse,omitzero"`
 	Changed time.Time     `json:"changed,omitzero"` // on the writer's clock, for display

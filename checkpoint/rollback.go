@@ -101,7 +101,7 @@ func (c *Cutover) StartRollback(plan CutoverPlan, now time.Time) error {
 		return refuse("late writes of the cutover are not rejected yet", "wait a few minutes; replicator cutover status shows when they are")
 	}
 	plan.Direction, plan.Group, plan.Patterns, plan.Tables, plan.Targets = Back, c.Group, c.Patterns, c.Tables, c.Targets
-	plan.Hash, plan.Approved, plan.Tries = c.Hash, true, 1
+	plan.Hash, plan.Approved, plan.Tries, plan.PolicyWait = c.Hash, true, 1, c.PolicyWait
 	r := &Cutover{CutoverPlan: plan, Attempt: max(c.lastAttempt(), plan.After) + 1, BegunAt: now.UTC()}
 	text := "requested"
 	if plan.By != "" {
@@ -123,12 +123,16 @@ func (c *Cutover) inRollback(change func(*Cutover) error) error {
 	if err := change(&r); err != nil {
 		return err
 	}
+	ended := r.Step == CutoverCancelled && c.Rollback.Step != CutoverCancelled
 	c.Rollback = &r
 	if r.Step.Switched() && c.Step == CutoverWatching {
 		c.enter(CutoverRolledBack, r.SwitchedAt, fmt.Sprintf("rolled back by attempt %d", r.Attempt))
 		c.EndedAt = r.SwitchedAt
 	}
-	if r.Step == CutoverCancelled && c.Step == CutoverWatching {
+	if ended {
+		if r.Denial.Left { // the policies deny writes again
+			c.Denial.Again = r.Attempt
+		}
 		c.Note(r.EndedAt, fmt.Sprintf("rollback attempt %d was cancelled: %s", r.Attempt, r.Reason))
 	}
 	return nil
@@ -163,6 +167,30 @@ func (c *Cutover) EndFallback(now time.Time) error {
 // StraysFrom returns the time after which a change of the source is a straggler. The leaders of a way
 // back write the source until it ends.
 func (c *Cutover) StraysFrom() time.Time { return later(c.FrozenAt, c.FallbackEndedAt) }
+
+// StopFor asks the leaders of the cutover with the given number to stop for a rollback. A delayed
+// driver of a rollback after which they follow again changes nothing.
+func (f *Fallback) StopFor(cutover, rollback uint32) {
+	if f.obeys(cutover, rollback) && f.State == FallbackFollowing {
+		f.State = FallbackStopping
+	}
+}
+
+// FollowAfter lets the leaders follow again after a cancelled rollback. It does so once. Otherwise a
+// delayed driver of that rollback could let them write during the switch of the next one.
+func (f *Fallback) FollowAfter(cutover, rollback uint32) {
+	if !f.obeys(cutover, rollback) {
+		return
+	}
+	f.ResumedAfter = rollback
+	if f.State == FallbackStopping || f.State == FallbackStopped {
+		f.State = FallbackFollowing
+	}
+}
+
+func (f *Fallback) obeys(cutover, rollback uint32) bool {
+	return f.Attempt == cutover && rollback > f.ResumedAfter
+}
 
 // resume ends the halt of a table or target after the rollback with the given number. A delayed
 // driver of an earlier attempt can no longer halt it.
