@@ -66,8 +66,8 @@ type CutoverDenial struct {
 	Begins    time.Duration `json:"begins,omitempty"`
 	Ends      time.Duration `json:"ends,omitempty"`
 	// Opened reports, in the record of a rollback, that its driver has begun to take the statements
-	// of the cutover out. Again is the last cancelled rollback that has put statements again; 0 if
-	// the statements are those of the cutover itself.
+	// of the cutover out. Again is the last cancelled rollback that has put statements again, or has
+	// tried; 0 if the statements are those of the cutover itself.
 	Opened bool   `json:"opened,omitempty"`
 	Again  uint32 `json:"again,omitempty"`
 }

@@ -83,13 +83,17 @@ func (v *drive) checks(ctx context.Context, c checkpoint.Cutover, now time.Time)
 		_, err := v.deny(ctx, c, v.settings.Call, v.denial(c).Rehearse)
 		return err
 	}
-	if err := v.standBy(ctx, c); err != nil {
+	wait, err := v.standBy(ctx, c)
+	if err != nil {
 		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "the way back cannot be prepared: %v", err)))
 	}
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) {
 		c.WayBack = wantsWayBack(c.CutoverPlan)
 		c.Gates, c.Verified, c.Parked, c.Unmapped = l.gates, l.known.verified, l.known.parked, l.known.unmapped
 		c.Uncovered = l.uncovered
+		if wait > 0 {
+			c.PolicyWait = wait // a change of a policy has the same signature
+		}
 	})
 }
 

@@ -3,6 +3,7 @@ package cutover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -53,8 +54,10 @@ const thawing = 2 * time.Minute
 
 var errNoFreezer = errors.New("this process cannot change the policies of the tables: its configuration lacks cutover.freeze: table_policy")
 
-// denial returns the freeze of the attempt.
+// denial returns the freeze of the attempt. After a cancelled rollback, the statements of the cutover
+// are those that the rollback has put.
 func (v *drive) denial(c checkpoint.Cutover) Denial {
+	c.Attempt = max(c.Attempt, c.Denial.Again)
 	if v.denies == nil || v.deniesFor != c.Attempt {
 		v.denies, v.deniesFor = v.Freezer.Begin(c, v.tasks, v.proof), c.Attempt
 	}
@@ -128,20 +131,78 @@ func (v *drive) undeny(ctx context.Context, c checkpoint.Cutover) (trouble strin
 
 // reopen ends the freeze of the cutover `forward` before the rollback c moves the application back.
 // The application must find tables that it can write. The result is "" once it does.
-func (v *drive) reopen(ctx context.Context, c, forward checkpoint.Cutover) (waits string) {
+func (v *drive) reopen(ctx context.Context, c, forward checkpoint.Cutover) (waits string, err error) {
 	switch {
 	case !forward.Denial.Left || v.reopened == c.Attempt:
-		return ""
+		return "", nil
 	case v.Freezer == nil:
-		return errNoFreezer.Error()
+		return errNoFreezer.Error(), nil
 	}
-	var err error
+	// The record must say so before a statement is taken out, so that a cancel puts them again.
+	c, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error { c.Denial.Opened = true; return nil })
+	if err != nil {
+		return "", err
+	}
 	v.whileWanted(ctx, c, "end the freeze by policies", v.mayTake(c, v.Ledger.Now(ctx)), func(ctx context.Context) { err = v.denial(forward).Reopen(ctx, forward) })
 	if err != nil {
-		return "the policies of the tables may still deny writes: " + err.Error()
+		return "the policies of the tables may still deny writes: " + err.Error(), nil
 	}
 	v.reopened = c.Attempt
-	return ""
+	return "", nil
+}
+
+// denyingAgain is the longest time for which a cancelled rollback tries to deny writes again. The
+// application is frozen meanwhile.
+const denyingAgain = 4 * time.Minute
+
+// denyAgain denies writes again after the cancelled rollback c has begun to end the freeze of its
+// cutover. The result `denied` is false if another pass must try. If writes cannot be denied again,
+// the record says so, and the leaders find what late writers change.
+func (v *drive) denyAgain(ctx context.Context, c checkpoint.Cutover, now time.Time) (denied bool, err error) {
+	if !c.Denial.Opened || c.Denial.Again == c.Attempt || !c.UnfrozenAt.IsZero() {
+		return true, nil
+	}
+	left := denyingAgain - now.Sub(c.StepAt)
+	if v.Freezer == nil {
+		err = errNoFreezer
+	} else if left > 0 {
+		limited, cancel := task.WithTimeout(ctx, left)
+		defer cancel()
+		err = v.denial(c).Freeze(limited, c)
+	} else {
+		err = errors.New("it takes too long")
+	}
+	refused := (*FreezeError)(nil)
+	switch {
+	case err != nil && (ctx.Err() != nil || errors.Is(err, checkpoint.ErrMoved)):
+		return false, err
+	case err != nil && left > 0 && v.Freezer != nil && !errors.As(err, &refused):
+		return false, errors.Join(err, ignoreMoved(v.trouble(ctx, c, "writes are not denied again: %v", err)))
+	}
+	_, failed := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
+		c.Denial.Again = c.Attempt
+		if err != nil {
+			c.Note(now, fmt.Sprintf("writes to the tables are not denied again: %v", err))
+		}
+		return nil
+	})
+	return failed == nil, failed
+}
+
+// openPolicies takes the statements out once the way back of the cutover has ended.
+func (v *drive) openPolicies(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	if c.FallbackEndedAt.IsZero() || !c.Denial.Left {
+		return nil
+	}
+	waits, err := v.lift(ctx, c)
+	if err != nil || waits != "" || v.Freezer == nil {
+		return err
+	}
+	_, err = v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
+		c.Note(now, "the policies of the tables deny nothing any more")
+		return nil
+	})
+	return err
 }
 
 // lift takes statements out of the policies. The result is "" once no late request can put one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -76,11 +77,15 @@ func (d *Driver) checkWayBack(ctx context.Context, source string) (WayBack, erro
 
 // standBy makes the records of the ways back, before the application is frozen. From then on, the
 // leaders read the change streams, and write nothing.
-func (v *drive) standBy(ctx context.Context, c checkpoint.Cutover) error {
+//
+// The result is the longest time after its signature at which a request may still be executed, as
+// far as it was measured; else 0.
+func (v *drive) standBy(ctx context.Context, c checkpoint.Cutover) (longest time.Duration, err error) {
 	if !wantsWayBack(c.CutoverPlan) {
-		return nil
+		return 0, nil
 	}
-	return eachTable(ctx, c, "prepare the way back of", func(ctx context.Context, _ int, source string) error {
+	waits := make([]time.Duration, len(c.Tables)+1)
+	err = eachTable(ctx, c, "prepare the way back of", func(ctx context.Context, i int, source string) error {
 		found, err := v.checkWayBack(ctx, source)
 		if err == nil && found.Problem != "" {
 			err = errors.New(found.Problem)
@@ -88,6 +93,7 @@ func (v *drive) standBy(ctx context.Context, c checkpoint.Cutover) error {
 		if err != nil {
 			return err
 		}
+		waits[i] = found.Wait
 		_, err = v.Ledger.UpdateFallback(ctx, source, 0, func(f *checkpoint.Fallback) error {
 			if f.Attempt >= c.Attempt {
 				return nil
@@ -98,6 +104,7 @@ func (v *drive) standBy(ctx context.Context, c checkpoint.Cutover) error {
 		})
 		return err
 	})
+	return slices.Max(waits), err
 }
 
 // standDown ends the ways back of a cancelled attempt.
@@ -111,18 +118,19 @@ func (v *drive) standDown(ctx context.Context, c checkpoint.Cutover) error {
 // setFallbacks gives the records of the tables a state, if they belong to the attempt and have one
 // of the states in `from`.
 func (d *Driver) setFallbacks(ctx context.Context, tables []string, attempt uint32, to checkpoint.FallbackState, from ...checkpoint.FallbackState) error {
+	return d.updateFallbacks(ctx, tables, func(f *checkpoint.Fallback) {
+		if f.Attempt == attempt && slices.Contains(from, f.State) {
+			f.State = to
+		}
+	})
+}
+
+// updateFallbacks makes the same change to the records of the ways back of tables.
+func (d *Driver) updateFallbacks(ctx context.Context, tables []string, change func(f *checkpoint.Fallback)) error {
 	g := task.NewGroup(ctx, tablesAtOnce)
 	for _, source := range tables {
 		g.Go("set the way back of "+source, func(ctx context.Context) error {
-			_, err := d.Ledger.UpdateFallback(ctx, source, 0, func(f *checkpoint.Fallback) error {
-				for _, state := range from {
-					if f.Attempt == attempt && f.State == state {
-						f.State = to
-						return nil
-					}
-				}
-				return nil
-			})
+			_, err := d.Ledger.UpdateFallback(ctx, source, 0, func(f *checkpoint.Fallback) error { change(f); return nil })
 			return err
 		})
 	}
@@ -165,18 +173,18 @@ func (d *Driver) Fallbacks(ctx context.Context, tables []string) ([]checkpoint.F
 // EndFallback stops the leaders of a group's way back, and waits until no request is in flight or in
 // doubt. Then it records the end. The argument `tell` gets the condition for which it waits.
 func (d *Driver) EndFallback(ctx context.Context, row string, tell func(waits string)) error {
-	c, err := d.Ledger.Cutover(ctx, row)
-	if err == nil {
-		probe := c
-		err = (&probe).EndFallback(d.Ledger.Now(ctx))
-	}
-	if err != nil || !c.FallbackEndedAt.IsZero() {
-		return err
-	}
-	if err := d.stopFallbacks(ctx, c.Tables, c.Attempt); err != nil {
-		return err
-	}
 	for {
+		c, err := d.Ledger.Cutover(ctx, row)
+		if err == nil { // a rollback may have begun meanwhile
+			probe := c
+			err = (&probe).EndFallback(d.Ledger.Now(ctx))
+		}
+		if err != nil || !c.FallbackEndedAt.IsZero() {
+			return err
+		}
+		if err := d.stopFallbacks(ctx, c.Tables, c.Attempt); err != nil {
+			return err
+		}
 		found, err := d.Fallbacks(ctx, c.Tables)
 		if err != nil {
 			return err
@@ -190,7 +198,7 @@ func (d *Driver) EndFallback(ctx context.Context, row string, tell func(waits st
 			return err
 		}
 	}
-	_, err = d.Ledger.UpdateCutover(ctx, row, func(c *checkpoint.Cutover) error { return c.EndFallback(d.Ledger.Now(ctx)) })
+	_, err := d.Ledger.UpdateCutover(ctx, row, func(c *checkpoint.Cutover) error { return c.EndFallback(d.Ledger.Now(ctx)) })
 	return err
 }
 

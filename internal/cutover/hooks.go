@@ -16,7 +16,7 @@ import (
 // also calls the hooks of a rollback.
 func (d *Driver) Probe(ctx context.Context, c checkpoint.Cutover) error {
 	for _, name := range HookNames {
-		if slices.Contains(d.Missing, name) {
+		if slices.Contains(d.Missing, name) && c.Direction == checkpoint.Forward { // a rollback needs all
 			continue
 		}
 		output, outcome := d.probe(ctx, c, name)

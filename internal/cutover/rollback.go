@@ -65,8 +65,11 @@ func (v *drive) moved(ctx context.Context, c checkpoint.Cutover) (checkpoint.Cut
 
 func (v *drive) checkBack(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	forward, err := v.moved(ctx, c)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case forward.Denial.Left && v.Freezer == nil: // nothing is frozen yet, so another process may drive
+		return errNoFreezer
 	}
 	gates, err := v.RollbackGatesOf(ctx, forward, c.CutoverPlan, now)
 	if err != nil {
@@ -186,7 +189,7 @@ func (v *drive) verifyBack(ctx context.Context, c checkpoint.Cutover, now time.T
 func (v *drive) stopLeaders(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	forward, err := v.moved(ctx, c)
 	if err == nil {
-		err = v.setFallbacks(ctx, c.Tables, forward.Attempt, checkpoint.FallbackStopping, checkpoint.FallbackFollowing)
+		err = v.updateFallbacks(ctx, c.Tables, func(f *checkpoint.Fallback) { f.StopFor(forward.Attempt, c.Attempt) })
 	}
 	if err != nil {
 		return err
@@ -201,8 +204,8 @@ func (v *drive) stopLeaders(ctx context.Context, c checkpoint.Cutover, now time.
 	if waits := stoppedAll(found, now); waits != "" {
 		return v.trouble(ctx, c, "%s", waits)
 	}
-	if waits := v.reopen(ctx, c, forward); waits != "" {
-		return v.trouble(ctx, c, "%s", waits)
+	if waits, err := v.reopen(ctx, c, forward); err != nil || waits != "" {
+		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "%s", waits)))
 	}
 	// This time must be read after the records, so that it is later than every request.
 	now, known := v.now(ctx, c, true)
@@ -229,13 +232,17 @@ func (v *drive) returnTables(ctx context.Context, c checkpoint.Cutover, now time
 	return err
 }
 
-// followAgain ends a cancelled rollback. The leaders follow again before the application may write.
+// followAgain ends a cancelled rollback. The policies deny writes again, and the leaders follow again,
+// before the application may write.
 func (v *drive) followAgain(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
 	forward, err := v.moved(ctx, c)
-	if err == nil {
-		err = v.setFallbacks(ctx, c.Tables, forward.Attempt, checkpoint.FallbackFollowing, checkpoint.FallbackStopping, checkpoint.FallbackStopped)
-	}
 	if err != nil {
+		return err
+	}
+	if denied, err := v.denyAgain(ctx, c, now); err != nil || !denied {
+		return err
+	}
+	if err := v.updateFallbacks(ctx, c.Tables, func(f *checkpoint.Fallback) { f.FollowAfter(forward.Attempt, c.Attempt) }); err != nil {
 		return err
 	}
 	if c.UnfrozenAt.IsZero() {

@@ -64,13 +64,13 @@ func (v *drive) watch(ctx context.Context, c checkpoint.Cutover, now time.Time) 
 	if c.HasFallback() {
 		return v.follow(ctx, c, now)
 	}
-	left := c.WatchFor - now.Sub(c.SwitchedAt)
+	left := later(c.SwitchedAt.Add(c.WatchFor), c.FallbackEndedAt).Sub(now)
 	every := min(v.settings.Look, c.WatchFor/10) // even a short watch reads several times
 	if left > 0 && v.looked > 0 && task.Mono(ctx)-v.looked < every {
 		return nil
 	}
 	v.looked = task.Mono(ctx)
-	failed := errors.Join(v.lookAtAll(ctx, c, now), v.removeCanaries(ctx, c))
+	failed := errors.Join(v.lookAtAll(ctx, c, now), v.removeCanaries(ctx, c), v.openPolicies(ctx, c, now))
 	if failed != nil {
 		v.looked -= every - min(every, lookAgain)
 	}
@@ -149,6 +149,9 @@ const unreadable = time.Hour
 
 func (v *drive) mark(ctx context.Context, c checkpoint.Cutover, change func(h *checkpoint.Halt)) error {
 	return v.updateTables(ctx, c, func(s *checkpoint.TableState) error {
+		if s.Halt.Over >= c.Attempt { // a rollback has returned the table, and this driver was delayed
+			return checkpoint.ErrMoved
+		}
 		s.Halt.Attempt = c.Attempt
 		change(&s.Halt)
 		s.EndOutdatedVerify()
