@@ -202,18 +202,23 @@ func (h *Halt) resume(attempt uint32) {
 // Return lets replicator write the target table again after a rollback.
 func (t *Target) Return(attempt uint32) { t.Halt.resume(attempt) }
 
+// RolledBackGap is the loss of a table whose application the rollback with the given number has moved
+// back.
+func RolledBackGap(attempt uint32) DeclaredGap {
+	return DeclaredGap{Kind: KindRolledBack, Reason: fmt.Sprintf("the application was moved back to DynamoDB by attempt %d", attempt)}
+}
+
 // Return begins a new generation of a table after the rollback with the given number, in which the
 // table replicates again. The table needs a load, because the application wrote its rows. The load's
 // sweep treats each row as the table's own: a way back is offered only if every row is the row of an
 // item. It does nothing if the rollback has returned the table before.
 func (l *Ledger) Return(ctx context.Context, source string, attempt uint32) error {
 	state, _, err := l.Table(ctx, source)
-	if err != nil || state.returned(attempt) {
+	if err != nil || state.Returned(attempt) {
 		return err
 	}
-	gap := DeclaredGap{Kind: KindRolledBack, Reason: fmt.Sprintf("the application was moved back to DynamoDB by attempt %d", attempt)}
-	_, err = l.Raise(ctx, source, state.Generation, gap, func(s *TableState) {
-		if !s.returned(attempt) {
+	_, err = l.Raise(ctx, source, state.Generation, RolledBackGap(attempt), func(s *TableState) {
+		if !s.Returned(attempt) {
 			s.Halt.resume(attempt)
 			s.MadeByUs = true
 		}
@@ -224,5 +229,5 @@ func (l *Ledger) Return(ctx context.Context, source string, attempt uint32) erro
 	return err
 }
 
-// returned reports whether the table replicates again since the rollback with the given number.
-func (s *TableState) returned(attempt uint32) bool { return s.Halt.Over >= attempt && !s.Halt.Switched }
+// Returned reports whether the table replicates again since the rollback with the given number.
+func (s *TableState) Returned(attempt uint32) bool { return s.Halt.Over >= attempt && !s.Halt.Switched }

@@ -137,7 +137,7 @@ func (s Settings) orDefault() Settings {
 	or(&s.Quiet, 20*time.Second)
 	or(&s.Brisk, 200*time.Millisecond)
 	or(&s.Fresh, 200*time.Millisecond)
-	or(&s.Carried, time.Minute)
+	or(&s.Carried, readiness.Carried)
 	or(&s.Ready.Lease, 20*time.Second)
 	s.Candidates = cmp.Or(s.Candidates, canary.Most)
 	return s

@@ -24,10 +24,7 @@ func (d *Driver) RollbackGatesOf(ctx context.Context, c checkpoint.Cutover, plan
 		return nil, err
 	}
 	settings := d.Settings.orDefault()
-	var gates []checkpoint.CutoverGate
-	for _, f := range found {
-		gates = append(gates, readiness.JudgeRollback(f, c.Attempt, settings.Ready.LagBelow+settings.Carried, settings.Ready.Lease, now)...)
-	}
+	gates := readiness.RollbackGates(c, found, settings.Ready, settings.Carried, now)
 	readiness.Override(gates, plan)
 	return gates, nil
 }

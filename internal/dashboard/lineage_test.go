@@ -103,6 +103,17 @@ func TestStepsOfACutover(t *testing.T) {
 	if len(gatesOf(m)) != 0 {
 		t.Error("gates after the switch")
 	}
+	m.Cutover.Direction = "back"
+	for step, want := range map[string]string{"checks": "◐○○○○○○", "fence": "✓✓✓✓◐○○", "rolled_back": "✓✓✓✓✓✓✓", "cancelling": "✗"} {
+		m.Cutover.Step = step
+		if got := shapes(); got != want {
+			t.Errorf("a rollback, %s: %q, want %q", step, got, want)
+		}
+	}
+	m.Cutover.Step = "fence"
+	if steps, figure := stepsOf(m), cutoverFigure(m); steps[4].Word != "stop following" || figure.Text != "rollback: fence" {
+		t.Errorf("a rollback: %+v, %+v", steps, figure)
+	}
 }
 
 // With several groups of tables, the page shows the cutover of each.
@@ -117,11 +128,13 @@ func TestGroupsOfACutover(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"cutovers": [{"group": "Orders", "tables": ["Orders", "Lines"], "step": "none", "ready": true},
 		{"group": "Users", "tables": ["Users"], "step": "cancelled", "attempt": 3, "open_gates": ["lag", "verify"]},
 		{"group": "Logs", "tables": ["Logs"], "step": "drain", "attempt": 1, "frozen_since": "2026-11-02T10:00:00Z"},
+		{"group": "Back", "tables": ["Back"], "step": "verify", "attempt": 2, "direction": "back"},
+		{"group": "Home", "tables": ["Home"], "step": "rolled_back", "attempt": 2, "direction": "back", "ready": true},
 		{"group": "Old", "tables": ["Old"], "step": "done", "attempt": 1}]}`), m); err != nil {
 		t.Fatal(err)
 	}
 	want := []groupLine{{state{"ready", "✓", "good"}, "Orders", "Orders, Lines"}, {state{"5 of 7 gates ready", "○", "soft"}, "Users", "Users"},
-		{state{"drain, writes are frozen", "◐", "now"}, "Logs", "Logs"}, {state{"done", "✓", "good"}, "Old", "Old"}}
+		{state{"drain, writes are frozen", "◐", "now"}, "Logs", "Logs"}, {state{"rollback: verify", "◐", "now"}, "Back", "Back"}, {state{"ready", "✓", "good"}, "Home", "Home"}, {state{"done", "✓", "good"}, "Old", "Old"}}
 	if got := groupsOf(m); !slices.Equal(got, want) {
 		t.Errorf("got %+v", got)
 	}

@@ -116,14 +116,16 @@ var gateWords = map[string]string{
 	readiness.GateParked: "parked items", readiness.GateHeadroom: "headroom", readiness.GateFence: "late writes rejected",
 }
 
-// cutoverSteps are the steps of a cutover in order. stepWords are their names, as the page shows
-// them.
+// cutoverSteps and rollbackSteps are the steps of a cutover and of a rollback in order. stepWords are
+// their names, as the page shows them.
 var (
 	cutoverSteps = []checkpoint.CutoverStep{checkpoint.CutoverRequested, checkpoint.CutoverChecks, checkpoint.CutoverFreeze, checkpoint.CutoverDrain, checkpoint.CutoverVerify,
 		checkpoint.CutoverFence, checkpoint.CutoverSwitching, checkpoint.CutoverWatching, checkpoint.CutoverDone}
+	rollbackSteps = []checkpoint.CutoverStep{checkpoint.CutoverChecks, checkpoint.CutoverFreeze, checkpoint.CutoverDrain, checkpoint.CutoverVerify,
+		checkpoint.CutoverFence, checkpoint.CutoverSwitching, checkpoint.CutoverRolledBack}
 	stepWords = map[checkpoint.CutoverStep]string{checkpoint.CutoverRequested: "requested", checkpoint.CutoverChecks: "gates", checkpoint.CutoverFreeze: "freeze",
 		checkpoint.CutoverDrain: "drain", checkpoint.CutoverVerify: "verify", checkpoint.CutoverFence: "fence", checkpoint.CutoverSwitching: "switch",
-		checkpoint.CutoverWatching: "watch", checkpoint.CutoverDone: "done"}
+		checkpoint.CutoverWatching: "watch", checkpoint.CutoverDone: "done", checkpoint.CutoverRolledBack: "moved back"}
 )
 
 // sum holds the figures of the whole migration. A figure is nil if it is unknown.
@@ -249,13 +251,17 @@ func groupsOf(m *status.Document) (out []groupLine) {
 	for i := range m.Cutovers {
 		c := &m.Cutovers[i]
 		g := groupLine{state{"ready", "✓", "good"}, c.Group, strings.Join(c.Tables, ", ")}
-		switch step := checkpoint.CutoverStep(c.Step); {
+		step := checkpoint.CutoverStep(c.Step)
+		switch {
 		case step == checkpoint.CutoverDone:
 			g.Word = stepWords[step]
 		case c.Attempt > 0 && !step.Over():
 			g.state = state{cmp.Or(stepWords[step], c.Step), "◐", "now"}
 		case !c.Ready:
 			g.state = state{fmt.Sprintf("%d of %d gates ready", len(readiness.GateNames)-len(c.OpenGates), len(readiness.GateNames)), "○", "soft"}
+		}
+		if movesBack(c.Direction) && !step.Over() {
+			g.Word = "rollback: " + g.Word
 		}
 		if c.FrozenSince != nil {
 			g.Word += ", writes are frozen"
@@ -273,6 +279,9 @@ func cutoverFigure(m *status.Document) figure {
 	switch {
 	case begun(m):
 		f.Text, f.Value = cmp.Or(stepWords[checkpoint.CutoverStep(m.Cutover.Step)], m.Cutover.Step), ""
+		if movesBack(m.Cutover.Direction) {
+			f.Text = "rollback: " + f.Text
+		}
 	case len(m.Tables) == 0:
 		f.Text, f.Value = "-", ""
 	case !m.Cutover.Ready:
@@ -281,23 +290,34 @@ func cutoverFigure(m *status.Document) figure {
 	return f
 }
 
-// begun reports whether a cutover is running, or the application has moved to the target.
+// begun reports whether a cutover or a rollback is running, or the application has moved to the target.
 func begun(m *status.Document) bool {
 	return m.Cutover.Attempt > 0 && !checkpoint.CutoverStep(m.Cutover.Step).Over()
 }
 
+// movesBack reports whether the shown attempt is a rollback.
+func movesBack(direction string) bool { return direction == checkpoint.Back.String() }
+
 // stepsOf returns all steps of a cutover that has begun, each shown as past, current or future.
 func stepsOf(m *status.Document) (out []state) {
-	if !begun(m) {
+	now := checkpoint.CutoverStep(m.Cutover.Step)
+	if !begun(m) && now != checkpoint.CutoverRolledBack {
 		return nil
 	}
-	now := checkpoint.CutoverStep(m.Cutover.Step)
-	if !slices.Contains(cutoverSteps, now) {
-		return []state{{m.Cutover.Step, "✗", "bad"}} // the cutover is being rolled back
+	steps, back := cutoverSteps, movesBack(m.Cutover.Direction)
+	if back {
+		steps = rollbackSteps
 	}
-	at := slices.Index(cutoverSteps, now)
-	for i, s := range cutoverSteps {
-		out = append(out, stepState(stepWords[s], i, at, len(cutoverSteps)-1))
+	at := slices.Index(steps, now)
+	if at < 0 {
+		return []state{{m.Cutover.Step, "✗", "bad"}} // the attempt is being cancelled
+	}
+	for i, s := range steps {
+		word := stepWords[s]
+		if back && s == checkpoint.CutoverFence {
+			word = "stop following"
+		}
+		out = append(out, stepState(word, i, at, len(steps)-1))
 	}
 	return out
 }

@@ -1,12 +1,25 @@
 package readiness
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
+
+// Carried is how long after the freeze of a rollback the changes must have reached the source.
+const Carried = time.Minute
+
+// RollbackGates judges the gates of a rollback of the cutover c from the records of its ways back. The
+// argument `carried` replaces Carried unless it is 0.
+func RollbackGates(c checkpoint.Cutover, found []checkpoint.Fallback, limits Limits, carried time.Duration, now time.Time) (gates []checkpoint.CutoverGate) {
+	for _, f := range found {
+		gates = append(gates, JudgeRollback(f, c.Attempt, limits.LagBelow+cmp.Or(carried, Carried), limits.Lease, now)...)
+	}
+	return gates
+}
 
 // JudgeRollback judges the gates of a rollback of a table. The lease is that of the leaders.
 func JudgeRollback(f checkpoint.Fallback, attempt uint32, below, lease time.Duration, now time.Time) []checkpoint.CutoverGate {

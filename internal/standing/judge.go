@@ -27,6 +27,16 @@ func (f *Facts) switched() bool {
 	return f.Cutover.Moves(f.Table.Source) && f.Cutover.Step.Switched()
 }
 
+// movedBack reports whether a rollback has moved the application from the target back to the table,
+// and the table's record does not say so yet. The reason is the one that the record will have.
+func (f *Facts) movedBack() (why string, moved bool) {
+	c := &f.Cutover
+	if !c.Moves(f.Table.Source) || c.Step != checkpoint.CutoverRolledBack || c.Rollback == nil || f.Table.Returned(c.Rollback.Attempt) {
+		return "", false
+	}
+	return checkpoint.RolledBackGap(c.Rollback.Attempt).Reason, true
+}
+
 // left checks whether the application has left the source, or will leave it soon.
 func (j *judgement) left() {
 	c := j.f.Cutover
@@ -38,6 +48,8 @@ func (j *judgement) left() {
 			reason = finalized
 		}
 		j.hold(Done, reason, later(c.SwitchedAt, c.EndedAt), "")
+	case c.Step == checkpoint.CutoverWatching && c.RollingBack() && !c.Rollback.FreezeBegunAt.IsZero():
+		j.hold(Cutover, Reason(c.Rollback.Step), c.Rollback.FreezeBegunAt, "a rollback to DynamoDB")
 	case c.Step == checkpoint.CutoverWatching:
 		j.hold(Cutover, watching, c.SwitchedAt, "")
 	case c.Step.Active() && (!c.FreezeBegunAt.IsZero() || c.Step == checkpoint.CutoverSwitching):
@@ -70,6 +82,10 @@ func (j *judgement) paused() {
 func (j *judgement) needsLoad() {
 	if gaps := j.s.Undeclared; len(gaps) > 0 {
 		j.hold(NeedsLoad, undeclared, gaps[0].DoneAt, j.s.LoadReason)
+		return
+	}
+	if why, moved := j.f.movedBack(); moved {
+		j.hold(NeedsLoad, rolledBack, j.f.Cutover.Rollback.SwitchedAt, why)
 		return
 	}
 	t := j.f.Table

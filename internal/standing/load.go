@@ -95,6 +95,9 @@ func Lost(s checkpoint.TableState) bool { return s.NeedsLoad }
 // ended before it declared the gap.
 func needed(f Facts) (yes bool, why string, gaps []checkpoint.Shard) {
 	yes, why = f.Table.NeedsLoad, f.Table.Reason
+	if reason, moved := f.movedBack(); moved {
+		yes, why = true, reason
+	}
 	for _, s := range f.Shards {
 		if s.Undeclared(f.Table) {
 			yes, why, gaps = true, s.Reason, append(gaps, s)

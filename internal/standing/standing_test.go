@@ -68,6 +68,18 @@ var cases = []struct {
 		f.Cutover.Tables = []string{"Billing"}
 	}, InSync, "", time.Time{}, ""},
 	{"watched", step(checkpoint.CutoverWatching), Cutover, watching, ago(time.Minute), "cutover status"},
+	{"watched while a rollback checks its gates", rollback(checkpoint.CutoverChecks, func(r *checkpoint.Cutover) { r.FreezeBegunAt = time.Time{} }), Cutover, watching, ago(time.Minute), "cutover status"},
+	{"frozen by a rollback", rollback(checkpoint.CutoverDrain, nil), Cutover, Reason(checkpoint.CutoverDrain), ago(30 * time.Second), "cutover status"},
+	{"being moved back", rollback(checkpoint.CutoverSwitching, nil), Cutover, Reason(checkpoint.CutoverSwitching), ago(30 * time.Second), "cutover status"},
+	{"a rollback is being cancelled", rollback(checkpoint.CutoverCancelling, nil), Cutover, Reason(checkpoint.CutoverCancelling), ago(30 * time.Second), "cutover status"},
+	{"watched after a cancelled rollback", rollback(checkpoint.CutoverCancelled, nil), Cutover, watching, ago(time.Minute), "cutover status"},
+	{"moved back", movedBack(nil), NeedsLoad, rolledBack, ago(10 * time.Second), ""},
+	{"moved back, of another table", movedBack(func(f *Facts) { f.Cutover.Tables = []string{"Billing"} }), InSync, "", time.Time{}, ""},
+	{"moved back, and ready for a load", movedBack(func(f *Facts) {
+		gap(checkpoint.KindRolledBack, 8)(f)
+		f.Table.Halt.Over, f.Table.Load, f.Table.Base = 2, checkpoint.Load{}, 7
+	}), NeedsLoad, rolledBack, ago(time.Minute), ""},
+	{"moved back, and loaded", movedBack(func(f *Facts) { f.Table.Halt.Over = 2 }), InSync, "", ago(40 * time.Minute), ""},
 	{"being switched", step(checkpoint.CutoverSwitching), Cutover, Reason(checkpoint.CutoverSwitching), ago(time.Hour), "cutover status"},
 	{"frozen", step(checkpoint.CutoverDrain), Cutover, Reason(checkpoint.CutoverDrain), ago(time.Hour), "cutover status"},
 	{"being cancelled", step(checkpoint.CutoverCancelling), Cutover, Reason(checkpoint.CutoverCancelling), ago(time.Hour), "cutover status"},
@@ -389,6 +401,30 @@ func step(at checkpoint.CutoverStep) func(f *Facts) {
 	return func(f *Facts) {
 		f.Cutover = checkpoint.Cutover{Attempt: 1, Step: at, FreezeBegunAt: ago(time.Hour), SwitchedAt: ago(time.Minute)}
 		f.Cutover.Tables = []string{"Orders"}
+	}
+}
+
+// rollback returns a change to a table that was cut over, and whose rollback froze the application 30 s
+// ago.
+func rollback(at checkpoint.CutoverStep, more func(r *checkpoint.Cutover)) func(f *Facts) {
+	return func(f *Facts) {
+		step(checkpoint.CutoverWatching)(f)
+		r := &checkpoint.Cutover{Attempt: 2, Step: at, FreezeBegunAt: ago(30 * time.Second), CutoverPlan: checkpoint.CutoverPlan{Direction: checkpoint.Back}}
+		if more != nil {
+			more(r)
+		}
+		f.Cutover.Rollback = r
+	}
+}
+
+// movedBack returns a change to a table whose application a rollback moved back ten seconds ago.
+func movedBack(more func(f *Facts)) func(f *Facts) {
+	return func(f *Facts) {
+		rollback(checkpoint.CutoverWatching, func(r *checkpoint.Cutover) { r.SwitchedAt = ago(10 * time.Second) })(f)
+		f.Cutover.Step = checkpoint.CutoverRolledBack
+		if more != nil {
+			more(f)
+		}
 	}
 }
 

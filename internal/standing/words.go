@@ -29,6 +29,7 @@ const (
 	byOperator       = Reason("operator")
 	undeclared       = Reason("undeclared")
 	leftRows         = Reason(checkpoint.KindSweep)
+	rolledBack       = Reason(checkpoint.KindRolledBack)
 	noWorker         = Reason("no_worker")
 	workerSilent     = Reason("worker_silent")
 	stepFails        = Reason("step_fails")
@@ -137,9 +138,9 @@ var words = map[State]map[Reason]wording{
 		finalized: {"the application no longer uses the source, and the target was finalized", ""},
 	},
 	Cutover: {
-		"":                                   {"writes to the source are frozen", "cutover status"},
+		"":                                   {"the application's writes are frozen", "cutover status"},
 		Reason(checkpoint.CutoverSwitching):  {"the application is being switched", "cutover status"},
-		Reason(checkpoint.CutoverCancelling): {"the cutover is being cancelled", "cutover status"},
+		Reason(checkpoint.CutoverCancelling): {"the attempt is being cancelled", "cutover status"},
 		watching:                             {"the application has switched; replicator watches for late writers", "cutover status"},
 	},
 	Unknown: {
@@ -153,6 +154,7 @@ var words = map[State]map[Reason]wording{
 	NeedsLoad: {
 		"":         {"changes or rows are missing", ""},
 		undeclared: {"changes are missing, and no worker has declared the gap", "run"},
+		rolledBack: {"the application was moved back to DynamoDB, so the rows need another load", ""},
 		leftRows: {"a sweep left rows; verify names them by hash (with --show-values by key), " +
 			"and verify --repair removes those of this migration", ""},
 	},

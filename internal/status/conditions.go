@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -37,9 +38,13 @@ var ofMigration = []condition{
 		next: leads("failover --dry-run", func(s subject) string { return s.m.otherPlace })},
 }
 
-// attempted is the condition of the cutover of a group that is running or has switched.
+// attempted are the conditions of the cutover of a group that is running or has switched. All
+// conditions that apply are shown.
 var attempted = []condition{
-	{name: "cutover attempted", holds: func(s subject) bool { return s.c.Attempt > 0 && !s.c.record.Step.Over() }, lines: cutoverLines},
+	{name: "cutover attempted", holds: func(s subject) bool {
+		return s.c.Attempt > 0 && (!s.c.record.Step.Over() || s.c.record.RollingBack())
+	}, lines: cutoverLines},
+	{name: "way back", holds: always, lines: wayBackLines},
 }
 
 // ofCutover are the conditions during the cutover of a group in which an operator can act. The first
@@ -55,8 +60,26 @@ var ofCutover = []condition{
 		next: leads("run", says("writes are frozen, and no process drives the cutover: start a worker that can call the hooks"))},
 	{name: "waits for approval", holds: func(s subject) bool { return s.c.record.Step == checkpoint.CutoverRequested && !s.c.record.Approved },
 		next: leads("cutover approve", says("the requested cutover waits for approval"))},
-	{name: "switching", holds: func(s subject) bool { return s.c.record.Step == checkpoint.CutoverSwitching },
-		next: leads("cutover status", says("the application is being switched; the cutover can no longer be cancelled"))},
+	{name: "switching", holds: func(s subject) bool { return s.c.latest().Step == checkpoint.CutoverSwitching },
+		next: leads("cutover status", func(s subject) string {
+			return "the application is being switched; the " + strings.ToLower(s.c.kind()) + " can no longer be cancelled"
+		})},
+	{name: "rolled back and undriven", holds: func(s subject) bool {
+		return s.c.record.Step == checkpoint.CutoverRolledBack && s.c.record.RollingBack() && s.c.Driver == nil
+	},
+		next: leads("run", says("the application was moved back, and no process makes the tables ready for their load"))},
+	{name: "rolling back", holds: func(s subject) bool { return s.c.record.RollingBack() },
+		next: leads("cutover status", func(s subject) string { return "a rollback is running: " + s.c.Step })},
+	{name: "way back lost", holds: func(s subject) bool { return slices.ContainsFunc(s.followed(), (*Table).lost) }, next: lostSteps},
+	{name: "can be rolled back", holds: func(s subject) bool { return s.c.CanRollBack != nil && s.c.CanRollBack.Ready },
+		next: func(s subject) []standing.NextStep {
+			return append(leads("cutover rollback --dry-run", says("DynamoDB follows; the application can be moved back"))(s),
+				leads("cutover end-fallback", says("use it when no way back is needed any more"))(s)...)
+		}},
+	{name: "cannot be rolled back", holds: func(s subject) bool { return s.c.CanRollBack != nil },
+		next: leads("cutover status", func(s subject) string {
+			return "the application cannot be moved back now: " + strings.Join(s.c.CanRollBack.Reasons, "; ")
+		})},
 	{name: "running", holds: func(s subject) bool { return s.c.record.Step.Active() },
 		next: leads("cutover status", func(s subject) string { return "a cutover is running: " + string(s.c.record.Step) })},
 }
@@ -304,7 +327,7 @@ func cutoverLines(s subject) []string {
 	if c.flag != "" {
 		of = " of " + c.Group
 	}
-	return []string{fmt.Sprintf("Cutover%s: attempt %d, %s%s", of, c.Attempt, c.Step, text)}
+	return []string{fmt.Sprintf("%s%s: attempt %d, %s%s", c.kind(), of, c.Attempt, c.Step, text)}
 }
 
 func pausedLine(s subject) string {

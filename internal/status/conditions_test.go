@@ -31,6 +31,19 @@ func TestConditions(t *testing.T) {
 			}
 		}
 	}
+	back := func(step checkpoint.CutoverStep, of checkpoint.CutoverStep) func(*Document, *Table) {
+		return func(m *Document, _ *Table) {
+			c := &m.Cutovers[0]
+			c.record.Step, c.Step = of, string(step)
+			c.record.Rollback = &checkpoint.Cutover{Attempt: 3, Step: step, CutoverPlan: checkpoint.CutoverPlan{Direction: checkpoint.Back}}
+		}
+	}
+	follows := func(change func(w *WayBack, c *CanRollBack)) func(*Document, *Table) {
+		return func(m *Document, t *Table) {
+			t.WayBack, m.Cutovers[0].CanRollBack = &WayBack{State: "following", LagSeconds: float(2 * time.Second)}, &CanRollBack{Ready: true}
+			change(t.WayBack, m.Cutovers[0].CanRollBack)
+		}
+	}
 	lists := map[string][]condition{"migration": ofMigration, "attempted": attempted, "cutover": ofCutover, "work": ofWork, "unmet": ofUnmet, "reading": ofReading,
 		"workers": ofWorkers, "new": ofNew, "table": ofTable}
 	asked := map[string]bool{}
@@ -52,6 +65,15 @@ func TestConditions(t *testing.T) {
 		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes since the freeze"},
 		{"cutover/waits for approval", step(checkpoint.CutoverRequested, nil), "", "cutover approve", "waits for approval"},
 		{"cutover/switching", step(checkpoint.CutoverSwitching, nil), "", "cutover status", "being switched"},
+		{"cutover/switching", back(checkpoint.CutoverSwitching, checkpoint.CutoverWatching), "", "cutover status", "the rollback can no longer be cancelled"},
+		{"cutover/rolled back and undriven", back(checkpoint.CutoverWatching, checkpoint.CutoverRolledBack), "", "run", "moved back"},
+		{"cutover/rolling back", back(checkpoint.CutoverVerify, checkpoint.CutoverWatching), "", "cutover status", "a rollback is running: verify"},
+		{"attempted/way back", follows(func(*WayBack, *CanRollBack) {}), "Way back: following, 2.0s behind, 0 parked, 0 in doubt", "", ""},
+		{"cutover/way back lost", follows(func(w *WayBack, _ *CanRollBack) { w.LostSince, w.Reason = &at, text("no token") }), "",
+			"verify --reverse --repair --table Orders", "Orders: changes were lost on the way back: no token"},
+		{"cutover/can be rolled back", follows(func(*WayBack, *CanRollBack) {}), "", "cutover rollback --dry-run", "can be moved back"},
+		{"cutover/cannot be rolled back", follows(func(_ *WayBack, c *CanRollBack) { c.Ready, c.Reasons = false, []string{"table Orders: 1h behind"} }), "",
+			"cutover status", "cannot be moved back now: table Orders: 1h behind"},
 		{"cutover/running", step(checkpoint.CutoverDrain, nil), "", "cutover status", "running: drain"},
 		{"work/not begun", func(_ *Document, t *Table) { t.Generation = nil }, "", "run", "not started yet"},
 		{"work/no table found", func(m *Document, _ *Table) { m.begun, m.Tables = true, nil }, "", "run", "no table matches the patterns"},

@@ -22,10 +22,14 @@ type cutoverStatus struct {
 	// OpenGates are the names of the gates that are not ready, each once.
 	OpenGates []string `json:"open_gates"`
 	// Gates are the gates of every table. Gates is empty once the application has switched.
-	Gates     []gateStatus `json:"gates"`
-	Step      string       `json:"step"` // empty before the first attempt
-	Attempt   uint32       `json:"attempt"`
-	Rehearsal bool         `json:"rehearsal"`
+	Gates []gateStatus `json:"gates"`
+	// Direction is back in a rollback, and until another cutover begins; otherwise forward.
+	Direction string `json:"direction"`
+	// Step is none before the first attempt. It is rolled_back once a rollback has moved the
+	// application.
+	Step      string `json:"step"`
+	Attempt   uint32 `json:"attempt"`
+	Rehearsal bool   `json:"rehearsal"`
 	// FrozenSeconds is how long the application's writes have been frozen, or were frozen.
 	FrozenSeconds float64 `json:"frozen_seconds"`
 	// FrozenSince is when the application was asked to stop its writes; null if writes are not
@@ -35,6 +39,8 @@ type cutoverStatus struct {
 	Driver  *string `json:"driver"`
 	Trouble *string `json:"trouble"` // the condition that the step waits for, or its error
 	Strays  int     `json:"strays"`  // number of changes to the source that the target lacks
+	// CanRollBack is null unless DynamoDB follows.
+	CanRollBack *CanRollBack `json:"can_roll_back"`
 
 	record checkpoint.Cutover
 	flag   string // the flag that selects the group in commands; "" if there is only one group
@@ -56,7 +62,7 @@ func ReadyOf(cfg *config.Config) readiness.Limits {
 }
 
 // cutOver adds the states of the cutovers to the document.
-func (m *Document) cutOver(l *Input) {
+func (m *Document) cutOver(l *Input, env config.Lookup) {
 	gates := m.gates(l)
 	m.Cutovers = []cutoverStatus{}
 	shown := map[string]bool{}
@@ -72,6 +78,7 @@ func (m *Document) cutOver(l *Input) {
 		}
 		shown[c.Row] = true
 		one := m.cutoverOf(c, l.driver(c.Row))
+		one.CanRollBack = l.canRollBack(c, env, m.At)
 		one.Group = cmp.Or(c.Group, g.Name)
 		if one.Tables = sources; c.Attempt > 0 && len(c.Tables) > 0 {
 			one.Tables = c.Tables
@@ -105,12 +112,16 @@ func (m *Document) gates(l *Input) (all []checkpoint.CutoverGate) {
 
 // cutoverOf returns the state of the cutover of one group, without its gates.
 func (m *Document) cutoverOf(c checkpoint.Cutover, driver string) cutoverStatus {
-	s := cutoverStatus{record: c, Step: "none", Tables: []string{}, Attempt: c.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: c.FrozenFor(m.At).Seconds(),
-		Trouble: terminal.Known(c.Trouble), Strays: c.Strays, Driver: terminal.Known(driver)}
-	if c.Attempt > 0 {
+	shown := c.Latest()
+	s := cutoverStatus{record: c, Direction: shown.Direction.String(), Step: "none", Tables: []string{}, Attempt: shown.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: shown.FrozenFor(m.At).Seconds(),
+		Trouble: terminal.Known(shown.Trouble), Strays: c.Strays, Driver: terminal.Known(driver)}
+	switch {
+	case c.Step == checkpoint.CutoverRolledBack:
 		s.Step = string(c.Step)
+	case c.Attempt > 0:
+		s.Step = string(shown.Step)
 	}
-	if at, frozen := c.FrozenSince(); frozen {
+	if at, frozen := shown.FrozenSince(); frozen {
 		s.FrozenSince = &at
 	}
 	return s
@@ -133,15 +144,21 @@ func (s *cutoverStatus) judge(gates []checkpoint.CutoverGate) {
 	s.Ready = len(s.Tables) > 0 && len(s.OpenGates) == 0 && s.record.Step.Over()
 }
 
+// latest returns the attempt that is shown: the rollback if it counts, else the cutover itself.
+func (s *cutoverStatus) latest() *checkpoint.Cutover {
+	c := s.record.Latest()
+	return &c
+}
+
 // urgency ranks the states of cutovers: the document shows the most urgent one first.
 func (s *cutoverStatus) urgency() int {
-	c := &s.record
-	switch _, frozen := c.FrozenSince(); {
-	case frozen || c.Step == checkpoint.CutoverCancelling || c.Step == checkpoint.CutoverSwitching:
+	c, shown := &s.record, s.latest()
+	switch _, frozen := shown.FrozenSince(); {
+	case frozen || shown.Step == checkpoint.CutoverCancelling || shown.Step == checkpoint.CutoverSwitching:
 		return 5
 	case c.Step.Switched() && c.Unanswered() > 0:
 		return 4
-	case c.Step.Active() && !c.Step.Switched():
+	case shown.Step.Active() && !shown.Step.Switched():
 		return 3
 	case c.Attempt == 0 || c.Step.Over():
 		return 2
@@ -156,7 +173,7 @@ func (s *cutoverStatus) urgency() int {
 // changes are replicated as usual.
 func (m *Document) CutoverFacts() (all []admin.Cutover) {
 	for _, s := range m.Cutovers {
-		r := &s.record
+		r := s.latest()
 		c := admin.Cutover{Group: s.Group, Ready: s.Ready, Strays: s.Strays, Driven: s.Driver != nil}
 		if s.FrozenSince != nil {
 			c.Frozen = max(0, m.At.Sub(*s.FrozenSince))
@@ -170,8 +187,8 @@ func (m *Document) CutoverFacts() (all []admin.Cutover) {
 		if r.Step == checkpoint.CutoverCancelling {
 			c.Cancelling = max(0, m.At.Sub(r.StepAt))
 		}
-		if r.Step.Switched() {
-			c.Unanswered = r.Unanswered()
+		if s.record.Step.Switched() {
+			c.Unanswered = s.record.Unanswered()
 		}
 		all = append(all, c)
 	}

@@ -34,6 +34,9 @@ type Input struct {
 	Ledger *checkpoint.Ledger
 	// Cutovers are the records of the cutovers of all groups.
 	Cutovers checkpoint.Cutovers
+	// WaysBack are the records of ways back, by source table. Records of former attempts may be among
+	// them.
+	WaysBack map[string]checkpoint.Fallback
 	// Drivers are the processes that drive the cutovers of groups.
 	Drivers []Driver
 	// Processes are the processes that held no lease at their last report.
@@ -64,7 +67,8 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 		m.add(c, l.Inputs[i])
 	}
 	m.standby(l.Processes)
-	m.cutOver(l)
+	m.waysBack(l)
+	m.cutOver(l, env)
 	m.elsewhere(l.Elsewhere)
 	m.conclude()
 	return m
@@ -159,12 +163,15 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 		l.Cutovers, err = ledger.Cutovers(ctx)
 	}
 	for i := range l.Cutovers {
-		if c := &l.Cutovers[i]; err == nil && c.Step.Active() {
+		if c := &l.Cutovers[i]; err == nil && (c.Step.Active() || c.RollingBack()) {
 			d := Driver{Row: c.Row, mono: task.Mono(ctx)}
 			d.lease, err = ledger.CoordinatorLease(ctx, checkpoint.CutoverLease(c.Row))
 			d.Process = d.lease.Owner()
 			l.Drivers = append(l.Drivers, d)
 		}
+	}
+	if err == nil {
+		l.WaysBack, err = readWaysBack(ctx, ledger, l.Cutovers)
 	}
 	if err == nil {
 		l.Processes, err = ledger.Processes(ctx)

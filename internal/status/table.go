@@ -49,8 +49,10 @@ type Table struct {
 	Parked int  `json:"parked"`
 	// Settling is the number of changes that were applied once and will be applied a second time
 	// (dual_writes). Before the second application, the rows may have the application's values.
-	Settling  uint64            `json:"settling"`
-	Paused    *pausedStatus     `json:"paused"` // null if no operator has paused the table
+	Settling uint64        `json:"settling"`
+	Paused   *pausedStatus `json:"paused"` // null if no operator has paused the table
+	// WayBack is the way back after a cutover; null if there is none.
+	WayBack   *WayBack          `json:"way_back"`
 	Verify    *verifyStatus     `json:"verify"` // null before the first verify
 	Throttled []throttledStatus `json:"throttled"`
 	Troubles  []troubleStatus   `json:"troubles"`

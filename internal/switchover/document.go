@@ -18,6 +18,7 @@ import (
 	expected "github.com/dynamodb-bigtable/replicator/internal/forecast"
 	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
@@ -85,7 +86,7 @@ type Document struct {
 	// Direction is forward, or back in a rollback. CanRollBack and Fallbacks are there while DynamoDB
 	// follows the rows; otherwise CanRollBack is null and Fallbacks is empty.
 	Direction   string                    `json:"direction"`
-	CanRollBack *CanRollBack              `json:"can_roll_back"`
+	CanRollBack *status.CanRollBack       `json:"can_roll_back"`
 	Fallbacks   []FallbackState           `json:"fallbacks"`
 	Timeline    []checkpoint.CutoverEvent `json:"timeline"`
 	Hooks       []checkpoint.CutoverHook  `json:"hooks"`
@@ -184,7 +185,7 @@ func judge(in input, now time.Time) *Document {
 	d.SafeToWrite = in.record.SafeToWrite() // before the switch, its hook may still refuse
 	d.Direction = c.Direction.String()
 	if in.record.HasFallback() {
-		d.CanRollBack = canRollBack(in.record, in.canRollBack)
+		d.CanRollBack = status.CanRollBackOf(in.record, in.canRollBack)
 		d.following(in.fallbacks, now)
 	}
 	const resumes = "the try is abandoned: the application writes to DynamoDB again, and the tables resume"

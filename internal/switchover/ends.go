@@ -85,7 +85,7 @@ type BackRows interface {
 
 // EndsOf returns the Ends for clients. The source s may be nil.
 func EndsOf(cfg *config.Config, ledger *checkpoint.Ledger, s *preflight.Source, t *preflight.Target, version string) Ends {
-	e := Ends{Cfg: cfg, Ledger: ledger, Version: version, Timings: fallbackTimings(os.LookupEnv)}
+	e := Ends{Cfg: cfg, Ledger: ledger, Version: version, Timings: fallback.TimingsOf(os.LookupEnv)}
 	if s != nil {
 		if cfg.Cutover.ByTablePolicy() {
 			e.Freezing = newFreezing(cfg, s)
