@@ -15,7 +15,11 @@ var (
 	GaugeParked   = Gauge{"replicator_items_parked", "Items parked until an operator decides."}
 	GaugeSettling = Gauge{"replicator_changes_settling",
 		"Changes that were applied once and will be written a second time (dual_writes). Counts all shards, including shards that other processes read."}
+	GaugeWayBackLag = Gauge{"replicator_wayback_lag_seconds",
+		"How far DynamoDB is behind Bigtable after a cutover with a way back."}
+	GaugeWayBackLost   = Gauge{"replicator_wayback_lost", "1 while changes are lost on the way back after a cutover, so that no rollback is possible. Otherwise 0."}
+	GaugeWayBackParked = Gauge{"replicator_wayback_parked", "Rows that the way back after a cutover cannot carry to DynamoDB."}
 )
 
 // Gauges lists all gauges.
-var Gauges = []Gauge{GaugeHeadroom, GaugeLastPoll, GaugeSetAside, GaugeParked, GaugeSettling}
+var Gauges = []Gauge{GaugeHeadroom, GaugeLastPoll, GaugeSetAside, GaugeParked, GaugeSettling, GaugeWayBackLag, GaugeWayBackLost, GaugeWayBackParked}

@@ -172,8 +172,9 @@ func (m *Metrics) Gauge(g Gauge, table string, value *float64) {
 // that another process reads without problems.
 func (m *Metrics) NotReading(table string) { m.lag.DeleteLabelValues(table) }
 
-// Left removes the series of all tables, because the application has moved to the target. No
-// process reads the tables any longer, so their last figures would raise false alarms.
+// Left removes the series of all tables that the process reports itself, because the application has
+// moved to the target. No process reads the tables any longer, so their last figures would raise false
+// alarms.
 func (m *Metrics) Left() {
 	for _, gauge := range []*prometheus.GaugeVec{m.lag, m.shards, m.needsLoad, m.mismatched, m.estimated, m.seeking, m.behind, m.topicLag, m.topicHeadroom, m.deadLetter} {
 		gauge.Reset()

@@ -205,7 +205,7 @@ Every process serves these metrics at /metrics, besides metrics of the Go runtim
 "go test ./internal/admin -update". A series appears with its first value; an unknown value is absent, not zero.
 
 No label has a shard or a key, so the number of series stays bounded. The alerts in deploy/monitoring use these names.
-Once the tables are cut over, gauges of tables are absent, so no alert fires for them.
+Once the tables are cut over, gauges of tables are absent, except those of a way back, so no alert fires for them.
 
 | metric | type | labels | what |
 |---|---|---|---|

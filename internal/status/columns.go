@@ -16,6 +16,7 @@ type Column struct {
 	Number     bool   // the cell holds a number
 	Gauge      admin.Gauge
 
+	left bool // the figure is of a table that the application has left
 	rare bool // the figure is shown only if it is not zero for at least one table
 	// text returns the text of a cell. If it is nil, the text is the figure as a whole number.
 	text func(*tableLine) string
@@ -54,6 +55,9 @@ var Columns = []Column{
 	{Gauge: admin.GaugeSettling, value: func(t *Table) *float64 { return figure(t.Settling) }},
 	{Gauge: admin.GaugeSetAside, value: func(t *Table) *float64 { return truth(t.Suspended != "" && !t.LongGone) }},
 	{Gauge: admin.GaugeLastPoll, value: lastPoll},
+	{Gauge: admin.GaugeWayBackLag, left: true, value: ofWayBack(func(w *WayBack) *float64 { return w.LagSeconds })},
+	{Gauge: admin.GaugeWayBackLost, left: true, value: ofWayBack(func(w *WayBack) *float64 { return truth(w.LostSince != nil) })},
+	{Gauge: admin.GaugeWayBackParked, left: true, value: ofWayBack(func(w *WayBack) *float64 { return figure(w.Parked) })},
 }
 
 // shardColumn is a figure of a shard in the status text.
@@ -103,10 +107,11 @@ func (c *Column) Value(t *Table) *float64 {
 	return c.value(t)
 }
 
-// Metric returns the figure of a table for metrics. It returns nil if the application has left the
-// table, because alerts would then have no meaning.
+// Metric returns the figure of a table for metrics. Figures of replication are nil once the application
+// has left the table, and figures of the way back are nil before, because alerts would then have no
+// meaning.
 func (c *Column) Metric(t *Table) *float64 {
-	if t.stands.Left {
+	if t.stands.Left != c.left {
 		return nil
 	}
 	return c.Value(t)
@@ -159,6 +164,16 @@ func truth(holds bool) *float64 {
 		return figure(1)
 	}
 	return figure(0)
+}
+
+// ofWayBack returns a figure of the way back; nil if there is none.
+func ofWayBack(of func(w *WayBack) *float64) func(*Table) *float64 {
+	return func(t *Table) *float64 {
+		if t.WayBack == nil {
+			return nil
+		}
+		return of(t.WayBack)
+	}
 }
 
 // headroom returns the table's headroom; nil if it is unknown, or if the stream no longer matters.

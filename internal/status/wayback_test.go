@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
+	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 )
@@ -85,11 +86,32 @@ func TestAWayBackIsShown(t *testing.T) {
 		if next := commandsOf(m); !slices.Equal(next, c.next) {
 			t.Errorf("%s: next is %q, want %q", name, next, c.next)
 		}
+		for _, c := range Columns {
+			told, want := c.Metric(&m.Tables[0]), m.Left() && m.Tables[0].WayBack != nil && strings.HasPrefix(c.Gauge.Name, "replicator_wayback")
+			if m.Left() && (told != nil) != want || !m.Left() && told != nil && strings.HasPrefix(c.Gauge.Name, "replicator_wayback") {
+				t.Errorf("%s: metric %q is told: %t", name, c.Gauge.Name, told != nil)
+			}
+		}
 		document, err := json.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
 		}
 		validateStatus(t, document)
+	}
+}
+
+// The metrics of a way back hold its figures.
+func TestMetricsOfAWayBack(t *testing.T) {
+	l := followedBack()
+	f := l.WaysBack["Orders"]
+	f.State, f.Since, f.Reason, f.Parked = checkpoint.FallbackGap, ago(time.Minute), "a token is too old", 4
+	l.WaysBack["Orders"] = f
+	m := l.Judge(nothingSet, "", noon)
+	want := map[admin.Gauge]float64{admin.GaugeWayBackLag: 2, admin.GaugeWayBackLost: 1, admin.GaugeWayBackParked: 4}
+	for _, c := range Columns {
+		if v, of := want[c.Gauge]; of && (c.Metric(&m.Tables[0]) == nil || *c.Metric(&m.Tables[0]) != v) {
+			t.Errorf("%s is not %v", c.Gauge.Name, v)
+		}
 	}
 }
 
