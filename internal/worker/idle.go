@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
@@ -16,7 +17,7 @@ import (
 // would restart it again and again. In every kind of process, the tasks that replicate tables stop.
 // After that, the process reads only the ledger, and writes only its own row in the ledger. The
 // driver of the cutover keeps running, and one of the processes continues the watch for late
-// writers.
+// writers. With a way back, one process for each table leads it.
 
 const (
 	// leftEvery is the interval at which a process that replicates tables checks whether they are
@@ -62,21 +63,27 @@ func untilLeft(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledge
 func (w *Worker) idle(ctx context.Context, o *observer) error {
 	w.idling.Store(true)
 	o.metrics.Left()
-	w.Log.Info("idle: the tables are cut over, so this process reads and writes none of them; it can be removed after finalize")
-	every := min(w.Config.State.Lease, idleEvery)
+	every, told := min(w.Config.State.Lease, idleEvery), ""
+	tell := func(all checkpoint.Cutovers) {
+		if text := idleText(all, w.source != nil); text != told {
+			told = text
+			w.Log.Info(text)
+		}
+	}
 	for due := task.Mono(ctx); ; {
 		o.health.Tick()
 		w.beat(ctx)
 		if now := task.Mono(ctx); now >= due {
 			o.health.Tick()
-			left, err := w.stillLeft(ctx)
+			all, err := w.cutovers(ctx)
 			switch {
 			case ctx.Err() != nil:
 			case err != nil:
 				o.retry("", stepIdle, every, err)
-			case !left:
+			case preflight.LeftOf(w.Config, all).All() == nil:
 				return errResumed
 			default:
+				tell(all)
 				o.health.Idle()
 				due = now + idleEvery
 			}
@@ -87,12 +94,20 @@ func (w *Worker) idle(ctx context.Context, o *observer) error {
 	}
 }
 
-// stillLeft reads whether the application has left the source.
-func (w *Worker) stillLeft(ctx context.Context) (bool, error) {
+// idleText describes in the log what an idle process does. The argument `leads` reports whether it can
+// lead ways back.
+func idleText(all checkpoint.Cutovers, leads bool) string {
+	if leads && slices.ContainsFunc(all, func(c checkpoint.Cutover) bool { return c.HasFallback() }) {
+		return "idle: the tables are cut over, so this process replicates none of them; it leads the way back to DynamoDB while no other process does; keep it until that ends"
+	}
+	return "idle: the tables are cut over, so this process reads and writes none of them; it can be removed after finalize"
+}
+
+// cutovers reads the cutovers of all groups.
+func (w *Worker) cutovers(ctx context.Context) (checkpoint.Cutovers, error) {
 	ctx, cancel := task.WithTimeout(ctx, idleAnswer)
 	defer cancel()
-	c, err := allLeft(ctx, w.Config, w.ledger)
-	return c != nil, err
+	return w.ledger.Cutovers(ctx)
 }
 
 // allLeft returns the last cutover if the application has left every table of the configuration, else

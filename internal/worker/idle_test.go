@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -133,6 +135,46 @@ func TestAnIdleProcess(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The log says what an idle process does: whether it leads a way back, and when that ends. It says each
+// once.
+func TestAnIdleProcessSaysWhatItDoes(t *testing.T) {
+	for _, c := range []struct {
+		leads bool
+		want  []string // the beginnings of what is special about the lines
+	}{
+		{true, []string{"it leads the way back", "it can be removed after finalize"}},
+		{false, []string{"it can be removed after finalize"}},
+	} {
+		playRest(t, 15*time.Second, func(r *rest) {
+			var log bytes.Buffer
+			r.Worker.Log = slog.New(slog.NewTextHandler(&log, nil))
+			if c.leads {
+				r.source = &preflight.Source{}
+			}
+			cutTo(t, r.ctx, r.look, checkpoint.CutoverWatching)
+			change := func(change func(c *checkpoint.Cutover)) {
+				if _, err := r.look.UpdateCutover(r.ctx, "", func(c *checkpoint.Cutover) error { change(c); return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+			change(func(c *checkpoint.Cutover) { c.WayBack = true })
+			r.after(time.Hour, func() { change(func(c *checkpoint.Cutover) { c.FallbackEndedAt = noon }) })
+			if _, err := r.idles(2 * time.Hour); err != nil {
+				t.Error(err)
+			}
+			lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+			if len(lines) != len(c.want) {
+				t.Fatalf("leads %t:\n%s", c.leads, &log)
+			}
+			for i, want := range c.want {
+				if !strings.Contains(lines[i], "idle: the tables are cut over") || !strings.Contains(lines[i], want) {
+					t.Errorf("leads %t: %s, want %q", c.leads, lines[i], want)
+				}
+			}
+		})
 	}
 }
 
