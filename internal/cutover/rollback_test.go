@@ -86,11 +86,13 @@ func TestWhatADrainBackAwaits(t *testing.T) {
 		"in doubt":      {func(f *checkpoint.Fallback) { f.Doubts = 1 }, "a request may still be executed"},
 		"former doubts": {func(f *checkpoint.Fallback) { f.DoubtUntil = noon.Add(time.Minute + 1) }, "a request may still be executed"},
 		"doubts over":   {func(f *checkpoint.Fallback) { f.DoubtUntil = noon.Add(time.Minute) }, ""},
+		"written":       {func(f *checkpoint.Fallback) { f.WroteAt = noon.Add(1) }, "the last request to DynamoDB was at 12:00:00"},
+		"long written":  {func(f *checkpoint.Fallback) { f.WroteAt = noon }, ""},
 		"not saved":     {func(f *checkpoint.Fallback) { f.SavedAt = noon.Add(-1) }, "its leader has not answered yet"},
 	} {
 		f := good
 		c.change(&f)
-		if got := drainedBack(f, noon, noon.Add(time.Minute)); got != c.want {
+		if got := drainedBack(f, noon.Add(-time.Minute), noon.Add(time.Minute), time.Minute); got != c.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
