@@ -58,7 +58,7 @@ build: ## the binary, in bin/
 
 # Tests that wait for processes or read the whole tree. make test skips them; make prove and the
 # turns of test/gate run them.
-LONG = ^(TestWaitingScripts|TestAFrozenProcessIsSeen|TestParkedItemsAreCountedAlikeByTwoWorkers|TestRequests|TestExportedNamesHaveUsers|TestSettlingCostsTwiceAndHoldsNothingUp|TestRounds|TestRelay|TestDualWrites|TestCutover|TestARehearsalHindersNoDualWrites)$$
+LONG = ^(TestWaitingScripts|TestAFrozenProcessIsSeen|TestParkedItemsAreCountedAlikeByTwoWorkers|TestRequests|TestExportedNamesHaveUsers|TestSettlingCostsTwiceAndHoldsNothingUp|TestRounds|TestRelay|TestDualWrites|TestCutover|TestRollback|TestARehearsalHindersNoDualWrites)$$
 
 # A limit for a test that hangs. No test takes that long, even on a busy machine.
 LIMIT = -timeout 60m
@@ -85,7 +85,7 @@ long-sim: ## all seeds of test/sim; make test plays one seed of each scenario
 
 # The packages that use goroutines. test/sim runs one task at a time, and other packages use one
 # goroutine.
-RACED ?= ./backfill/... ./checkpoint/... ./cdc/... ./dualwrite/... ./dynamodbtest/... ./relay/... ./sink/... ./internal/admin ./internal/demo ./internal/hook ./internal/memory ./internal/engine ./internal/stream ./internal/follow ./internal/job ./internal/load ./internal/verify ./internal/apply ./internal/pipeline ./internal/preflight ./internal/status ./internal/switchover ./internal/task ./internal/worker
+RACED ?= ./backfill/... ./bigtabletest/... ./checkpoint/... ./cdc/... ./dualwrite/... ./dynamodbtest/... ./relay/... ./sink/... ./internal/admin ./internal/demo ./internal/hook ./internal/memory ./internal/engine ./internal/stream ./internal/follow ./internal/job ./internal/load ./internal/fallback ./internal/reverse ./internal/freeze ./internal/tablepolicy ./internal/verify ./internal/apply ./internal/pipeline ./internal/preflight ./internal/status ./internal/switchover ./internal/task ./internal/worker
 
 # A process built with the race detector sleeps a second before it exits. Tests start some hundreds
 # of processes, so this shortens the sleep.
@@ -137,7 +137,7 @@ demo: build ## a whole migration on this machine
 
 # The features that seeds play beside the stream.
 PLAY = $(if $(DENSE),-dense) $(if $(VERIFIES),-verifies) $(if $(EXPORTS),-exports) $(if $(FAILOVERS),-failovers) $(if $(FAST),-fast) $(if $(PLAIN),-plain) $(if $(RELAY),-relay) \
-	$(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings) $(if $(CUTOVERS),-cutovers) $(if $(NEIGHBOURS),-neighbours) $(if $(FALLBACK),-fallback)
+	$(if $(DUAL_WRITES),-dual-writes) $(if $(MAPPINGS),-mappings) $(if $(CUTOVERS),-cutovers) $(if $(NEIGHBOURS),-neighbours) $(if $(FALLBACK),-fallback) $(if $(ROLLBACK),-rollback)
 
 sim: ## one seed (SEED, default 1) of the simulation: a failure, reduced, with its history; MAPPING= for one of the examples; DENSE=1, EXPORTS=1 … as for soak
 	$(GO) run ./test/sim/soak -explain $(SEED) -mapping "$(MAPPING)" $(PLAY)
@@ -145,7 +145,7 @@ sim: ## one seed (SEED, default 1) of the simulation: a failure, reduced, with i
 # To play very many seeds, use Go's experimental encoding/json: GOEXPERIMENT=jsonv2 make soak
 # SEEDS=… The traces are the same, and it takes a quarter less time. Releases and the gate use the
 # standard one.
-soak: ## SEEDS (default 2000) virtual days, from seed FROM (default 0) on: virtual hours, the count of each fault, failures; DRAW=1: each seed chooses its features; otherwise DENSE=1 doubles the faults, and these add a feature: VERIFIES=1 verifies, EXPORTS=1 loads from exports, FAILOVERS=1 another cluster, RELAY=1 a topic, DUAL_WRITES=1 an application that writes both stores, MAPPINGS=1 mappings that are replaced, CUTOVERS=1 cutovers, NEIGHBOURS=1 two pipelines on one target, FALLBACK=1 the way back after a cutover
+soak: ## SEEDS (default 2000) virtual days, from seed FROM (default 0) on: virtual hours, the count of each fault, failures; DRAW=1: each seed chooses its features; otherwise DENSE=1 doubles the faults, and these add a feature: VERIFIES=1 verifies, EXPORTS=1 loads from exports, FAILOVERS=1 another cluster, RELAY=1 a topic, DUAL_WRITES=1 an application that writes both stores, MAPPINGS=1 mappings that are replaced, CUTOVERS=1 cutovers, NEIGHBOURS=1 two pipelines on one target, FALLBACK=1 the way back after a cutover, ROLLBACK=1 rollbacks
 	$(GO) run ./test/sim/soak -seeds $(SEEDS) -from $(FROM) $(if $(DRAW),-draw) $(PLAY)
 
 # With SEEDS on the command line: only fresh seeds, and those that find a bug are kept. Without:
@@ -164,8 +164,8 @@ soak-kept: ## the seeds that once found a bug
 soak-processes: ## ROUNDS (default 10) of real processes: killed, frozen, cut off; SEED is the first
 	REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) $(GO) test ./test/processes -vet=off -count=1 -run TestRounds -v -timeout 120m
 
-soak-migrations: ## real processes: an application that writes both stores beside two workers, and its cutover
-	$(GO) test ./test/processes -vet=off -count=1 -run '^(TestDualWrites|TestCutover)$$' -v
+soak-migrations: ## real processes: an application that writes both stores beside two workers, its cutover, and a rollback
+	$(GO) test ./test/processes -vet=off -count=1 -run '^(TestDualWrites|TestCutover|TestRollback)$$' -v
 
 soak-relay: $(BIGTABLE_EMULATOR) ## ROUNDS (default 10) of a relay and four appliers, real processes between Pub/Sub's emulator and Bigtable's: killed, frozen, cut off
 	REPLICATOR_PROCESS_BIGTABLE=$(BIGTABLE_EMULATOR) REPLICATOR_PROCESS_ROUNDS=$(ROUNDS) REPLICATOR_PROCESS_SEED=$(SEED) \
