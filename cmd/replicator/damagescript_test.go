@@ -185,7 +185,7 @@ func rowsOf(ts *testscript.TestScript, table *bigtable.Table) map[string]bigtabl
 }
 
 func openTable(ts *testscript.TestScript, name string) (*bigtable.Table, func()) {
-	conn, err := grpc.NewClient("passthrough:///"+servicesOf(ts).bigtable.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+servicesOf(ts).bigtable, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	ts.Check(err)
 	client, err := bigtable.NewClient(context.Background(), "p", "i", option.WithGRPCConn(conn))
 	ts.Check(err)

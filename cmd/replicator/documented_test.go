@@ -52,6 +52,7 @@ var ofTests = map[string][]string{
 	"finalize":      {"yes"},
 	"parked drop":   {"yes"},
 
+	"cutover end-fallback":   {"yes"},
 	"relay dead-letter drop": {"yes"},
 }
 

@@ -168,7 +168,7 @@ func (w *watching) until(what string, holds func(m *status.Document) bool) *stat
 // TestWatchIsInterrupted: --watch continues until it is interrupted, and reports this with the
 // shell's status.
 func TestWatchIsInterrupted(t *testing.T) {
-	s, stop, err := startEmbedded()
+	s, stop, err := startEmbedded(0)
 	if err != nil {
 		t.Fatal(err)
 	}

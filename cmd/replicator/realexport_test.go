@@ -38,7 +38,7 @@ tables:
 // draws itself, and the time, because the export is years old.
 func TestARealExportIsLoaded(t *testing.T) {
 	t.Parallel()
-	s, stop, err := startEmbedded()
+	s, stop, err := startEmbedded(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func (s *embedded) itemsOfRows(t *testing.T, table string) (items []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	conn, err := grpc.NewClient("passthrough:///"+s.bigtable.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+s.bigtable, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ type backup struct {
 func changeTarget(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	conn, err := grpc.NewClient("passthrough:///"+servicesOf(ts).bigtable.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+servicesOf(ts).bigtable, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	ts.Check(err)
 	defer conn.Close()
 	admin, err := bigtable.NewAdminClient(ctx, "p", "i", option.WithGRPCConn(conn))

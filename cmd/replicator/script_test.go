@@ -31,6 +31,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/dynamodb-bigtable/replicator/bigtabletest"
 	"github.com/dynamodb-bigtable/replicator/dynamodbtest"
 	"github.com/dynamodb-bigtable/replicator/internal/inspect"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -183,8 +184,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 type embedded struct {
 	dynamo   *dynamodbtest.Server
 	endpoint string
-	bigtable *bttest.Server
-	cloud    *cloud // the parts of Bigtable that bttest lacks
+	bigtable string        // address of Bigtable
+	window   time.Duration // how long DynamoDB accepts a signature; 0 for ever
+	cloud    *cloud        // the parts of Bigtable that bttest lacks
 
 	refused sync.Map               // operations that DynamoDB denies
 	exports atomic.Pointer[string] // the final status of exports; nil: complete
@@ -192,25 +194,43 @@ type embedded struct {
 	replica atomic.Pointer[string] // the other region of all tables, if they are global tables
 }
 
-func startEmbedded() (*embedded, func(), error) {
-	s := &embedded{cloud: &cloud{}}
+// startEmbedded starts services. With a window, DynamoDB accepts signatures for this long, and Bigtable
+// has change streams, as a way back needs.
+func startEmbedded(window time.Duration) (*embedded, func(), error) {
+	s := &embedded{cloud: &cloud{}, window: window}
 	clock := func() time.Time { return time.Now().Add(-time.Duration(s.behind.Load())) }
-	s.dynamo = dynamodbtest.New(dynamodbtest.Options{Seed: 1, Clock: clock})
+	s.dynamo = dynamodbtest.New(dynamodbtest.Options{Seed: 1, Clock: clock, SignatureWindow: window})
 	server := httptest.NewServer(http.HandlerFunc(s.serve))
 	s.endpoint = server.URL
-	var err error
-	s.bigtable, err = bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(1<<28), grpc.MaxSendMsgSize(1<<28), grpc.UnaryInterceptor(s.cloud.intercept))
+	closeTarget, err := s.startBigtable()
 	if err != nil {
 		server.Close()
 		return nil, nil, err
 	}
-	return s, func() { s.bigtable.Close(); server.CloseClientConnections(); server.Close() }, nil
+	return s, func() { closeTarget(); server.CloseClientConnections(); server.Close() }, nil
+}
+
+func (s *embedded) startBigtable() (stop func(), err error) {
+	if s.window > 0 {
+		target, err := bigtabletest.New(bigtabletest.Options{Seed: 1})
+		if err != nil {
+			return nil, err
+		}
+		s.bigtable = target.Addr()
+		return func() { target.Close() }, nil
+	}
+	target, err := bttest.NewServer("127.0.0.1:0", grpc.MaxRecvMsgSize(1<<28), grpc.MaxSendMsgSize(1<<28), grpc.UnaryInterceptor(s.cloud.intercept))
+	if err != nil {
+		return nil, err
+	}
+	s.bigtable = target.Addr
+	return target.Close, nil
 }
 
 // servicesWithOrders returns services for a test, with a table Orders.
 func servicesWithOrders(t *testing.T) *embedded {
 	t.Helper()
-	s, stop, err := startEmbedded()
+	s, stop, err := startEmbedded(0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,10 +274,14 @@ func (s *embedded) rewrite(w http.ResponseWriter, r *http.Request, from, to stri
 }
 
 func (s *embedded) environment() []string {
-	return []string{
+	env := []string{
 		"AWS_ENDPOINT_URL_DYNAMODB=" + s.endpoint, "AWS_ENDPOINT_URL_DYNAMODB_STREAMS=" + s.endpoint,
-		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "BIGTABLE_EMULATOR_HOST=" + s.bigtable.Addr,
+		"AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "BIGTABLE_EMULATOR_HOST=" + s.bigtable,
 	}
+	if s.window > 0 {
+		env = append(env, "REPLICATOR_EMULATOR_WINDOW="+s.window.String())
+	}
+	return env
 }
 
 // call sends one request to the embedded DynamoDB, as its clients do.
@@ -271,6 +295,7 @@ func (s *embedded) call(operation string, request any) error {
 		return err
 	}
 	r.Header.Set("X-Amz-Target", "DynamoDB_20120810."+operation)
+	r.Header.Set("X-Amz-Date", time.Now().UTC().Format("20060102T150405Z"))
 	r.Header.Set("Content-Type", "application/x-amz-json-1.0")
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -308,9 +333,16 @@ type (
 	}
 )
 
-// services starts the embedded services and points the script's environment at them.
-func withServices(ts *testscript.TestScript, _ bool, _ []string) {
-	s, stop, err := startEmbedded()
+// services [WINDOW] starts the embedded services and points the script's environment at them. With a
+// window, a way back is possible.
+func withServices(ts *testscript.TestScript, _ bool, args []string) {
+	var window time.Duration
+	if len(args) > 0 {
+		var err error
+		window, err = time.ParseDuration(args[0])
+		ts.Check(err)
+	}
+	s, stop, err := startEmbedded(window)
 	ts.Check(err)
 	ts.Defer(stop)
 	for _, entry := range s.environment() {
@@ -444,7 +476,7 @@ func enableStream(ts *testscript.TestScript, _ bool, args []string) {
 func writeRows(ts *testscript.TestScript, table string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	conn, err := grpc.NewClient("passthrough:///"+servicesOf(ts).bigtable.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+servicesOf(ts).bigtable, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	ts.Check(err)
 	b, err := sink.Connect(ctx, sink.Instance{Project: "p", Instance: "i"}, option.WithGRPCConn(conn))
 	ts.Check(err)
