@@ -306,7 +306,7 @@ func titles(cfg *config.Config) map[string]string {
 		readiness.GateFull: "full verify within 1d", readiness.GateParked: fmt.Sprintf("parked items at most %d", r.ParkedAtMost),
 		readiness.GateHeadroom: "retention headroom > " + timespan.Format(r.Headroom), readiness.GateFence: "late writes rejected",
 		readiness.GateFallback: "a way back is possible", readiness.GateFollowing: "DynamoDB follows", readiness.GateCarried: "every row can be carried",
-		readiness.GateBehind: "DynamoDB is not behind", readiness.GateLeader: "no late request of a former leader",
+		readiness.GateBehind: "DynamoDB is not behind", readiness.GateLeader: "no former leader's request",
 	}
 }
 
