@@ -14,5 +14,5 @@ func TimingsOf(env func(string) (string, bool)) (t Timings) {
 	if emulator, _ := env("BIGTABLE_EMULATOR_HOST"); err != nil || emulator == "" || window <= 0 {
 		return t
 	}
-	return ScaledTimings(window)
+	return scaledTimings(window)
 }

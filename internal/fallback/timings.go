@@ -81,9 +81,9 @@ func (t Timings) Wait(window time.Duration) time.Duration {
 	return window + t.Clocks + t.Execution + t.Spare
 }
 
-// ScaledTimings returns the timings for a test service that accepts signatures for the given time,
+// scaledTimings returns the timings for a test service that accepts signatures for the given time,
 // which is a few seconds. What is a minute or more by default takes two fifths of that time.
-func ScaledTimings(window time.Duration) Timings {
+func scaledTimings(window time.Duration) Timings {
 	short := window * 2 / 5
 	return Timings{Clocks: short / 4, Execution: short / 2, Spare: short / 4, Before: short, Unused: short, Heartbeat: window / 10, Save: window / 25, Poll: window / 25, Listing: short,
 		Ages: Ages{window * 4 / 5, window * 6 / 5, window * 16 / 5}, Lookback: 4 * short, Carried: short}

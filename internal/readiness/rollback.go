@@ -16,13 +16,13 @@ const Carried = time.Minute
 // argument `carried` replaces Carried unless it is 0.
 func RollbackGates(c checkpoint.Cutover, found []checkpoint.Fallback, limits Limits, carried time.Duration, now time.Time) (gates []checkpoint.CutoverGate) {
 	for _, f := range found {
-		gates = append(gates, JudgeRollback(f, c.Attempt, limits.LagBelow+cmp.Or(carried, Carried), limits.Lease, now)...)
+		gates = append(gates, judgeRollback(f, c.Attempt, limits.LagBelow+cmp.Or(carried, Carried), limits.Lease, now)...)
 	}
 	return gates
 }
 
-// JudgeRollback judges the gates of a rollback of a table. The lease is that of the leaders.
-func JudgeRollback(f checkpoint.Fallback, attempt uint32, below, lease time.Duration, now time.Time) []checkpoint.CutoverGate {
+// judgeRollback judges the gates of a rollback of a table. The lease is that of the leaders.
+func judgeRollback(f checkpoint.Fallback, attempt uint32, below, lease time.Duration, now time.Time) []checkpoint.CutoverGate {
 	gate := func(name string, ready bool, figure, cure string) checkpoint.CutoverGate {
 		g := checkpoint.CutoverGate{Name: name, Table: f.Source, Ready: ready, Figure: figure}
 		if !ready {

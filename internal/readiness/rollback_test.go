@@ -36,7 +36,7 @@ func TestGatesOfARollback(t *testing.T) {
 	} {
 		f := checkpoint.Fallback{Source: "Orders", Attempt: 3, State: checkpoint.FallbackFollowing, SavedAt: noon, Settled: noon.Add(-time.Second), Wait: 15 * time.Minute, Led: noon.Add(-15 * time.Minute)}
 		c.change(&f)
-		gates := JudgeRollback(f, 3, below, lease, noon)
+		gates := judgeRollback(f, 3, below, lease, noon)
 		var open []string
 		for _, g := range Open(gates) {
 			open = append(open, g.Name)
