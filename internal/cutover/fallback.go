@@ -189,7 +189,7 @@ func (d *Driver) EndFallback(ctx context.Context, row string, tell func(waits st
 		if err != nil {
 			return err
 		}
-		waits := stoppedAll(found, d.Ledger.ServiceTime(ctx))
+		waits := readiness.StoppedAll(found, d.Ledger.ServiceTime(ctx))
 		if waits == "" {
 			break
 		}
@@ -204,18 +204,4 @@ func (d *Driver) EndFallback(ctx context.Context, row string, tell func(waits st
 
 func (d *Driver) stopFallbacks(ctx context.Context, tables []string, attempt uint32) error {
 	return d.setFallbacks(ctx, tables, attempt, checkpoint.FallbackStopping, checkpoint.FallbackStandby, checkpoint.FallbackFollowing, checkpoint.FallbackGap)
-}
-
-// stoppedAll returns the condition for which the end of the ways back waits; "" if all are stopped.
-func stoppedAll(found []checkpoint.Fallback, now time.Time) string {
-	for _, f := range found {
-		if f.State == checkpoint.FallbackStopped {
-			continue
-		}
-		if f.DoubtUntil.After(now) {
-			return fmt.Sprintf("table %s: a request may still be executed until %s", f.Source, f.DoubtUntil.UTC().Format(time.TimeOnly))
-		}
-		return fmt.Sprintf("table %s: its leader has not stopped yet", f.Source)
-	}
-	return ""
 }

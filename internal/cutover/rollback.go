@@ -3,7 +3,6 @@ package cutover
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -90,49 +89,15 @@ func (v *drive) drainBack(ctx context.Context, c checkpoint.Cutover, now time.Ti
 	}
 	var proofs []checkpoint.CutoverProof
 	for _, f := range found {
-		if why := lostBack(f, forward.Attempt, overrides(c, readiness.GateCarried)); why != "" {
+		if why := readiness.LostBack(f, forward.Attempt, overrides(c, readiness.GateCarried)); why != "" {
 			return v.cancel(ctx, c, now, "table %s: %s", f.Source, why)
 		}
-		if waits := drainedBack(f, c.FrozenAt, now, v.settings.Carried); waits != "" {
+		if waits := readiness.DrainedBack(f, c.FrozenAt, now, v.settings.Carried); waits != "" {
 			return v.trouble(ctx, c, "table %s: %s", f.Source, waits)
 		}
 		proofs = append(proofs, checkpoint.CutoverProof{Table: f.Source, Shard: "change stream", How: "every change before this time has reached DynamoDB, and nothing is in doubt", Position: f.Settled.UTC().Format(time.RFC3339)})
 	}
 	return v.advance(ctx, c, now, func(c *checkpoint.Cutover) { c.Proofs = proofs })
-}
-
-// lostBack returns why the way back of a table can no longer be proved; "" if it can. The argument
-// `parked` allows rows that cannot be carried.
-func lostBack(f checkpoint.Fallback, attempt uint32, parked bool) string {
-	switch {
-	case f.State == checkpoint.FallbackGap:
-		return "changes were lost: " + f.Reason
-	case f.Attempt != attempt || f.State != checkpoint.FallbackFollowing:
-		return "the way back is " + string(f.State)
-	case f.Parked > 0 && !parked:
-		return fmt.Sprintf("%d rows cannot be carried", f.Parked)
-	}
-	return ""
-}
-
-// drainedBack returns the condition for which the drain of a table waits; "" if everything before
-// the freeze has reached the source. The watermarks of the change stream are estimates, and a request
-// may be executed twice. So nothing may have changed for the time `carried`.
-func drainedBack(f checkpoint.Fallback, frozen, now time.Time, carried time.Duration) string {
-	to := frozen.Add(carried)
-	switch {
-	case f.Settled.Before(to):
-		return fmt.Sprintf("changes are read up to %s, and %s is needed", f.Settled.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
-	case f.Dirty > 0:
-		return fmt.Sprintf("%d rows may differ from their items", f.Dirty)
-	case f.Doubts > 0 || f.DoubtUntil.After(now):
-		return "a request may still be executed"
-	case f.SavedAt.Before(to):
-		return "its leader has not answered yet"
-	case now.Before(f.WroteAt.Add(carried)):
-		return "the last request to DynamoDB was at " + f.WroteAt.UTC().Format(time.TimeOnly)
-	}
-	return ""
 }
 
 // errUncompared is the error of a comparison that did not begin before its time was over.
@@ -198,7 +163,7 @@ func (v *drive) stopLeaders(ctx context.Context, c checkpoint.Cutover, now time.
 	if i := slices.IndexFunc(found, func(f checkpoint.Fallback) bool { return f.State == checkpoint.FallbackGap }); i >= 0 {
 		return v.cancel(ctx, c, now, "table %s: changes were lost: %s", found[i].Source, found[i].Reason)
 	}
-	if waits := stoppedAll(found, now); waits != "" {
+	if waits := readiness.StoppedAll(found, now); waits != "" {
 		return v.trouble(ctx, c, "%s", waits)
 	}
 	if waits, err := v.reopen(ctx, c, forward); err != nil || waits != "" {
@@ -236,7 +201,7 @@ func (v *drive) followAgain(ctx context.Context, c checkpoint.Cutover, now time.
 	if err != nil {
 		return err
 	}
-	if denied, err := v.denyAgain(ctx, c, now); err != nil || !denied {
+	if err := v.denyAgain(ctx, c, now); err != nil {
 		return err
 	}
 	if err := v.updateFallbacks(ctx, c.Tables, func(f *checkpoint.Fallback) { f.FollowAfter(forward.Attempt, c.Attempt) }); err != nil {

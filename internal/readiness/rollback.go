@@ -55,3 +55,51 @@ func judgeRollback(f checkpoint.Fallback, attempt uint32, below, lease time.Dura
 		gate(GateLeader, !f.Led.IsZero() && led >= f.Wait && !f.DoubtUntil.After(now), leader, "wait"),
 	}
 }
+
+// LostBack returns why the way back of a table can no longer be proved; "" if it can. The argument
+// `parked` allows rows that cannot be carried.
+func LostBack(f checkpoint.Fallback, attempt uint32, parked bool) string {
+	switch {
+	case f.State == checkpoint.FallbackGap:
+		return "changes were lost: " + f.Reason
+	case f.Attempt != attempt || f.State != checkpoint.FallbackFollowing:
+		return "the way back is " + string(f.State)
+	case f.Parked > 0 && !parked:
+		return fmt.Sprintf("%d rows cannot be carried", f.Parked)
+	}
+	return ""
+}
+
+// DrainedBack returns the condition for which the drain of a table waits; "" if everything before
+// the freeze has reached the source. The watermarks of the change stream are estimates, and a request
+// may be executed twice. So nothing may have changed for the time `carried`.
+func DrainedBack(f checkpoint.Fallback, frozen, now time.Time, carried time.Duration) string {
+	to := frozen.Add(carried)
+	switch {
+	case f.Settled.Before(to):
+		return fmt.Sprintf("changes are read up to %s, and %s is needed", f.Settled.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
+	case f.Dirty > 0:
+		return fmt.Sprintf("%d rows may differ from their items", f.Dirty)
+	case f.Doubts > 0 || f.DoubtUntil.After(now):
+		return "a request may still be executed"
+	case f.SavedAt.Before(to):
+		return "its leader has not answered yet"
+	case now.Before(f.WroteAt.Add(carried)):
+		return "the last request to DynamoDB was at " + f.WroteAt.UTC().Format(time.TimeOnly)
+	}
+	return ""
+}
+
+// StoppedAll returns the condition for which the end of the ways back waits; "" if all are stopped.
+func StoppedAll(found []checkpoint.Fallback, now time.Time) string {
+	for _, f := range found {
+		if f.State == checkpoint.FallbackStopped {
+			continue
+		}
+		if f.DoubtUntil.After(now) {
+			return fmt.Sprintf("table %s: a request may still be executed until %s", f.Source, f.DoubtUntil.UTC().Format(time.TimeOnly))
+		}
+		return fmt.Sprintf("table %s: its leader has not stopped yet", f.Source)
+	}
+	return ""
+}

@@ -55,3 +55,53 @@ func TestGatesOfARollback(t *testing.T) {
 		}
 	}
 }
+
+// The drain waits for what is settled up to the given time, and for all that is under way.
+func TestWhatADrainBackAwaits(t *testing.T) {
+	good := checkpoint.Fallback{Settled: noon, SavedAt: noon}
+	for name, c := range map[string]struct {
+		change func(f *checkpoint.Fallback)
+		want   string
+	}{
+		"drained":       {func(*checkpoint.Fallback) {}, ""},
+		"not read":      {func(f *checkpoint.Fallback) { f.Settled = noon.Add(-time.Nanosecond) }, "changes are read up to 11:59:59, and 12:00:00 is needed"},
+		"dirty":         {func(f *checkpoint.Fallback) { f.Dirty = 2 }, "2 rows may differ from their items"},
+		"in doubt":      {func(f *checkpoint.Fallback) { f.Doubts = 1 }, "a request may still be executed"},
+		"former doubts": {func(f *checkpoint.Fallback) { f.DoubtUntil = noon.Add(time.Minute + 1) }, "a request may still be executed"},
+		"doubts over":   {func(f *checkpoint.Fallback) { f.DoubtUntil = noon.Add(time.Minute) }, ""},
+		"just written":  {func(f *checkpoint.Fallback) { f.WroteAt = noon.Add(30*time.Second + 1) }, "the last request to DynamoDB was at 12:00:30"},
+		"written":       {func(f *checkpoint.Fallback) { f.WroteAt = noon.Add(30 * time.Second) }, ""},
+		"not saved":     {func(f *checkpoint.Fallback) { f.SavedAt = noon.Add(-1) }, "its leader has not answered yet"},
+	} {
+		f := good
+		c.change(&f)
+		if got := DrainedBack(f, noon.Add(-30*time.Second), noon.Add(time.Minute), 30*time.Second); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for name, c := range map[string]struct {
+		f      checkpoint.Fallback
+		parked bool
+		want   string
+	}{
+		"following":     {checkpoint.Fallback{Attempt: 3, State: checkpoint.FallbackFollowing}, false, ""},
+		"a gap":         {checkpoint.Fallback{Attempt: 3, State: checkpoint.FallbackGap, Reason: "x"}, true, "changes were lost: x"},
+		"another":       {checkpoint.Fallback{Attempt: 4, State: checkpoint.FallbackFollowing}, false, "the way back is following"},
+		"stopping":      {checkpoint.Fallback{Attempt: 3, State: checkpoint.FallbackStopping}, false, "the way back is stopping"},
+		"parked":        {checkpoint.Fallback{Attempt: 3, State: checkpoint.FallbackFollowing, Parked: 1}, false, "1 rows cannot be carried"},
+		"parked, known": {checkpoint.Fallback{Attempt: 3, State: checkpoint.FallbackFollowing, Parked: 1}, true, ""},
+	} {
+		if got := LostBack(c.f, 3, c.parked); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	stopped := checkpoint.Fallback{Source: "A", State: checkpoint.FallbackStopped, DoubtUntil: noon.Add(time.Hour)}
+	for want, f := range map[string]checkpoint.Fallback{
+		"": stopped, "table B: its leader has not stopped yet": {Source: "B", State: checkpoint.FallbackStopping, DoubtUntil: noon},
+		"table B: a request may still be executed until 12:00:01": {Source: "B", State: checkpoint.FallbackStopping, DoubtUntil: noon.Add(time.Second)},
+	} {
+		if got := StoppedAll([]checkpoint.Fallback{stopped, f}, noon); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
