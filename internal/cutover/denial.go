@@ -156,28 +156,26 @@ func (v *drive) reopen(ctx context.Context, c, forward checkpoint.Cutover) (wait
 const denyingAgain = 4 * time.Minute
 
 // denyAgain denies writes again after the cancelled rollback c has begun to end the freeze of its
-// cutover. The result `denied` is false if another pass must try. If writes cannot be denied again,
-// the record says so, and the leaders find what late writers change.
-func (v *drive) denyAgain(ctx context.Context, c checkpoint.Cutover, now time.Time) (denied bool, err error) {
-	if !c.Denial.Opened || c.Denial.Again == c.Attempt || !c.UnfrozenAt.IsZero() {
-		return true, nil
+// cutover. After an error, another pass must try. If writes cannot be denied again, the record says
+// so, and the leaders find what late writers change.
+func (v *drive) denyAgain(ctx context.Context, c checkpoint.Cutover, now time.Time) error {
+	if !c.Denial.Opened || c.Denial.Again == c.Attempt {
+		return nil
 	}
-	left := denyingAgain - now.Sub(c.StepAt)
-	if v.Freezer == nil {
-		err = errNoFreezer
-	} else if left > 0 {
+	err, left := errNoFreezer, denyingAgain-now.Sub(c.StepAt)
+	if v.Freezer != nil && left > 0 {
 		limited, cancel := task.WithTimeout(ctx, left)
 		defer cancel()
 		err = v.denial(c).Freeze(limited, c)
-	} else {
+	} else if v.Freezer != nil {
 		err = errors.New("it takes too long")
 	}
 	refused := (*FreezeError)(nil)
 	switch {
 	case err != nil && (ctx.Err() != nil || errors.Is(err, checkpoint.ErrMoved)):
-		return false, err
+		return err
 	case err != nil && left > 0 && v.Freezer != nil && !errors.As(err, &refused):
-		return false, errors.Join(err, ignoreMoved(v.trouble(ctx, c, "writes are not denied again: %v", err)))
+		return errors.Join(err, ignoreMoved(v.trouble(ctx, c, "writes are not denied again: %v", err)))
 	}
 	_, failed := v.Ledger.InStep(ctx, c, func(c *checkpoint.Cutover) error {
 		c.Denial.Again = c.Attempt
@@ -186,7 +184,7 @@ func (v *drive) denyAgain(ctx context.Context, c checkpoint.Cutover, now time.Ti
 		}
 		return nil
 	})
-	return failed == nil, failed
+	return failed
 }
 
 // openPolicies takes the statements out once the way back of the cutover has ended.

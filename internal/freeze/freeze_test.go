@@ -30,6 +30,10 @@ type scene struct {
 	frozen  map[string]bool     // whether the policies denied writes at each call, by hook
 	failed  []string
 	hooked  func(call cutover.Call) // is called with each call of a hook
+
+	reversed checkpoint.ReverseResult // the comparisons of rollbacks
+	refuses  bool                     // the hook refuses to switch back
+	silent   func(call cutover.Call) bool
 }
 
 // service is the policy of one table. A change takes effect after a delay.
@@ -168,6 +172,12 @@ func (s *scene) Call(ctx context.Context, call cutover.Call) (string, cutover.Ou
 		s.hooked(call)
 	}
 	_ = task.Sleep(ctx, time.Second)
+	if s.silent != nil && !call.Probe && s.silent(call) {
+		return "", cutover.HookUnknown
+	}
+	if s.refuses && call.Hook == cutover.Switch && !call.Probe {
+		return "no", cutover.HookRefused
+	}
 	return "", cutover.HookDone
 }
 
@@ -199,9 +209,11 @@ func (s *scene) Compare(ctx context.Context, state checkpoint.TableState) (check
 	return r, ctx.Err()
 }
 
-// Reverse is not asked for without a rollback.
+// Reverse compares the items of a table with its rows, in a rollback.
 func (s *scene) Reverse(context.Context, string) (checkpoint.ReverseResult, error) {
-	return checkpoint.ReverseResult{}, errors.New("there is no rollback")
+	r := s.reversed
+	r.EndedAt = s.Now()
+	return r, nil
 }
 
 func plan() checkpoint.CutoverPlan {
