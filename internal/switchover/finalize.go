@@ -113,7 +113,11 @@ func (o *Operator) finalizable(ctx context.Context, g group, c checkpoint.Cutove
 	}
 	switch {
 	case c.HasFallback():
-		return refuse("DynamoDB follows Bigtable, so that the application can be moved back", "when you no longer need that: replicator cutover end-fallback")
+		fix := "when you no longer need that: replicator cutover end-fallback"
+		if c.Denial.Left {
+			fix += ", which also lets the policies of the tables accept writes again;"
+		}
+		return refuse("DynamoDB follows Bigtable, so that the application can be moved back", fix)
 	case following != "":
 		return refuse("the fallback of table "+following+" has not stopped yet, and its leader needs the metadata", "let a worker run until it has stopped, or end it with: replicator cutover end-fallback")
 	case c.Step == checkpoint.CutoverWatching:
@@ -140,14 +144,15 @@ func (o *Operator) finalizable(ctx context.Context, g group, c checkpoint.Cutove
 	return nil
 }
 
-// following returns a table whose fallback is not stopped; "" if there is none.
+// following returns a table whose fallback is not stopped; "" if there is none. The fallback of a
+// cancelled attempt has never written.
 func (o *Operator) following(ctx context.Context, c checkpoint.Cutover) (string, error) {
 	for _, table := range c.Tables {
 		f, found, err := o.Ledger.Fallback(ctx, table)
 		if err != nil {
 			return "", explain(ctx, "cannot read the fallback of table "+table, err)
 		}
-		if found && f.State != checkpoint.FallbackStopped {
+		if found && f.Attempt == c.Attempt && f.State != checkpoint.FallbackStopped {
 			return table, nil
 		}
 	}
@@ -200,7 +205,15 @@ func (o *Operator) switchOff(c checkpoint.Cutover) (list []string) {
 			list = append(list, "the change stream of table "+t+" of Bigtable; switch it off with: gcloud bigtable instances tables update "+t+" --instance="+o.Cfg.Target.Instance+" --project="+o.Cfg.Target.Project+" --clear-change-stream-retention-period")
 		}
 	}
+	if c.Denial.Left {
+		for _, t := range c.Tables {
+			list = append(list, "the statement ReplicatorFreeze... in the resource policy of table "+t+", which may still deny writes; see: aws dynamodb get-resource-policy")
+		}
+	}
 	list = append(list, "the role and policy that read DynamoDB and wrote canaries")
+	if c.ByPolicy {
+		list = append(list, "the probe's role "+o.Cfg.Cutover.ProbeRole)
+	}
 	if o.Cfg.Relay.Topic != "" {
 		list = append(list, "topic "+o.Cfg.Relay.Topic+" and its subscriptions")
 	}

@@ -72,6 +72,11 @@ func TestFinalizeBesideAFallback(t *testing.T) {
 		}
 		s.Must(s.Update(func(c *checkpoint.Cutover) error { c.WayBack = true; return nil }))
 		refused("following", "DynamoDB follows Bigtable")
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { c.Denial.Left = true; return nil }))
+		var denies *diag.Error
+		if err := s.operator().Finalize(s.Ctx, Finalizing{}); !errors.As(err, &denies) || !strings.Contains(denies.Fix, "lets the policies of the tables accept writes again") {
+			t.Errorf("while policies deny writes: %v", err)
+		}
 		s.Must(s.Update(func(c *checkpoint.Cutover) error {
 			c.Step, c.FallbackEndedAt = checkpoint.CutoverDone, s.Now()
 			return nil
@@ -83,6 +88,22 @@ func TestFinalizeBesideAFallback(t *testing.T) {
 				refused(string(state), cause)
 			} else {
 				refused(string(state), "")
+			}
+		}
+		// An attempt that was cancelled has never written, and its fallback may never be stopped.
+		_, err := s.Ledger.UpdateFallback(s.Ctx, "Parts", 0, func(f *checkpoint.Fallback) error {
+			f.Attempt, f.State = 0, checkpoint.FallbackStopping
+			return nil
+		})
+		s.Must(err)
+		refused("of a cancelled attempt", "")
+		// What the policies may still deny is for the operator to remove.
+		s.Must(s.Update(func(c *checkpoint.Cutover) error { c.ByPolicy = true; return nil }))
+		s.stdout.Reset()
+		s.Must(s.operator().Finalize(s.Ctx, Finalizing{DryRun: true}))
+		for _, want := range []string{"in the resource policy of table Parts, which may still deny writes", "the probe's role "} {
+			if !strings.Contains(s.stdout.String(), want) {
+				t.Errorf("%q is missing in %s", want, &s.stdout)
 			}
 		}
 	})
