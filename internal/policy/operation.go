@@ -71,7 +71,7 @@ var useTexts = [...]string{
 	Relaying:    "`relay`, and `run --from pubsub`; `run`, if `errors.park_to` is a topic",
 	FromTopic:   "`run --from pubsub`, on `relay.subscription` and `relay.dead_letter`; `relay dead-letter`, only on `relay.dead_letter`",
 	CuttingOver: "`cutover.hooks`, by the process that drives the cutover",
-	Denying:     "`cutover.freeze: table_policy`, by the process that drives the cutover",
+	Denying:     "`cutover.freeze` table_policy, by the process that drives the cutover",
 	Probing:     "`cutover.probe_role_arn`, by that role",
 	Finalizing:  "`finalize`",
 	Importing:   "`run` and `backfill start`, for exports",
