@@ -22,17 +22,15 @@ type asked struct {
 	kept              time.Duration
 	profile, describe error
 	partitions        []checkpoint.KeyRange
-	read              error // of the change stream
-	closes            int   // how often the partition is closed before it is read on
-	beats             bool  // whether the witness row comes
-	began             time.Time
+	read              error         // of the change stream
+	closes            int           // how often the partition is closed before it is read on
+	beats             bool          // whether the witness row comes
 	window            time.Duration // 0: none
 	ahead             time.Duration // how much the clock of this host is ahead
 	denied            []string
 	failed            error
 
 	reads []Place
-	from  []time.Time
 }
 
 func (a *asked) ChangeStream(context.Context, string) (time.Duration, error) {
