@@ -40,7 +40,7 @@ func judgeRollback(f checkpoint.Fallback, attempt uint32, below, lease time.Dura
 		following, figure, cure = false, "no worker leads since "+f.SavedAt.UTC().Format(time.DateTime), "start a worker"
 	}
 	behind := now.Sub(f.Settled)
-	lag := "unknown"
+	lag := "lag unknown"
 	if !f.Settled.IsZero() {
 		lag = timespan.Spell(max(behind, 0).Round(time.Second)) + " behind"
 	}

@@ -28,7 +28,7 @@ func TestGatesOfARollback(t *testing.T) {
 		"behind by the bound":   {func(f *checkpoint.Fallback) { f.Settled = noon.Add(-below) }, nil, ""},
 		"behind by more":        {func(f *checkpoint.Fallback) { f.Settled = noon.Add(-below - time.Second) }, []string{GateBehind}, "1m1s behind"},
 		"ahead":                 {func(f *checkpoint.Fallback) { f.Settled = noon.Add(time.Hour) }, nil, ""},
-		"nothing settled":       {func(f *checkpoint.Fallback) { f.Settled = time.Time{} }, []string{GateBehind}, "unknown"},
+		"nothing settled":       {func(f *checkpoint.Fallback) { f.Settled = time.Time{} }, []string{GateBehind}, "lag unknown"},
 		"a new leader":          {func(f *checkpoint.Fallback) { f.Led = noon.Add(time.Second - f.Wait) }, []string{GateLeader}, "the same leader for 14m59s (15m needed)"},
 		"no leader":             {func(f *checkpoint.Fallback) { f.Led = time.Time{} }, []string{GateLeader}, "no leader"},
 		"a request is in doubt": {func(f *checkpoint.Fallback) { f.DoubtUntil = noon.Add(1) }, []string{GateLeader}, "the same leader for 15m (15m needed)"},
