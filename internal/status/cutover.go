@@ -195,6 +195,10 @@ func (m *Document) CutoverFacts() (all []admin.Cutover) {
 	return all
 }
 
+// needsDriver reports whether a process must drive the cutover or its rollback. After the switch of a
+// rollback, the tables still have to be made ready for a load.
+func needsDriver(c *checkpoint.Cutover) bool { return c.Step.Active() || c.RollingBack() }
+
 // driver returns the process that drives the cutover of a group; "" if none does.
 func (l *Input) driver(row string) string {
 	for _, d := range l.Drivers {

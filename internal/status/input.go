@@ -163,7 +163,7 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 		l.Cutovers, err = ledger.Cutovers(ctx)
 	}
 	for i := range l.Cutovers {
-		if c := &l.Cutovers[i]; err == nil && (c.Step.Active() || c.RollingBack()) {
+		if c := &l.Cutovers[i]; err == nil && needsDriver(c) {
 			d := Driver{Row: c.Row, mono: task.Mono(ctx)}
 			d.lease, err = ledger.CoordinatorLease(ctx, checkpoint.CutoverLease(c.Row))
 			d.Process = d.lease.Owner()

@@ -179,6 +179,23 @@ func TestARollbackIsShown(t *testing.T) {
 		validateStatus(t, document)
 	}
 	l := followedBack()
+	l.Cutovers[0].Strays, l.Cutovers[0].Rollback = 2, &checkpoint.Cutover{Attempt: 3, Step: checkpoint.CutoverChecks, CutoverPlan: plan}
+	if facts := l.Judge(nothingSet, "", noon).CutoverFacts()[0]; facts.Unanswered != 2 || facts.Strays != 2 {
+		t.Errorf("late writes before the rollback: %+v", facts)
+	}
+	for _, c := range []struct {
+		cutover, rollback checkpoint.CutoverStep
+		needs             bool
+	}{
+		{checkpoint.CutoverWatching, "", true}, {checkpoint.CutoverRolledBack, checkpoint.CutoverWatching, true},
+		{checkpoint.CutoverRolledBack, checkpoint.CutoverDone, false}, {checkpoint.CutoverDone, "", false},
+	} {
+		record := checkpoint.Cutover{Attempt: 1, Step: c.cutover, Rollback: &checkpoint.Cutover{Step: c.rollback}}
+		if needsDriver(&record) != c.needs {
+			t.Errorf("%s, %s: needs a driver: %t", c.cutover, c.rollback, !c.needs)
+		}
+	}
+	l = followedBack()
 	l.Cutovers[0].Step = checkpoint.CutoverRolledBack
 	l.Cutovers[0].Rollback = &checkpoint.Cutover{Attempt: 3, Step: checkpoint.CutoverDone, CutoverPlan: plan, FreezeBegunAt: ago(time.Hour), SwitchedAt: ago(time.Hour)}
 	l.Inputs[0] = followed()
