@@ -92,17 +92,21 @@ func TestLeadersLeadUntilTheEnd(t *testing.T) {
 func TestLeadersComeBack(t *testing.T) {
 	playScene(t, func(s *scene) {
 		var failed []string
-		s.follows(func(f *checkpoint.Fallback) { f.State, f.From = checkpoint.FallbackStopped, s.Now() })
-		s.World.After(30*time.Second, func() {
-			if f := s.fallbackOf("Orders"); f.Leader != "" {
-				t.Errorf("a stopped way back is led by %q", f.Leader)
-			}
-			_, err := s.Ledger.UpdateFallback(s.Ctx, "Orders", 0, func(f *checkpoint.Fallback) error { f.FollowAfter(1, 2); return nil })
-			s.Must(err)
-		})
+		s.follows(func(f *checkpoint.Fallback) { f.From = s.Now() })
+		change := func(after time.Duration, want checkpoint.FallbackState, change func(f *checkpoint.Fallback)) {
+			s.World.After(after, func() {
+				if f := s.fallbackOf("Orders"); f.State != want {
+					t.Errorf("after %s: %s, want %s", after, f.State, want)
+				}
+				_, err := s.Ledger.UpdateFallback(s.Ctx, "Orders", 0, func(f *checkpoint.Fallback) error { change(f); return nil })
+				s.Must(err)
+			})
+		}
+		change(20*time.Second, checkpoint.FallbackFollowing, func(f *checkpoint.Fallback) { f.StopFor(1, 2) })
+		change(40*time.Second, checkpoint.FallbackStopped, func(f *checkpoint.Fallback) { f.FollowAfter(1, 2); f.SavedAt = time.Time{} })
 		s.leaders("one", &failed).leadFor(s, time.Minute)
-		if f := s.fallbackOf("Orders"); f.Leader == "" || f.State != checkpoint.FallbackFollowing || s.fallbackOf("Parts").Leader != "" {
-			t.Errorf("%s, led by %q; failed %q", f.State, f.Leader, failed)
+		if f := s.fallbackOf("Orders"); f.State != checkpoint.FallbackFollowing || f.SavedAt.IsZero() || len(failed) > 0 {
+			t.Errorf("%s, written at %v; failed %q", f.State, f.SavedAt, failed)
 		}
 	})
 }
