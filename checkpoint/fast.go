@@ -65,12 +65,15 @@ func (s TableState) Copying() bool {
 
 // FastUntil returns the time by which a fast load and its sweep must be over; zero for another
 // load. Later, the tombstone that shows a removed item could be collected before the sweep sees it.
-// The argument `tombstones` is how long tombstones are surely kept; 0 if they are kept for ever.
+// The argument `tombstones` is how long tombstones are surely kept; 0 if they are kept for ever. The
+// time counts from the begin of the generation, or of the load if that is unknown: the process that
+// completed the adoption may not have heard the service's time.
 func (s TableState) FastUntil(tombstones time.Duration) time.Time {
-	if !s.Load.Fast || tombstones <= 0 || s.AdoptedAt.IsZero() {
+	began := earlier(s.AdoptedAt, s.Load.StartedAt)
+	if !s.Load.Fast || tombstones <= 0 || began.IsZero() {
 		return time.Time{}
 	}
-	return s.AdoptedAt.Add(tombstones)
+	return began.Add(tombstones)
 }
 
 // NotFast is the gap that ends a fast load which may not go on. The next load is guarded.

@@ -110,6 +110,10 @@ func TestH142_AFastLoadHasATimeLimit(t *testing.T) {
 	if !guarded.FastUntil(time.Hour).IsZero() || !unknown.FastUntil(time.Hour).IsZero() || !fast.FastUntil(0).IsZero() {
 		t.Error("a limit without a reason")
 	}
+	unadopted := unknown // its begin is unknown, and that of its load is not
+	if unadopted.Load.StartedAt = at; !unadopted.FastUntil(time.Hour).Equal(at.Add(time.Hour)) {
+		t.Error("a load without a limit, although its tombstones may be collected")
+	}
 	if gap := fast.NotFast("why"); gap.Kind != KindAskedFor || gap.Reason != "the fast load 4 ended early: why" {
 		t.Errorf("%+v", gap)
 	}
