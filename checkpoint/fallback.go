@@ -153,6 +153,22 @@ func (l *Ledger) Fallback(ctx context.Context, source string) (f Fallback, found
 	return f, found, err
 }
 
+// fallbacksAtOnce is the number of records of ways back that are read concurrently.
+const fallbacksAtOnce = 32
+
+// Fallbacks reads the records of the ways back of tables, in their order.
+func (l *Ledger) Fallbacks(ctx context.Context, sources []string) ([]Fallback, error) {
+	found := make([]Fallback, len(sources))
+	g := task.NewGroup(ctx, fallbacksAtOnce)
+	for i, source := range sources {
+		g.Go("read the way back of "+source, func(ctx context.Context) (err error) {
+			found[i], _, err = l.Fallback(ctx, source)
+			return err
+		})
+	}
+	return found, g.Wait()
+}
+
 func (l *Ledger) fallback(ctx context.Context, source string) (Fallback, uint64, bool, error) {
 	row, found, err := readRow(ctx, l.store, l.fallbackKey(source))
 	if err != nil || !found {

@@ -20,8 +20,13 @@ type ParkedKey struct {
 func (l *Ledger) fallbackParked(source string) string { return l.fallbackKey(source) + "/parked/" }
 
 func (l *Ledger) fallbackParkedKey(source, key string) string {
+	return l.fallbackParked(source) + hashOfRow(key)
+}
+
+// hashOfRow names a row in keys of the ledger, which commands show.
+func hashOfRow(key string) string {
 	sum := sha256.Sum256([]byte(key))
-	return l.fallbackParked(source) + hex.EncodeToString(sum[:16])
+	return hex.EncodeToString(sum[:16])
 }
 
 // FallbackParked reads the records of a table's parked rows.

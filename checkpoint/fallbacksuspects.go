@@ -1,10 +1,6 @@
 package checkpoint
 
-import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
-)
+import "context"
 
 // SuspectKey is the record of a row whose item may differ from it. The leader of the way back looks
 // at the row, and then removes the record.
@@ -18,8 +14,7 @@ type SuspectKey struct {
 func (l *Ledger) fallbackSuspects(source string) string { return l.fallbackKey(source) + "/suspect/" }
 
 func (l *Ledger) fallbackSuspectKey(source, key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return l.fallbackSuspects(source) + hex.EncodeToString(sum[:16])
+	return l.fallbackSuspects(source) + hashOfRow(key)
 }
 
 // FallbackSuspects reads the records of a table's suspect rows.

@@ -115,7 +115,7 @@ func (b *backScene) lead() {
 
 // states are the states of the ways back of both tables.
 func (b *backScene) states() string {
-	found, err := b.driver.Fallbacks(b.Ctx, plan().Tables)
+	found, err := b.driver.Ledger.Fallbacks(b.Ctx, plan().Tables)
 	b.Must(err)
 	var states []string
 	for _, f := range found {

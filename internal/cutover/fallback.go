@@ -157,19 +157,6 @@ func (v *drive) follow(ctx context.Context, c checkpoint.Cutover, now time.Time)
 	return err
 }
 
-// Fallbacks reads the records of the ways back of tables.
-func (d *Driver) Fallbacks(ctx context.Context, tables []string) ([]checkpoint.Fallback, error) {
-	found := make([]checkpoint.Fallback, len(tables))
-	g := task.NewGroup(ctx, tablesAtOnce)
-	for i, source := range tables {
-		g.Go("read the way back of "+source, func(ctx context.Context) (err error) {
-			found[i], _, err = d.Ledger.Fallback(ctx, source)
-			return err
-		})
-	}
-	return found, g.Wait()
-}
-
 // EndFallback stops the leaders of a group's way back, and waits until no request is in flight or in
 // doubt. Then it records the end. The argument `tell` gets the condition for which it waits.
 func (d *Driver) EndFallback(ctx context.Context, row string, tell func(waits string)) error {
@@ -185,7 +172,7 @@ func (d *Driver) EndFallback(ctx context.Context, row string, tell func(waits st
 		if err := d.stopFallbacks(ctx, c.Tables, c.Attempt); err != nil {
 			return err
 		}
-		found, err := d.Fallbacks(ctx, c.Tables)
+		found, err := d.Ledger.Fallbacks(ctx, c.Tables)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 
 // RollbackGatesOf reads and judges the gates of a rollback of the cutover c.
 func (d *Driver) RollbackGatesOf(ctx context.Context, c checkpoint.Cutover, plan checkpoint.CutoverPlan, now time.Time) ([]checkpoint.CutoverGate, error) {
-	found, err := d.Fallbacks(ctx, c.Tables)
+	found, err := d.Ledger.Fallbacks(ctx, c.Tables)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (v *drive) drainBack(ctx context.Context, c checkpoint.Cutover, now time.Ti
 	if err != nil {
 		return err
 	}
-	found, err := v.Fallbacks(ctx, c.Tables)
+	found, err := v.Ledger.Fallbacks(ctx, c.Tables)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (v *drive) stopLeaders(ctx context.Context, c checkpoint.Cutover, now time.
 	if err != nil {
 		return err
 	}
-	found, err := v.Fallbacks(ctx, c.Tables)
+	found, err := v.Ledger.Fallbacks(ctx, c.Tables)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/fallback"
 	"github.com/dynamodb-bigtable/replicator/internal/readiness"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
-	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
 // WayBack is the state of the way back of a table after a cutover.
@@ -89,15 +88,8 @@ func readWaysBack(ctx context.Context, ledger *checkpoint.Ledger, all checkpoint
 			tables = append(tables, all[i].Tables...)
 		}
 	}
-	found := make([]checkpoint.Fallback, len(tables))
-	g := task.NewGroup(ctx, tablesAtOnce)
-	for i, source := range tables {
-		g.Go("read the way back of "+source, func(ctx context.Context) (err error) {
-			found[i], _, err = ledger.Fallback(ctx, source)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
+	found, err := ledger.Fallbacks(ctx, tables)
+	if err != nil {
 		return nil, err
 	}
 	byTable := map[string]checkpoint.Fallback{}

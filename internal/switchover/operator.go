@@ -120,7 +120,7 @@ func (o *Operator) input(ctx context.Context, g group) (in input, err error) {
 	}
 	if err == nil && in.record.HasFallback() {
 		d := Driver(o.ends(), nil)
-		if in.fallbacks, err = d.Fallbacks(ctx, in.record.Tables); err == nil {
+		if in.fallbacks, err = o.Ledger.Fallbacks(ctx, in.record.Tables); err == nil {
 			in.canRollBack, err = d.RollbackGatesOf(ctx, in.record, checkpoint.CutoverPlan{}, o.Now(ctx))
 		}
 	}

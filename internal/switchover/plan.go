@@ -33,14 +33,13 @@ func (r *Request) check() error {
 	switch {
 	case r.KeepFallback != "yes" && r.KeepFallback != "no":
 		return diag.BadUsage("--keep-fallback has no default", "give yes to keep the source's stream and items until you decide, or no; `replicator plan` shows for each table whether a fallback is possible")
-	case len(r.Overrides) > 0 && strings.TrimSpace(r.Reason) == "":
-		return diag.BadUsage("--override needs a --reason", "give the reason why the gate may be ignored; the evidence records it")
-	case len(r.Overrides) == 0 && r.Reason != "":
-		return diag.BadUsage("--reason needs --override", "name the gate with --override, or remove --reason")
 	case r.Between != "" && !r.WhenReady:
 		return diag.BadUsage("--between needs --when-ready", "add --when-ready, or remove --between")
 	case r.Expires < 0:
 		return diag.BadUsage("--expires is not positive", "give a duration such as 15m")
+	}
+	if err := checkReason(r.Overrides, r.Reason); err != nil {
+		return err
 	}
 	for _, gate := range r.Overrides {
 		if !slices.Contains(readiness.GateNames, gate) {
@@ -52,6 +51,17 @@ func (r *Request) check() error {
 	}
 	_, _, err := hours(r.Between)
 	return err
+}
+
+// checkReason refuses overrides without a reason, and a reason without them.
+func checkReason(overrides []string, reason string) error {
+	switch {
+	case len(overrides) > 0 && strings.TrimSpace(reason) == "":
+		return diag.BadUsage("--override needs a --reason", "give the reason why the gate may be ignored; the evidence records it")
+	case len(overrides) == 0 && reason != "":
+		return diag.BadUsage("--reason needs --override", "name the gate with --override, or remove --reason")
+	}
+	return nil
 }
 
 // hours parses a range of times into minutes since midnight. For an empty text, it returns 0 and 0.
