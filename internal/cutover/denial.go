@@ -213,8 +213,9 @@ func (v *drive) lift(ctx context.Context, c checkpoint.Cutover) (waits string, e
 	return v.denial(c).Lift(limited, c)
 }
 
-// settle removes what an attempt that is over has left: canaries, and statements of policies.
+// settle removes what an attempt that is over has left: canaries, statements of policies, and leaders
+// that stand by for an attempt that was cancelled before its freeze.
 func (v *drive) settle(ctx context.Context, c checkpoint.Cutover) (left bool, err error) {
 	waits, err := v.lift(ctx, c)
-	return waits != "" || err != nil, errors.Join(err, v.removeCanaries(ctx, c))
+	return waits != "" || err != nil, errors.Join(err, v.standDown(ctx, c), v.removeCanaries(ctx, c))
 }

@@ -250,3 +250,31 @@ func TestWaysBackThatDoNotEnd(t *testing.T) {
 		s.Must(s.driver.EndFallback(s.Ctx, "", func(string) {})) // the command is repeated
 	})
 }
+
+// Leaders may stand by for an attempt that is cancelled before its freeze. They are released.
+func TestTheWayBackOfAnAttemptWithoutAFreeze(t *testing.T) {
+	playScene(t, func(s *scene) {
+		b := &backScene{scene: s, left: time.Second, changes: func(*checkpoint.Fallback) {}}
+		b.prepare(s.driver)
+		b.lead()
+		for _, source := range backPlan().Tables {
+			_, err := s.Ledger.UpdateFallback(s.Ctx, source, 0, func(f *checkpoint.Fallback) error {
+				f.Attempt, f.State = 1, checkpoint.FallbackStandby
+				return nil
+			})
+			s.Must(err)
+		}
+		_, err := s.Ledger.UpdateCutover(s.Ctx, "", func(c *checkpoint.Cutover) error {
+			if err := c.Start(backPlan(), s.Now()); err != nil {
+				return err
+			}
+			c.WayBack, c.Canaries = true, true // the moment for the freeze passed
+			return c.Cancel("by an operator", s.Now())
+		})
+		s.Must(err)
+		s.driveFor(time.Minute)
+		if states := b.states(); states != "stopped stopped" {
+			t.Errorf("a minute after the cancel: %s", states)
+		}
+	})
+}

@@ -36,6 +36,8 @@ func judgeRollback(f checkpoint.Fallback, attempt uint32, below, lease time.Dura
 		figure = "there is no way back"
 	case f.State == checkpoint.FallbackGap:
 		figure, cure = "changes were lost: "+f.Reason, "replicator verify --reverse --repair --table "+f.Source
+	case f.State == checkpoint.FallbackStopping, f.State == checkpoint.FallbackStopped:
+		cure = "replicator cutover end-fallback" // it began, and did not complete
 	case following && now.Sub(f.SavedAt) > 3*lease:
 		following, figure, cure = false, "no worker leads since "+f.SavedAt.UTC().Format(time.DateTime), "start a worker"
 	}

@@ -56,6 +56,16 @@ func TestGatesOfARollback(t *testing.T) {
 	}
 }
 
+// An end of the way back that did not complete is completed by the same command.
+func TestAnEndedWayBackNamesItsCommand(t *testing.T) {
+	for _, state := range []checkpoint.FallbackState{checkpoint.FallbackStopping, checkpoint.FallbackStopped} {
+		gates := judgeRollback(checkpoint.Fallback{Source: "Orders", Attempt: 3, State: state, SavedAt: noon}, 3, time.Minute, time.Minute, noon)
+		if g := gates[0]; g.Ready || g.Cure != "replicator cutover end-fallback" {
+			t.Errorf("%s: %+v", state, g)
+		}
+	}
+}
+
 // The drain waits for what is settled up to the given time, and for all that is under way.
 func TestWhatADrainBackAwaits(t *testing.T) {
 	good := checkpoint.Fallback{Settled: noon, SavedAt: noon}

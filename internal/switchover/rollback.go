@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
@@ -25,12 +24,10 @@ type Undoing struct {
 }
 
 func (u *Undoing) check() error {
-	switch {
-	case len(u.Overrides) > 0 && strings.TrimSpace(u.Reason) == "":
-		return diag.BadUsage("--override needs a --reason", "give the reason why the gate may be ignored; the evidence records it")
-	case len(u.Overrides) == 0 && u.Reason != "":
-		return diag.BadUsage("--reason needs --override", "name the gate with --override, or remove --reason")
-	case slices.ContainsFunc(u.Overrides, func(gate string) bool { return gate != readiness.GateCarried }):
+	if err := checkReason(u.Overrides, u.Reason); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(u.Overrides, func(gate string) bool { return gate != readiness.GateCarried }) {
 		return diag.BadUsage("a rollback can only override the gate "+readiness.GateCarried, "remove the other gates; replicator cutover status shows what helps")
 	}
 	return nil
@@ -110,10 +107,14 @@ func (o *Operator) proposeRollback(ctx context.Context, g group, u Undoing) (pla
 		return plan, explain(ctx, "cannot read the ledger in table "+o.Cfg.State.Table, err)
 	}
 	d := judge(in, now)
-	if !o.AsJSON() {
-		if err := o.Console.Show(o.Stderr, func(w io.Writer) error { return d.render(w, false) }); err != nil {
-			return plan, err
-		}
+	switch {
+	case u.DryRun:
+		err = o.write(d, false)
+	case !o.AsJSON():
+		err = o.Console.Show(o.Stderr, func(w io.Writer) error { return d.render(w, false) })
+	}
+	if err != nil {
+		return plan, err
 	}
 	if open := d.open(); len(open) > 0 {
 		return plan, &diag.Error{Code: diag.CutoverNotReady, What: fmt.Sprintf("the rollback is not ready: %s of %s", terminal.Plural(len(open), "gate"), d.named()),
@@ -130,7 +131,7 @@ func (o *Operator) probeRollback(ctx context.Context, groups []group, hooks cuto
 			return explain(ctx, "cannot call the hooks of a rollback", err)
 		}
 	}
-	return o.shown(ctx, groups)
+	return nil
 }
 
 // EndFallback ends the way back of groups: DynamoDB no longer follows.
@@ -152,10 +153,10 @@ func (o *Operator) EndFallback(ctx context.Context, yes bool) error {
 		}
 	}
 	for _, g := range groups {
-		told := task.Mono(ctx) - tellEvery
+		shown := task.Mono(ctx) - tellEvery
 		err := Driver(o.ends(), nil).EndFallback(ctx, g.record.Row, func(waits string) {
-			if now := task.Mono(ctx); now-told >= tellEvery {
-				told = now
+			if now := task.Mono(ctx); now-shown >= tellEvery {
+				shown = now
 				_, _ = fmt.Fprintf(o.Stderr, "waiting: %s\n", waits)
 			}
 		})

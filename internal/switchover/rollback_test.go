@@ -163,6 +163,14 @@ func TestADryRunOfARollback(t *testing.T) {
 		if want := []string{"back freeze_writes", "back switch", "back unfreeze_writes"}; err != nil || !slices.Equal(probed, want) || s.rolling() || len(s.asked)+len(s.calls) > 0 || !d.CanRollBack.Ready {
 			t.Errorf("%v: probed %q, asked %q, %+v", err, probed, s.asked, d.CanRollBack)
 		}
+		for _, g := range d.Gates { // of the rollback, and not of the cutover before it
+			if !slices.Contains(readiness.WayBackGates, g.Name) {
+				t.Errorf("gate %s is shown", g.Name)
+			}
+		}
+		if len(d.Gates) == 0 {
+			t.Error("no gate is shown")
+		}
 		fails = cutover.UnfreezeWrites
 		if _, err = s.rollBack(Undoing{DryRun: true}); err == nil || !strings.Contains(err.Error(), "unfreeze_writes") {
 			t.Errorf("a hook that does not answer: %v", err)
