@@ -63,10 +63,10 @@ func untilLeft(ctx context.Context, cfg *config.Config, ledger *checkpoint.Ledge
 func (w *Worker) idle(ctx context.Context, o *observer) error {
 	w.idling.Store(true)
 	o.metrics.Left()
-	every, told := min(w.Config.State.Lease, idleEvery), ""
-	tell := func(all checkpoint.Cutovers) {
-		if text := idleText(all, w.source != nil); text != told {
-			told = text
+	every, logged := min(w.Config.State.Lease, idleEvery), ""
+	say := func(all checkpoint.Cutovers) {
+		if text := idleText(all, w.source != nil); text != logged {
+			logged = text
 			w.Log.Info(text)
 		}
 	}
@@ -83,7 +83,7 @@ func (w *Worker) idle(ctx context.Context, o *observer) error {
 			case preflight.LeftOf(w.Config, all).All() == nil:
 				return errResumed
 			default:
-				tell(all)
+				say(all)
 				o.health.Idle()
 				due = now + idleEvery
 			}

@@ -30,7 +30,7 @@ type rollingBack struct {
 	moved   int    // how often a rollback has moved the application
 }
 
-// movedApp is the application. It writes one store at a time. What it was told is durable must be in
+// movedApp is the application. It writes one store at a time. Every write that succeeded must be in
 // the store to which it is moved.
 type movedApp struct {
 	frozen   bool
