@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// largestBinary is the promised maximum size of the binary, in bytes.
-const largestBinary = 60 << 20
+// largestBinary is the promised maximum size of the binary, in bytes. Eight MiB of it are the
+// resolver with which Google's client reaches Bigtable without a proxy inside Google Cloud.
+const largestBinary = 64 << 20
 
 // binary builds the program once, as the images do, except for -trimpath, which would recompile
 // everything. The build cache keeps the result; the file disappears with the test's directory.
