@@ -40,12 +40,12 @@ func decisions(t *testing.T) []string {
 // TestDocumentsStayShort: documents stay short enough to be read whole, in a terminal of 120
 // columns.
 func TestDocumentsStayShort(t *testing.T) {
-	if n := len(document(t, "ARCHITECTURE.md")); n > 10<<10 {
-		t.Errorf("ARCHITECTURE.md has %d bytes, 10 KB are enough", n)
+	if n := len(document(t, "ARCHITECTURE.md")); n > 11<<10 {
+		t.Errorf("ARCHITECTURE.md has %d bytes, 11 KB are enough", n)
 	}
 	changelog := document(t, "CHANGELOG.md")
-	if n := strings.Count(changelog, "\n"); n > 60 {
-		t.Errorf("CHANGELOG.md has %d lines, 60 are enough", n)
+	if n := strings.Count(changelog, "\n"); n > 80 {
+		t.Errorf("CHANGELOG.md has %d lines, 80 are enough", n)
 	}
 	for _, heading := range []string{"\n## Unreleased\n", "\n## 0.1.0\n"} {
 		if !strings.Contains(changelog, heading) {
