@@ -15,7 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/dualwrite"
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
-	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/internal/worker"
@@ -114,7 +114,7 @@ func TestARehearsalHindersNoDualWrites(t *testing.T) {
 		}
 	})
 	console := &terminal.Console{Stdout: io.Discard, Stderr: io.Discard, Env: os.LookupEnv}
-	if err := (&comparison.Operator{Console: console, Cfg: s.config, Allowed: config.Anything, Waits: true}).Begin(ctx); err != nil {
+	if err := (&comparison.Operator{Console: console, Cfg: s.config, Allowed: environment.Anything, Waits: true}).Begin(ctx); err != nil {
 		t.Fatal(err)
 	}
 	w := s.open(t)
@@ -123,7 +123,7 @@ func TestARehearsalHindersNoDualWrites(t *testing.T) {
 	}
 	rehearsal, over := context.WithCancelCause(ctx)
 	running.Go(func() {
-		o := &switchover.Operator{Console: console, Cfg: s.config, Allowed: config.Anything}
+		o := &switchover.Operator{Console: console, Cfg: s.config, Allowed: environment.Anything}
 		over(o.Start(ctx, switchover.Request{KeepFallback: "no", Rehearse: true, Overrides: []string{"lag"}, Reason: "x", Wait: true}))
 	})
 	var failed *dualwrite.Error

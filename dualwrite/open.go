@@ -9,18 +9,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
 
 // Option is an option of Open.
-type Option func(*config.Allowed)
+type Option func(*environment.Allowed)
 
 // AllowEmulators accepts the Bigtable emulator, AWS endpoints that are not Amazon's, and endpoints
 // without https. It is for tests. Without it, Open refuses a variable such as
 // BIGTABLE_EMULATOR_HOST. If such a variable was left in the environment, every write would go to
 // the emulator.
-func AllowEmulators(a *config.Allowed) { a.Emulator, a.Insecure = true, true }
+func AllowEmulators(a *environment.Allowed) { a.Emulator, a.Insecure = true, true }
 
 // Open returns a Writer for a source table of a replicator.yaml. It connects to both stores with
 // the same credentials and endpoints as replicator. The caller must close the Writer in the end.
@@ -30,11 +31,11 @@ func Open(ctx context.Context, file, table string, options ...Option) (w *Writer
 	if err != nil {
 		return nil, err
 	}
-	allowed := config.Allowed{By: "open it with dualwrite.AllowEmulators"}
+	allowed := environment.Allowed{By: "open it with dualwrite.AllowEmulators"}
 	for _, option := range options {
 		option(&allowed)
 	}
-	found := slices.DeleteFunc(config.CheckEnvironment(os.LookupEnv, allowed), func(e *diag.Error) bool {
+	found := slices.DeleteFunc(environment.Check(os.LookupEnv, allowed), func(e *diag.Error) bool {
 		return e.Code == diag.OneEndpoint // a writer reads no stream
 	})
 	if err := found.Err(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/load"
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
@@ -135,7 +136,7 @@ func options(cfg *config.Config, j Job, log *slog.Logger) worker.LendOptions {
 	info, _ := debug.ReadBuildInfo()
 	return worker.LendOptions{
 		Config: cfg, Console: &terminal.Console{Stdout: os.Stderr, Stderr: os.Stderr, Env: os.LookupEnv}, Log: log, Build: build.Identify("", "", "", info),
-		Allowed: config.Allowed{Emulator: j.AllowEmulator, Insecure: j.AllowInsecure}, Table: j.Table, As: owner(j.Name),
+		Allowed: environment.Allowed{Emulator: j.AllowEmulator, Insecure: j.AllowInsecure}, Table: j.Table, As: owner(j.Name),
 	}
 }
 

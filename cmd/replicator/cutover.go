@@ -5,15 +5,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // cutover loads the configuration and calls do with an operator for it.
-func (p *program) cutover(ctx context.Context, allowed config.Allowed, do func(ctx context.Context, o *switchover.Operator) error) error {
+func (p *program) cutover(ctx context.Context, allowed environment.Allowed, do func(ctx context.Context, o *switchover.Operator) error) error {
 	ctx, cancel := p.within(ctx)
 	defer cancel()
 	cfg, err := p.load()
@@ -27,7 +27,7 @@ func (p *program) cutover(ctx context.Context, allowed config.Allowed, do func(c
 
 // operating makes c a command that calls do with an operator.
 func operating(p *program, c *cobra.Command, do func(ctx context.Context, o *switchover.Operator) error) *cobra.Command {
-	var allowed config.Allowed
+	var allowed environment.Allowed
 	c.Args = none
 	c.RunE = func(c *cobra.Command, _ []string) error { return p.cutover(c.Context(), allowed, do) }
 	allowFlags(c, &allowed)
@@ -122,7 +122,7 @@ nothing was frozen, and 3 that a gate is not ready or the cutover was cancelled.
 
 // newCutoverStep makes a command that controls the attempt in progress.
 func newCutoverStep(p *program, c *cobra.Command, read func(args []string) (switchover.Step, error)) *cobra.Command {
-	var allowed config.Allowed
+	var allowed environment.Allowed
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := read(args)
 		if err != nil {
@@ -263,7 +263,7 @@ that every cutover command prints with -o json.`,
 				_, err := p.Stdout.Write(switchover.Schema)
 				return err
 			}
-			return p.cutover(c.Context(), config.Allowed{}, func(ctx context.Context, o *switchover.Operator) error {
+			return p.cutover(c.Context(), environment.Allowed{}, func(ctx context.Context, o *switchover.Operator) error {
 				o.ShowKeys = keys
 				return o.Show(ctx)
 			})
@@ -297,7 +297,7 @@ Run it at any time. It never overwrites a folder.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return p.cutover(c.Context(), config.Allowed{}, func(ctx context.Context, o *switchover.Operator) error { return o.Evidence(ctx, args[0]) })
+			return p.cutover(c.Context(), environment.Allowed{}, func(ctx context.Context, o *switchover.Operator) error { return o.Evidence(ctx, args[0]) })
 		},
 	}
 	allowEmulatorOfReader(c)

@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/deadletter"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -26,7 +27,7 @@ func newDeadLetterList(p *program) *cobra.Command {
 		Use: "list [flags]", Short: "List the messages, and leave them there", Long: deadletter.ListHelp, Args: none,
 		Example: `  replicator relay dead-letter list`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return p.letters(c.Context(), config.Allowed{}, func(o *deadletter.Operator, ctx context.Context) error { return o.List(ctx, &s) })
+			return p.letters(c.Context(), environment.Allowed{}, func(o *deadletter.Operator, ctx context.Context) error { return o.List(ctx, &s) })
 		},
 	}
 	c.Flags().StringVar(&s.Table, "table", "", "only of this source `TABLE`")
@@ -36,7 +37,7 @@ func newDeadLetterList(p *program) *cobra.Command {
 
 func newDeadLetterDrop(p *program) *cobra.Command {
 	var s deadletter.Selection
-	var allowed config.Allowed
+	var allowed environment.Allowed
 	var dry, yes bool
 	c := &cobra.Command{
 		Use: "drop [REF…] [flags]", Short: "Remove messages permanently, without applying them", Long: deadletter.DropHelp,
@@ -65,7 +66,7 @@ func newDeadLetterDrop(p *program) *cobra.Command {
 }
 
 // letters loads the configuration and calls do with an operator for the dead-letter topic.
-func (p *program) letters(ctx context.Context, allowed config.Allowed, do func(o *deadletter.Operator, ctx context.Context) error) error {
+func (p *program) letters(ctx context.Context, allowed environment.Allowed, do func(o *deadletter.Operator, ctx context.Context) error) error {
 	return p.withParking(ctx, func(ctx context.Context, cfg *config.Config) error {
 		log, err := p.logger(cfg, p.Stderr)
 		if err != nil {

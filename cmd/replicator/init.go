@@ -7,6 +7,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/starter"
 )
@@ -64,7 +65,7 @@ func (p *program) init(ctx context.Context, f initFlags) error {
 			return err
 		}
 	}
-	if err := config.CheckEnvironment(p.Env, config.Anything).Err(); err != nil {
+	if err := environment.Check(p.Env, environment.Anything).Err(); err != nil {
 		return err
 	}
 	src, err := preflight.ConnectSource(ctx, &config.Config{})

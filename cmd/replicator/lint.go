@@ -9,11 +9,12 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 func newLint(p *program) *cobra.Command {
-	var allowed config.Allowed
+	var allowed environment.Allowed
 	c := &cobra.Command{
 		Use:     "lint [FILE] [flags]",
 		Short:   "Check a config file; offline",
@@ -54,7 +55,7 @@ type lintReport struct {
 // notChecked lists the checks that need the key schemas of the tables or the clouds.
 var notChecked = []string{"key collisions", "rules that move items between rows", "permissions, streams and tables"}
 
-func (p *program) lint(allowed config.Allowed) error {
+func (p *program) lint(allowed environment.Allowed) error {
 	path, err := config.Find(p.configPath, p.Env)
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func (p *program) lint(allowed config.Allowed) error {
 	if err != nil && !errors.As(err, &found) {
 		return err
 	}
-	found = append(found, config.CheckEnvironment(p.Env, allowed)...)
+	found = append(found, environment.Check(p.Env, allowed)...)
 	report := lintReport{Schema: "replicator.lint/v1", File: path, Findings: found, NotChecked: notChecked}
 	if c, err := config.Load(path, p.Env, p.logFlags()...); err == nil {
 		report.DualWrites = c.DualWays()

@@ -5,15 +5,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
 func newParkedDrop(p *program) *cobra.Command {
 	var s parked.Selection
-	var allowed config.Allowed
+	var allowed environment.Allowed
 	var yes bool
 	c := &cobra.Command{
 		Use:   "drop [REF…] [flags]",

@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
 func newParkedRetry(p *program) *cobra.Command {
 	var s parked.Selection
-	var allowed config.Allowed
+	var allowed environment.Allowed
 	c := &cobra.Command{
 		Use:   "retry [REF…] [flags]",
 		Short: "Read parked items from the source again, and store them",
@@ -43,7 +44,7 @@ running. Retrying twice does no harm.
 }
 
 // selectFlags adds the flags of commands that change the selected records.
-func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed) {
+func selectFlags(c *cobra.Command, s *parked.Selection, allowed *environment.Allowed) {
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.BoolVar(&s.All, "all", false, "every parked item, or all of --table")
@@ -54,7 +55,7 @@ func selectFlags(c *cobra.Command, s *parked.Selection, allowed *config.Allowed)
 }
 
 // decide selects the records and carries out a command's decision about them.
-func (p *program) decide(ctx context.Context, command string, s *parked.Selection, allowed config.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
+func (p *program) decide(ctx context.Context, command string, s *parked.Selection, allowed environment.Allowed, act func(d *parked.Decision, ctx context.Context) error) error {
 	return p.withParking(ctx, func(ctx context.Context, cfg *config.Config) error {
 		log, err := p.logger(cfg, p.Stderr)
 		if err != nil {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/plan"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -17,7 +17,7 @@ import (
 
 type planFlags struct {
 	apply, exitCode, acceptMapping, adoptRows bool
-	allowed                                   config.Allowed
+	allowed                                   environment.Allowed
 
 	sample   int
 	prices   string
@@ -95,7 +95,7 @@ func (p *program) plan(ctx context.Context, f planFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := config.CheckEnvironment(p.Env, f.allowed).Err(); err != nil {
+	if err := environment.Check(p.Env, f.allowed).Err(); err != nil {
 		return err
 	}
 	source, err := preflight.ConnectSource(ctx, cfg)

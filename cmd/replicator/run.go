@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
 	"github.com/dynamodb-bigtable/replicator/internal/report"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -28,7 +29,7 @@ type runFlags struct {
 	loads                                                                 bool // publish items of loads too
 	from                                                                  string
 
-	allowed config.Allowed
+	allowed environment.Allowed
 
 	idle      time.Duration
 	listen    string
@@ -163,7 +164,7 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := config.CheckEnvironment(p.Env, f.allowed).Err(); err != nil {
+	if err := environment.Check(p.Env, f.allowed).Err(); err != nil {
 		return err
 	}
 	if !f.dryRun {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
@@ -93,7 +93,7 @@ ends with 4.`,
 
 // allowFlags adds the flags with which a command that writes accepts emulators and insecure
 // endpoints.
-func allowFlags(c *cobra.Command, allowed *config.Allowed) {
+func allowFlags(c *cobra.Command, allowed *environment.Allowed) {
 	c.Flags().BoolVar(&allowed.Emulator, "allow-emulator", false, "allow the Bigtable emulator, and AWS endpoints that are plain http or not Amazon's")
 	c.Flags().BoolVar(&allowed.Insecure, "allow-insecure-endpoint", false, "allow an AWS endpoint that is plain http on another host")
 }

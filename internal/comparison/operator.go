@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -23,7 +24,7 @@ import (
 type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
-	Allowed config.Allowed
+	Allowed environment.Allowed
 	With    string // flags to append to commands in messages
 	Table   string // the table to verify; "" for all tables
 	// Sample is the share of the items to compare; 0 means all items. ChangedSince limits the

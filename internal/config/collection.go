@@ -35,7 +35,7 @@ func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path strin
 			continue
 		}
 		if earlier := first[key.Value]; earlier != nil {
-			d.report(diag.Error{Code: diag.DuplicateKey, Pos: d.at(key), What: fmt.Sprintf("%s given twice in %s", shown(key.Value), path),
+			d.report(diag.Error{Code: diag.DuplicateKey, Pos: d.at(key), What: fmt.Sprintf("%s given twice in %s", diag.Shortened(key.Value), path),
 				Cause: "first given at " + d.at(earlier).String()})
 			continue
 		}

@@ -45,16 +45,6 @@ func lookup(env map[string]string) Lookup {
 	}
 }
 
-// noProfile is an environment without any AWS profile, whatever this machine has.
-func noProfile(env map[string]string) Lookup {
-	return func(name string) (string, bool) {
-		if name == "AWS_CONFIG_FILE" || name == "AWS_SHARED_CREDENTIALS_FILE" {
-			return os.DevNull, true
-		}
-		return lookup(env)(name)
-	}
-}
-
 // testEnv has the variables to which testdata may refer.
 var testEnv = lookup(map[string]string{
 	"EMPTY":   "",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
@@ -28,7 +29,7 @@ func checkHook(s string) *fault {
 	switch {
 	case err != nil || u.Hostname() == "":
 		return &fault{diag.InvalidValue, "", "the address cannot be parsed", fix}
-	case u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()):
+	case u.Scheme == "https" || u.Scheme == "http" && environment.IsLoopback(u.Hostname()):
 		return nil
 	}
 	return &fault{diag.InvalidValue, "", "a hook is called by https, or by http on this machine", fix}

@@ -158,7 +158,7 @@ func (d *decoder) fault(err *fault, pos diag.Position, path, value string) {
 	d.bad[path] = true
 	what := err.what
 	if what == "" {
-		what = shown(value) + " is not accepted"
+		what = diag.Shortened(value) + " is not accepted"
 	}
 	d.report(diag.Error{Code: err.code, Pos: pos, What: path + ": " + what, Cause: err.cause, Fix: err.fix})
 }
@@ -166,7 +166,7 @@ func (d *decoder) fault(err *fault, pos diag.Position, path, value string) {
 // unknown reports a key that the section does not have. The key may belong to a later version or to
 // another section, or be a typo.
 func (d *decoder) unknown(f *field, key *yaml.Node, path string) {
-	e := diag.Error{Code: diag.UnknownKey, Pos: d.at(key), What: fmt.Sprintf("unknown key %s in %s", shown(key.Value), place(path)),
+	e := diag.Error{Code: diag.UnknownKey, Pos: d.at(key), What: fmt.Sprintf("unknown key %s in %s", diag.Shortened(key.Value), place(path)),
 		Cause: fmt.Sprintf("%s takes %s", place(path), strings.Join(f.keys(), ", "))}
 	if instead, ok := notAvailable[join(f.entryPath(), key.Value)]; ok {
 		d.report(diag.Error{Code: diag.NotAvailable, Pos: d.at(key),

@@ -101,16 +101,16 @@ func (d *decoder) refuseFeatures(n *yaml.Node) {
 			"no anchors, aliases, merge keys or tags", Fix: fix})
 	}
 	if n.Anchor != "" {
-		refuse(fmt.Sprintf("anchor %s is not supported", shown("&"+n.Anchor)), "remove the anchor, and write the value out where it is used")
+		refuse(fmt.Sprintf("anchor %s is not supported", diag.Shortened("&"+n.Anchor)), "remove the anchor, and write the value out where it is used")
 	}
 	switch {
 	case n.Kind == yaml.AliasNode:
-		refuse(fmt.Sprintf("alias %s is not supported", shown("*"+n.Value)), "write the value out")
+		refuse(fmt.Sprintf("alias %s is not supported", diag.Shortened("*"+n.Value)), "write the value out")
 		return // the alias's anchor is in the same document, and is checked there
 	case n.Tag == "!!merge" && n.Style == 0:
 		refuse("merge key << is not supported", "write the keys out")
 	case n.Style&yaml.TaggedStyle != 0:
-		refuse(fmt.Sprintf("tag %s is not supported", shown(strings.Replace(n.Tag, "tag:yaml.org,2002:", "!!", 1))), "remove the tag; the key decides the type")
+		refuse(fmt.Sprintf("tag %s is not supported", diag.Shortened(strings.Replace(n.Tag, "tag:yaml.org,2002:", "!!", 1))), "remove the tag; the key decides the type")
 	}
 	for _, child := range n.Content {
 		d.refuseFeatures(child)

@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 )
 
 // Lookup finds an environment variable, as os.LookupEnv does.
-type Lookup func(name string) (value string, ok bool)
+type Lookup = environment.Lookup
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
@@ -90,5 +91,5 @@ func variable(expression string, env Lookup) (string, *fault) {
 }
 
 func malformed(expression, cause string) *fault {
-	return &fault{diag.BadExpansion, "malformed expression " + shown("${"+expression), cause, ""}
+	return &fault{diag.BadExpansion, "malformed expression " + diag.Shortened("${"+expression), cause, ""}
 }

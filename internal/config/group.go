@@ -117,7 +117,7 @@ func (d *decoder) checkGroups(c *Config) {
 		for _, name := range g.Tables {
 			switch other, taken := groupOf[name]; {
 			case !slices.ContainsFunc(c.Tables, func(t Table) bool { return t.From == name }):
-				report(c.Where(path), fmt.Sprintf(`%s: %s is not under "tables"`, path, shown(name)), "a group names tables and patterns of this file", "name one of "+strings.Join(c.from(), ", "))
+				report(c.Where(path), fmt.Sprintf(`%s: %s is not under "tables"`, path, diag.Shortened(name)), "a group names tables and patterns of this file", "name one of "+strings.Join(c.from(), ", "))
 			case taken:
 				report(c.Where(path), fmt.Sprintf("%s: table %s is already in group %s", path, name, other), "a table belongs to one group", "remove it from one of them")
 			}

@@ -241,7 +241,7 @@ func (b *specBuilder) uniqueName(name, path string) {
 	if earlier < 0 {
 		return
 	}
-	b.report(diag.RuleInvalid, path+".name", 0, fmt.Sprintf("two rules have the name %s", shown(name)),
+	b.report(diag.RuleInvalid, path+".name", 0, fmt.Sprintf("two rules have the name %s", diag.Shortened(name)),
 		fmt.Sprintf("the name identifies a rule in messages and metrics; the other rule is at %s", b.table.place(fmt.Sprintf("%s.rules[%d].name", b.path, earlier), 0)),
 		"give each rule a unique name, or none")
 }

@@ -61,9 +61,9 @@ func (f *field) allowed(s string) *fault {
 		if s == pattern || any && strings.HasPrefix(s, prefix) {
 			if len(f.oneOf) == 0 { // a named check lists the available values
 				known := checks[f.check](s)
-				return &fault{diag.NotAvailable, "value " + shown(s) + " is not available in this version", known.cause, known.fix}
+				return &fault{diag.NotAvailable, "value " + diag.Shortened(s) + " is not available in this version", known.cause, known.fix}
 			}
-			return &fault{diag.NotAvailable, "value " + shown(s) + " is not available in this version",
+			return &fault{diag.NotAvailable, "value " + diag.Shortened(s) + " is not available in this version",
 				f.path + " can be " + alternatives(f.oneOf) + " for now",
 				"write " + alternatives(f.oneOf) + ", or remove the key"}
 		}
@@ -157,15 +157,6 @@ func mustDuration(s string) time.Duration {
 		panic("config: bad bound " + s)
 	}
 	return d
-}
-
-// shown quotes a value for a message, shortened to fit a line.
-func shown(s string) string {
-	const longest = 60
-	if runes := []rune(s); len(runes) > longest {
-		s = string(runes[:longest]) + "…"
-	}
-	return strconv.Quote(s)
 }
 
 func alternatives(values []string) string {

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/relay"
@@ -30,7 +31,7 @@ type Operator struct {
 	Console *terminal.Console
 	Cfg     *config.Config
 	Log     *slog.Logger
-	Allowed config.Allowed
+	Allowed environment.Allowed
 	Ends    desk.Ends
 	With    string // flags to append to commands in messages
 	// Open connects to the dead-letter subscription. If it is nil, the subscription of the

@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -25,7 +26,7 @@ import (
 type Request struct {
 	Command string // a key of commands
 	Table   string // source table; "" for all
-	Allowed config.Allowed
+	Allowed environment.Allowed
 	With    string // flags to append to commands in messages
 	Version string // version of the program
 	// As, if not "", replaces the prefix of the id under which the command writes to the ledger.
@@ -74,7 +75,7 @@ func (e Ends) Open(ctx context.Context, console *terminal.Console, cfg *config.C
 	}
 	m := &Migration{ends: e, console: console, cfg: cfg, request: r, needs: needs}
 	if needs.Write || needs.Source {
-		if err := config.CheckEnvironment(m.console.Env, r.Allowed).Err(); err != nil {
+		if err := environment.Check(m.console.Env, r.Allowed).Err(); err != nil {
 			return nil, err
 		}
 	}
@@ -251,7 +252,7 @@ func (m *Migration) Reach(ctx context.Context) error {
 		return nil
 	}
 	if !m.needs.Write && !m.needs.Source {
-		if err := config.CheckEnvironment(m.console.Env, config.Anything).Err(); err != nil {
+		if err := environment.Check(m.console.Env, environment.Anything).Err(); err != nil {
 			return err
 		}
 	}

@@ -28,6 +28,15 @@ func Quoted(s string) string {
 	return s
 }
 
+// Shortened quotes a value for a message, shortened to fit a line.
+func Shortened(s string) string {
+	const longest = 60
+	if runes := []rune(s); len(runes) > longest {
+		s = string(runes[:longest]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
 // escaped escapes all characters that cannot be printed, except those in `keep`.
 func escaped(s, keep string) string {
 	var b strings.Builder

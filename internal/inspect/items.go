@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -71,7 +72,7 @@ func itemsOfSource(ctx context.Context, env config.Lookup, cfg *config.Config, t
 
 // openTable connects to the source and describes one table. The source may be an emulator.
 func openTable(ctx context.Context, env config.Lookup, cfg *config.Config, t config.Table) (*preflight.Source, preflight.Table, error) {
-	if err := config.CheckEnvironment(env, config.Anything).Err(); err != nil {
+	if err := environment.Check(env, environment.Anything).Err(); err != nil {
 		return nil, preflight.Table{}, err
 	}
 	src, err := preflight.ConnectSource(ctx, cfg)

@@ -14,6 +14,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/failover"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -23,7 +24,7 @@ import (
 type Failover struct {
 	*terminal.Console
 	Cfg     *config.Config
-	Allowed config.Allowed
+	Allowed environment.Allowed
 	With    string // flags to append to commands in messages
 	// StillFor is how long no process may have written the ledger before a failover. 0 means the
 	// duration of a lease, plus the time in which a worker notices a change of cluster.

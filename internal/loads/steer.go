@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
@@ -24,7 +25,7 @@ var Schema []byte
 type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
-	Allowed config.Allowed
+	Allowed environment.Allowed
 	With    string // flags to append to commands in messages
 	Table   string // the table; "" for all tables
 	DryRun  bool

@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -23,7 +24,7 @@ import (
 type Decision struct {
 	*terminal.Console
 	Cfg     *config.Config
-	Allowed config.Allowed
+	Allowed environment.Allowed
 	Ends    desk.Ends
 	Log     *slog.Logger
 	// Decide sets the following fields.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 )
 
 // notLoaded explains why the AWS SDK cannot read its configuration. It names the wrong setting.
@@ -23,7 +24,7 @@ func notLoaded(env config.Lookup, err error) error {
 		file    *fs.PathError
 		address *url.Error
 	)
-	where, bundle := config.CABundle(env)
+	where, bundle := environment.CABundle(env)
 	switch {
 	case errors.As(err, &file) && file.Path == bundle:
 		e.Cause, e.Fix = where+" is "+bundle+": "+file.Err.Error(), bundleFix(where)
@@ -35,7 +36,7 @@ func notLoaded(env config.Lookup, err error) error {
 		e.Fix = "correct AWS_PROFILE, or unset it. `aws configure list-profiles` shows this user's profiles; AWS_CONFIG_FILE names another config file"
 	case errors.As(err, &address):
 		uri, _ := env(containerURI)
-		e.Cause, e.Fix = containerURI+" is not a URL ("+config.WithoutPassword(uri)+")", "write it as http://HOST/PATH, or unset it"
+		e.Cause, e.Fix = containerURI+" is not a URL ("+environment.WithoutPassword(uri)+")", "write it as http://HOST/PATH, or unset it"
 	default:
 		remediedByAWS(e)
 	}

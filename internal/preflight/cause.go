@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 )
 
 // service is a Google service, with the APIs that must be enabled for it.
@@ -37,7 +37,7 @@ const (
 	atFile         // the same, but only while a client is opened; later, other files are read
 )
 
-const credentialsVariable = config.GoogleCredentials
+const credentialsVariable = environment.GoogleCredentials
 
 // clockFix is the fix for a certificate or a token that is not valid at the time of this host's
 // clock.

@@ -28,6 +28,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/report"
 	"github.com/dynamodb-bigtable/replicator/sink"
 )
@@ -73,7 +74,7 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 	}
 	streams := dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
 	for _, endpoint := range []*string{client.Options().BaseEndpoint, streams.Options().BaseEndpoint} {
-		if err := config.CheckEndpointRegion(aws.ToString(endpoint), ac.Region); err != nil {
+		if err := environment.CheckEndpointRegion(aws.ToString(endpoint), ac.Region); err != nil {
 			return nil, err
 		}
 	}
@@ -110,7 +111,7 @@ const renewBefore = 5 * time.Minute
 // credentials. It returns a *diag.Error if an environment variable has a value that the SDK cannot
 // use.
 func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
-	if err := config.CheckAWSVariables(os.LookupEnv); err != nil {
+	if err := environment.CheckAWSVariables(os.LookupEnv); err != nil {
 		return aws.Config{}, err
 	}
 	bounded := awshttp.NewBuildableClient().WithTimeout(within)
@@ -282,7 +283,7 @@ func TargetName(cfg *config.Config) string {
 // early.
 func BothEnds(cfg *config.Config, region string, env config.Lookup) string {
 	from := "DynamoDB " + region
-	tables, streams := config.SourceEndpoints(env)
+	tables, streams := environment.SourceEndpoints(env)
 	if tables != "" {
 		from += " at " + endpointName(tables)
 	}
@@ -303,7 +304,7 @@ func TargetEnd(cfg *config.Config, env config.Lookup) (name string, emulator boo
 }
 
 // emulatorAt names the emulator of a Google service.
-func emulatorAt(host string) string { return " EMULATOR at " + config.WithoutPassword(host) }
+func emulatorAt(host string) string { return " EMULATOR at " + environment.WithoutPassword(host) }
 
 // endpointName describes an endpoint to which a client is redirected. It calls every endpoint
 // outside AWS an emulator. A VPC endpoint counts as AWS.

@@ -15,6 +15,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 )
 
 const testRole = "arn:aws:iam::123456789012:role/reader"
@@ -163,7 +164,7 @@ func TestEndpointsAreThoseOfTheClients(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						tables, streams := config.SourceEndpoints(os.LookupEnv)
+						tables, streams := environment.SourceEndpoints(os.LookupEnv)
 						if want := aws.ToString(source.client.Options().BaseEndpoint); tables != want {
 							t.Errorf("%s\n%q %q %q: tables at %q, want %q", content, general, specific, ignore, tables, want)
 						}

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 )
 
 const (
@@ -26,7 +26,7 @@ func checkGoogle(emulator string) error {
 	if os.Getenv(emulator) != "" {
 		return nil
 	}
-	return config.CheckGoogleVariables(os.LookupEnv)
+	return environment.CheckGoogleVariables(os.LookupEnv)
 }
 
 // credentialsFile returns the path of the credentials file that Google's libraries read, and the

@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
@@ -25,7 +26,7 @@ import (
 type Operator struct {
 	*terminal.Console
 	Cfg     *config.Config
-	Allowed config.Allowed
+	Allowed environment.Allowed
 	With    string // flags to append to commands in messages
 	Version string
 	Select  Selection // the groups of tables on which the command acts

@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/load"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
@@ -28,7 +29,7 @@ type LendOptions struct {
 	Ends    desk.Ends
 	Log     *slog.Logger
 	Build   build.Info
-	Allowed config.Allowed
+	Allowed environment.Allowed
 	Table   string
 	As      string // prefix of the id under which the process writes to the ledger
 	Hints   string // flags to append to commands in messages

@@ -9,8 +9,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/fence"
 	"github.com/dynamodb-bigtable/replicator/internal/load"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -27,7 +27,7 @@ func TestPartsAreCopiedWithoutAWorker(t *testing.T) {
 	}
 	cfg := w.Config
 	o := LendOptions{Config: cfg, Console: &terminal.Console{Env: nothingSet, Stdout: io.Discard, Stderr: io.Discard}, Log: slog.New(slog.DiscardHandler),
-		Allowed: config.Allowed{Emulator: true}, Table: "Orders", As: "beam/job/host"}
+		Allowed: environment.Allowed{Emulator: true}, Table: "Orders", As: "beam/job/host"}
 	d := w.found.Tables[0].Description
 	state, err := ledger.UpdateTable(t.Context(), "Orders", func(s *checkpoint.TableState) error {
 		s.StreamARN, s.Generation, s.MappingHash = d.StreamARN, 1, cfg.Hash(cfg.Tables[0])

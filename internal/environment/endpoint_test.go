@@ -1,4 +1,4 @@
-package config
+package environment
 
 import (
 	"maps"
@@ -85,13 +85,13 @@ func TestEachEndpointSettingIsJudged(t *testing.T) {
 			if name == profile && (service == awshost.Tables || service == awshost.Streams) {
 				delete(env, awshost.OwnVariable(service))
 			}
-			found := CheckEnvironment(lookup(env), Allowed{})
+			found := Check(lookup(env), Allowed{})
 			found = slices.DeleteFunc(found, func(e *diag.Error) bool { return e.Code == diag.OneEndpoint }) // the other one is Amazon's
 			if len(found) != 1 || found[0].Code != diag.EmulatorNotAllowed {
 				t.Errorf("%s: %v", name, found)
 			}
 			env["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true"
-			if found := CheckEnvironment(lookup(env), Allowed{}); len(found) > 0 {
+			if found := Check(lookup(env), Allowed{}); len(found) > 0 {
 				t.Errorf("%s is ignored, and refused: %v", name, found)
 			}
 		}
@@ -126,7 +126,7 @@ func TestH67OneEndpointOfAProfile(t *testing.T) {
 	} {
 		env := map[string]string{"AWS_CONFIG_FILE": profileFile(t, "[default]\n"+c.profile+"\n"), "AWS_SHARED_CREDENTIALS_FILE": os.DevNull}
 		maps.Copy(env, c.env)
-		found := CheckEnvironment(lookup(env), Anything)
+		found := Check(lookup(env), Anything)
 		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || found[0].Code != diag.OneEndpoint || !strings.HasPrefix(found[0].What, c.want)) {
 			t.Errorf("%s: %v, want %q", c.name, found, c.want)
 		}
@@ -157,7 +157,7 @@ func TestEndpointsOfAmazonsAlone(t *testing.T) {
 	} {
 		env := map[string]string{awshost.AnyService: c.all, awshost.OwnVariable(awshost.Tables): c.table, awshost.OwnVariable(awshost.Streams): c.streams, awshost.OwnVariable("STS"): c.sts,
 			"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull}
-		found := CheckEnvironment(lookup(env), Anything)
+		found := Check(lookup(env), Anything)
 		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || found[0].Code != diag.OneEndpoint || found[0].What != c.want) {
 			t.Errorf("%+v: %v", c, found)
 		}

@@ -1,4 +1,4 @@
-package config
+package environment
 
 import (
 	"encoding/json"
@@ -117,7 +117,7 @@ func checkProxies(env Lookup) (found diag.List) {
 				continue
 			}
 			if !isProxy(value) {
-				found = append(found, &diag.Error{Code: diag.ProxyInvalid, What: name + " is not a URL (" + shown(WithoutPassword(value)) + ")"})
+				found = append(found, &diag.Error{Code: diag.ProxyInvalid, What: name + " is not a URL (" + diag.Shortened(WithoutPassword(value)) + ")"})
 			}
 			break // the second variable has no effect
 		}

@@ -1,4 +1,4 @@
-package config
+package environment
 
 import (
 	"os"
@@ -73,7 +73,7 @@ func TestProxies(t *testing.T) {
 		{map[string]string{"http_proxy": "http://proxy:port"}, "http_proxy is not a URL"},
 	} {
 		for name, err := range map[string]error{
-			"the environment": CheckEnvironment(noProfile(c.env), Anything).Err(), "AWS": CheckAWSVariables(noProfile(c.env)), "Google": CheckGoogleVariables(noProfile(c.env)),
+			"the environment": Check(noProfile(c.env), Anything).Err(), "AWS": CheckAWSVariables(noProfile(c.env)), "Google": CheckGoogleVariables(noProfile(c.env)),
 		} {
 			if c.want == "" && err != nil || c.want != "" && (!diag.Has(err, diag.ProxyInvalid) || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%v, %s: %v", c.env, name, err)

@@ -1,4 +1,4 @@
-package config
+package environment
 
 import (
 	"fmt"
@@ -31,8 +31,8 @@ func (a Allowed) fix(flag string) string {
 // it is an emulator.
 var Anything = Allowed{Emulator: true, Insecure: true}
 
-// isLoopback reports whether a host is a loopback address or a name that RFC 6761 reserves for it.
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host is a loopback address or a name that RFC 6761 reserves for it.
+func IsLoopback(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
@@ -47,7 +47,7 @@ func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 	var found diag.List
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" {
-		return diag.List{{Code: diag.EmulatorNotAllowed, What: where + " is not a URL (" + shown(WithoutPassword(endpoint)) + ")", Cause: "an endpoint has a scheme, a host and a port",
+		return diag.List{{Code: diag.EmulatorNotAllowed, What: where + " is not a URL (" + diag.Shortened(WithoutPassword(endpoint)) + ")", Cause: "an endpoint has a scheme, a host and a port",
 			Fix: "write it as https://HOST, or remove it"}}
 	}
 	secure, address := strings.EqualFold(u.Scheme, "https"), u.Scheme+"://"+u.Host // without a path, a query or a password
@@ -56,11 +56,11 @@ func checkEndpoint(where, endpoint string, allowed Allowed) diag.List {
 		if awshost.Is(u.Hostname()) {
 			cause = "requests to Amazon's host would go there unencrypted"
 		}
-		found = append(found, &diag.Error{Code: diag.EmulatorNotAllowed, What: fmt.Sprintf("%s is set (%s)", where, shown(address)), Cause: cause,
+		found = append(found, &diag.Error{Code: diag.EmulatorNotAllowed, What: fmt.Sprintf("%s is set (%s)", where, diag.Shortened(address)), Cause: cause,
 			Fix: "unset it, or " + allowed.fix("--allow-emulator")})
 	}
-	if !allowed.Insecure && !secure && !isLoopback(u.Hostname()) {
-		found = append(found, &diag.Error{Code: diag.InsecureEndpoint, What: fmt.Sprintf("%s names another host without https (%s)", where, shown(address)),
+	if !allowed.Insecure && !secure && !IsLoopback(u.Hostname()) {
+		found = append(found, &diag.Error{Code: diag.InsecureEndpoint, What: fmt.Sprintf("%s names another host without https (%s)", where, diag.Shortened(address)),
 			Cause: "items and session tokens would cross the network unencrypted", Fix: "write it with https://, or " + allowed.fix("--allow-insecure-endpoint")})
 	}
 	return found
