@@ -30,7 +30,7 @@ func parkedCounts(t *testing.T, addresses []string, metrics bool) string {
 		}
 		metric := "none"
 		for line := range strings.Lines(string(fetch(t, address+"/metrics"))) {
-			if rest, ok := strings.CutPrefix(line, `replicator_items_parked{source_table="Orders"} `); ok {
+			if rest, ok := strings.CutPrefix(line, `replicator_items_parked{pipeline="default",source_table="Orders"} `); ok {
 				metric = strings.TrimSpace(rest)
 			}
 		}

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -39,7 +41,7 @@ func exported(t *testing.T) map[string]map[string]bool {
 		t.Fatal(err)
 	}
 	for _, found := range regexp.MustCompile(`Gauge\{"(replicator_\w+)"`).FindAllStringSubmatch(string(gauges), -1) {
-		all[found[1]] = map[string]bool{"job": true, "instance": true, "source_table": true}
+		all[found[1]] = map[string]bool{"job": true, "instance": true, "pipeline": true, "source_table": true}
 	}
 	if len(all) < 25 {
 		t.Fatalf("%d metrics", len(all))
@@ -58,8 +60,16 @@ type dashboard struct {
 	}
 }
 
+// ofAPipeline reports whether an aggregation keeps a label whose values may be the same in two
+// pipelines.
+func ofAPipeline(grouping []string) bool {
+	return slices.ContainsFunc(grouping, func(name string) bool {
+		return slices.Contains([]string{"source_table", "group", "state", "phase", "role"}, name)
+	})
+}
+
 // TestDashboardShowsWhatIsExported: each query parses and uses existing metrics and labels, and
-// each metric has a panel.
+// each metric has a panel. Each query shows only the chosen pipelines, and keeps them apart.
 func TestDashboardShowsWhatIsExported(t *testing.T) {
 	text, err := os.ReadFile("grafana/replicator.json")
 	if err != nil {
@@ -78,18 +88,27 @@ func TestDashboardShowsWhatIsExported(t *testing.T) {
 			return
 		}
 		parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+			if a, ok := n.(*parser.AggregateExpr); ok && ofAPipeline(a.Grouping) && !slices.Contains(a.Grouping, "pipeline") {
+				t.Errorf("%s: tables or groups of the same name in two pipelines are mixed: %s", where, a)
+			}
 			v, ok := n.(*parser.VectorSelector)
 			if !ok {
 				return nil
 			}
 			seen[v.Name] = true
-			labels := metrics[v.Name]
-			if labels == nil {
+			known := metrics[v.Name]
+			if known == nil {
 				t.Errorf("%s: nothing exports %s", where, v.Name)
 			}
 			for _, m := range v.LabelMatchers {
-				if m.Name != "__name__" && !labels[m.Name] {
+				if m.Name != "__name__" && !known[m.Name] {
 					t.Errorf("%s: %s has no label %s", where, v.Name, m.Name)
+				}
+			}
+			for _, variable := range []string{"job", "pipeline"} {
+				chosen := func(m *labels.Matcher) bool { return m.Name == variable && m.Value == "$"+variable }
+				if v.Name != "replicator_build_info" && !slices.ContainsFunc(v.LabelMatchers, chosen) {
+					t.Errorf("%s: %s is not limited to the chosen %s", where, v.Name, variable)
 				}
 			}
 			return nil

@@ -19,6 +19,9 @@ var States = []string{"done", "cutover", "unknown", "paused", "needs_load", "sta
 // ShardStates are the values of the label state, for shards.
 var ShardStates = []string{"waiting", "reading", "done", "gap"}
 
+// Roles are the values of the label role of replicator_workers.
+var Roles = []string{"active", "standby", "idle"}
+
 // Build identifies the running program.
 type Build struct{ Version, Revision, GoVersion string }
 
@@ -29,11 +32,13 @@ type EventCounts struct{ Inserts, Modifies, Removes int }
 // concurrent use. A series appears only with its first value. So an unknown value is missing, and
 // not shown as zero.
 type Metrics struct {
-	registry *prometheus.Registry
-	gauges   map[string]*prometheus.GaugeVec // gauges of tables, by name
+	registry   *prometheus.Registry
+	registerer prometheus.Registerer           // adds the label pipeline
+	gauges     map[string]*prometheus.GaugeVec // gauges of tables, by name
 
 	phase          *prometheus.GaugeVec
 	state          *prometheus.GaugeVec
+	workers        *prometheus.GaugeVec
 	cutover        *cutoverMetrics
 	lag            *prometheus.GaugeVec
 	clockOffset    *prometheus.GaugeVec
@@ -60,9 +65,12 @@ type Metrics struct {
 	deadLetter     *prometheus.GaugeVec
 }
 
-// NewMetrics registers every metric, and the metrics of the Go runtime and the process.
-func NewMetrics(build Build) *Metrics {
+// NewMetrics registers every metric, and the metrics of the Go runtime and the process. Each series
+// has the label pipeline: the name in the configuration. So one Prometheus can watch several
+// pipelines, whatever its jobs are called.
+func NewMetrics(pipeline string, build Build) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), gauges: map[string]*prometheus.GaugeVec{}}
+	m.registerer = prometheus.WrapRegistererWith(prometheus.Labels{"pipeline": pipeline}, m.registry)
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return register(m, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
 	}
@@ -74,6 +82,7 @@ func NewMetrics(build Build) *Metrics {
 		WithLabelValues(build.Version, build.Revision, build.GoVersion).Set(1)
 	m.phase = gauge("replicator_migration_phase", "1 for the migration's current phase, 0 for the others.", "phase")
 	m.state = gauge("replicator_state", "1 for the migration's current state, 0 for the others.", "state")
+	m.workers = gauge("replicator_workers", "Workers that answer, according to the ledger, by role: active, standby for a lease, or idle after a cutover.", "role")
 	m.cutover = newCutoverMetrics(gauge)
 	for _, g := range Gauges {
 		m.gauges[g.Name] = gauge(g.Name, g.Help, table)
@@ -115,12 +124,12 @@ func NewMetrics(build Build) *Metrics {
 	m.topicLag = gauge("replicator_relay_lag_seconds", "Age of the last change before the oldest message that is not confirmed as applied. 0 if all are.", table)
 	m.topicHeadroom = gauge("replicator_relay_retention_headroom_seconds", "Minimum time left until the subscription drops messages that are not applied.", table)
 	m.deadLetter = gauge("replicator_relay_dead_letter_messages", "Minimum number of messages in the dead-letter topic of the subscription.", table)
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registerer.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 func register[C prometheus.Collector](m *Metrics, c C) C {
-	m.registry.MustRegister(c)
+	m.registerer.MustRegister(c)
 	return c
 }
 
@@ -140,6 +149,13 @@ func (m *Metrics) Phase(phase string) {
 func (m *Metrics) State(state string) {
 	for _, s := range States {
 		m.state.WithLabelValues(s).Set(one(s == state))
+	}
+}
+
+// Workers sets how many workers have each of Roles. Roles that are missing from the map count as 0.
+func (m *Metrics) Workers(byRole map[string]int) {
+	for _, role := range Roles {
+		m.workers.WithLabelValues(role).Set(float64(byRole[role]))
 	}
 }
 

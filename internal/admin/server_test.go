@@ -16,7 +16,7 @@ import (
 func options(now *time.Time) Options {
 	clock := func() time.Time { return *now }
 	return Options{
-		Clock: clock, Health: NewHealth(clock, "Orders"), Metrics: NewMetrics(Build{Version: "1"}),
+		Clock: clock, Health: NewHealth(clock, "Orders"), Metrics: NewMetrics("orders", Build{Version: "1"}),
 		Status: func(context.Context) (any, error) {
 			return map[string]any{"schema": "replicator.status/v1", "lag": nil}, nil
 		},

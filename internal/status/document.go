@@ -99,6 +99,30 @@ func (w *workerStatus) Standby() bool {
 	return !w.Silent && !w.Idle && w.Leases+w.parts == 0 && len(w.Keeps) == 0
 }
 
+// role returns the worker's role, one of admin.Roles, or "" if it does not answer.
+func (w *workerStatus) role() string {
+	switch {
+	case w.Silent:
+		return ""
+	case w.Idle:
+		return "idle"
+	case w.Standby():
+		return "standby"
+	}
+	return "active"
+}
+
+// WorkersByRole counts the workers that answer by their role, one of admin.Roles.
+func (m *Document) WorkersByRole() map[string]int {
+	counts := map[string]int{}
+	for i := range m.Workers {
+		if role := m.Workers[i].role(); role != "" {
+			counts[role]++
+		}
+	}
+	return counts
+}
+
 // TableInput is the ledger's data about a table.
 type TableInput struct {
 	Found       bool

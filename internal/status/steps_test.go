@@ -1,6 +1,7 @@
 package status
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +138,9 @@ func TestWorkingWorkers(t *testing.T) {
 	m := l.Judge(nothingSet, "", noon)
 	if got := strings.Join(m.Working(), ", "); got != "idle before (version 2), old standby (version 1), reads (version 2)" {
 		t.Errorf("%s", got)
+	}
+	if got, want := m.WorkersByRole(), (map[string]int{"active": 2, "standby": 1, "idle": 2}); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v: silent workers have no role", got, want)
 	}
 	for _, c := range Columns {
 		if v := c.Metric(&m.Tables[0]); v != nil {

@@ -122,7 +122,7 @@ func begin(t *testing.T, w *Worker) *checkpoint.Ledger {
 }
 
 func silentObserver() *observer {
-	return newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), nil)
+	return newObserver(time.Now, "w", admin.NewMetrics("orders", admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), nil)
 }
 
 var noon = time.Date(2026, 11, 2, 12, 0, 0, 0, time.UTC)

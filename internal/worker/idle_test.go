@@ -63,7 +63,7 @@ func playRest(t *testing.T, lease time.Duration, script func(r *rest)) {
 		}
 		r.look = open("looker")
 		r.Worker = &Worker{id: "w", ledger: open("w"), Options: Options{Config: cfg, Log: silentObserver().log}}
-		r.o = newObserver(task.Clock(ctx), "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(task.Clock(ctx), "Orders"), r.Worker.Log, backfill.NewRenderer(nil, nil), nil)
+		r.o = newObserver(task.Clock(ctx), "w", admin.NewMetrics("orders", admin.Build{}), admin.NewHealth(task.Clock(ctx), "Orders"), r.Worker.Log, backfill.NewRenderer(nil, nil), nil)
 		r.store.OnRead = func(_ context.Context, prefix string) error {
 			if strings.HasSuffix(prefix, "/cutover") {
 				r.reads++

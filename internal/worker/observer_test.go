@@ -26,7 +26,7 @@ import (
 func copying(t *testing.T) (*observer, *bytes.Buffer) {
 	t.Helper()
 	var lines bytes.Buffer
-	o := newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(&lines, nil), []string{"Orders"})
+	o := newObserver(time.Now, "w", admin.NewMetrics("orders", admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(&lines, nil), []string{"Orders"})
 	o.copyStarted("Orders", 1_000_000, 0)
 	for range 600 {
 		time.Sleep(time.Second)
@@ -124,7 +124,7 @@ func TestACopyThatWasGoneOnWithTellsNoTime(t *testing.T) {
 // joins again is drawn once.
 func TestASecondCopyIsMeasuredForItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(&bytes.Buffer{}, nil), nil)
+		o := newObserver(time.Now, "w", admin.NewMetrics("orders", admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(&bytes.Buffer{}, nil), nil)
 		o.joined("Log")
 		o.lag("Log", 3*time.Second, time.Hour)
 		o.joined("Log")
@@ -168,7 +168,7 @@ func TestReadinessWhileTheSourceIsSilent(t *testing.T) {
 		health := admin.NewHealth(time.Now, "Orders")
 		health.TargetReached()
 		health.SourceReached("Orders")
-		events := newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), health, slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"}).events()
+		events := newObserver(time.Now, "w", admin.NewMetrics("orders", admin.Build{}), health, slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"}).events()
 		for range 3 {
 			events.ShardTaken("Orders", "s", 1)
 			time.Sleep(time.Minute)
@@ -200,7 +200,7 @@ func TestReadyWhileATableIsHalted(t *testing.T) {
 		health.SourceReached("Orders")
 		health.Looked("Orders", true)
 		health.Childless("Orders", time.Now())
-		events := newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), health, slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"}).events()
+		events := newObserver(time.Now, "w", admin.NewMetrics("orders", admin.Build{}), health, slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"}).events()
 		for range 180 {
 			time.Sleep(time.Minute)
 			events.Ledger(checkpoint.TableState{Source: "Orders"}, nil)
@@ -216,7 +216,7 @@ func TestReadyWhileATableIsHalted(t *testing.T) {
 func TestProgressOfATableThatJoined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer
-		o := newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(&lines, nil), nil)
+		o := newObserver(time.Now, "w", admin.NewMetrics("orders", admin.Build{}), admin.NewHealth(time.Now), slog.New(slog.DiscardHandler), backfill.NewRenderer(&lines, nil), nil)
 		o.joined("Log_2015_01")
 		o.copyStarted("Log_2015_01", 100_000, 50_000)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -190,7 +190,7 @@ func said(t *testing.T, m *status.Document) map[string]string {
 	}
 	out["JSON"], out["JSON of the table"] = document.State, document.Tables[0].State
 
-	metrics := admin.NewMetrics(admin.Build{})
+	metrics := admin.NewMetrics("orders", admin.Build{})
 	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	o.surveyed(m, nil)
 	o.board.Show(m, true, noon)

@@ -87,6 +87,7 @@ func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 	}
 	o.metrics.Phase(m.Phase)
 	o.metrics.State(string(m.State))
+	o.metrics.Workers(m.WorkersByRole())
 	o.metrics.Cutovers(m.CutoverFacts())
 	for i := range m.Tables {
 		t := &m.Tables[i]

@@ -28,7 +28,7 @@ import (
 // A survey reports what it finds, and removes what it no longer finds: a table without readable
 // shards is not stalled.
 func TestSurveyTakesBack(t *testing.T) {
-	metrics := admin.NewMetrics(admin.Build{})
+	metrics := admin.NewMetrics("orders", admin.Build{})
 	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	shard := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, ReadAt: ago(time.Minute), EventTime: ago(time.Hour)}
 	done := shard
@@ -47,6 +47,37 @@ func TestSurveyTakesBack(t *testing.T) {
 		}
 		if got, want := o.health.Facts().Tables[0].Childless, c.shard.DoneAt; got.IsZero() == (want == childless.DoneAt) {
 			t.Errorf("a shard that ended at %s: it has no children since %s", want, got)
+		}
+	}
+}
+
+// The survey reports how many workers have each role. A role that no worker has is 0, not absent.
+func TestSurveyCountsWorkersByRole(t *testing.T) {
+	metrics := admin.NewMetrics("orders", admin.Build{})
+	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	beat := func(before time.Duration) checkpoint.Heartbeat { return checkpoint.Heartbeat{WrittenAt: ago(before)} }
+	reading := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Reading, Owner: "w", ReadAt: ago(0), Heartbeat: beat(0)}
+	for _, c := range []struct {
+		processes []checkpoint.Process
+		want      string
+	}{
+		{nil, `active"} 1 idle"} 0 standby"} 0`},
+		{[]checkpoint.Process{{Worker: "a", Heartbeat: beat(0)}, {Worker: "b", Heartbeat: beat(0)}, {Worker: "gone", Heartbeat: beat(time.Hour)}}, `active"} 1 idle"} 0 standby"} 2`},
+		{[]checkpoint.Process{{Worker: "a", Role: checkpoint.RoleIdle, Heartbeat: beat(0)}}, `active"} 1 idle"} 1 standby"} 0`},
+	} {
+		l := &status.Input{Cfg: testConfig(), Begun: true, Tables: []config.Table{{From: "Orders"}}, Processes: c.processes,
+			Inputs: []status.TableInput{{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{reading}}}}
+		o.surveyed(l.Judge(nothingSet, "", noon), nil)
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		var got []string
+		for line := range strings.Lines(w.Body.String()) {
+			if role, ok := strings.CutPrefix(line, `replicator_workers{pipeline="orders",role="`); ok {
+				got = append(got, strings.TrimSpace(role))
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%d processes: %s, want %s", len(c.processes), got, c.want)
 		}
 	}
 }
@@ -178,7 +209,7 @@ func parkedAndHealed(t *testing.T, w *Worker, number uint64) *sink.Parking {
 // Events of workers during an unreadable ledger are reported once it can be read: old readings that
 // are judged again report none.
 func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
-	o := newObserver(time.Now, "w", admin.NewMetrics(admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	o := newObserver(time.Now, "w", admin.NewMetrics("orders", admin.Build{}), admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	l := &status.Input{Cfg: testConfig(), Tables: []config.Table{{From: "Orders"}}, Inputs: []status.TableInput{
 		{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{held("1", "a", noon)}}}}
 	var survey status.Survey
@@ -199,7 +230,7 @@ func TestWhatHappenedWhileBlindIsTold(t *testing.T) {
 
 // A dropped table is suspended for a day. After that its metrics disappear and raise no alert.
 func TestADroppedTableIsSetAsideForADay(t *testing.T) {
-	metrics := admin.NewMetrics(admin.Build{})
+	metrics := admin.NewMetrics("orders", admin.Build{})
 	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	for _, c := range []struct {
 		since time.Duration
@@ -210,7 +241,7 @@ func TestADroppedTableIsSetAsideForADay(t *testing.T) {
 		o.surveyed(judged(status.TableInput{Found: true, State: dropped}), nil)
 		w := httptest.NewRecorder()
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		if line := `replicator_source_set_aside{source_table="Orders"} ` + c.want + "\n"; !strings.Contains(w.Body.String(), line) {
+		if line := `replicator_source_set_aside{pipeline="orders",source_table="Orders"} ` + c.want + "\n"; !strings.Contains(w.Body.String(), line) {
 			t.Errorf("dropped %s ago: no line %q", c.since, line)
 		}
 	}
@@ -240,7 +271,7 @@ func TestHeadroomShrinksWhileTheLedgerIsNotRead(t *testing.T) {
 
 // The metric also reports a named table that was dropped, until the table exists again.
 func TestSurveyTellsOfADroppedTable(t *testing.T) {
-	metrics := admin.NewMetrics(admin.Build{})
+	metrics := admin.NewMetrics("orders", admin.Build{})
 	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
 	dropped := loadedTable()
 	dropped.Suspended = checkpoint.Suspension{Since: ago(time.Minute), Reason: engine.GoneReason}
@@ -248,7 +279,7 @@ func TestSurveyTellsOfADroppedTable(t *testing.T) {
 		o.surveyed(judged(status.TableInput{Found: true, State: state}), nil)
 		w := httptest.NewRecorder()
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		if line := `replicator_source_set_aside{source_table="Orders"} ` + want + "\n"; !strings.Contains(w.Body.String(), line) {
+		if line := `replicator_source_set_aside{pipeline="orders",source_table="Orders"} ` + want + "\n"; !strings.Contains(w.Body.String(), line) {
 			t.Errorf("set aside for %q: no line %q", state.Suspended.Reason, line)
 		}
 	}

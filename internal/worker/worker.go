@@ -253,7 +253,7 @@ func (w *Worker) observe(clock func() time.Time) *observer {
 	for _, t := range w.found.Tables {
 		names = append(names, t.Config.From)
 	}
-	metrics := admin.NewMetrics(admin.Build{Version: w.Build.Version, Revision: w.Build.Revision, GoVersion: w.Build.Go})
+	metrics := admin.NewMetrics(w.Config.Name, admin.Build{Version: w.Build.Version, Revision: w.Build.Revision, GoVersion: w.Build.Go})
 	return newObserver(clock, w.id, metrics, admin.NewHealth(clock, names...), w.Log, w.Lines, names)
 }
 

@@ -37,7 +37,7 @@ func happened(int) []admin.Event {
 func serve(t *testing.T) *site {
 	t.Helper()
 	s := &site{board: dashboard.New(happened)}
-	inner := admin.Handler(admin.Options{Clock: time.Now, Health: admin.NewHealth(time.Now), Metrics: admin.NewMetrics(admin.Build{}), Page: s.board.Page(), Live: s.board.Live(),
+	inner := admin.Handler(admin.Options{Clock: time.Now, Health: admin.NewHealth(time.Now), Metrics: admin.NewMetrics("orders", admin.Build{}), Page: s.board.Page(), Live: s.board.Live(),
 		Status: func(context.Context) (any, error) { return map[string]string{}, nil }})
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.refuses.Load() && r.URL.Path == "/api/v1/page" {

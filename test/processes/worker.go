@@ -271,7 +271,7 @@ func (w *worker) sample(ctx context.Context) (sample, time.Duration, bool) {
 	return s, time.Since(p.started), true
 }
 
-// metrics returns the program's metrics without labels.
+// metrics returns the program's metrics that have no label except that of the pipeline.
 func (w *worker) metrics(ctx context.Context) (map[string]float64, error) {
 	body, err := w.get(ctx, "/metrics")
 	if err != nil {
@@ -279,8 +279,9 @@ func (w *worker) metrics(ctx context.Context) (map[string]float64, error) {
 	}
 	found := map[string]float64{}
 	for line := range strings.Lines(string(body)) {
-		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if value, err := strconv.ParseFloat(text, 64); err == nil {
+		series, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, labels, _ := strings.Cut(series, "{")
+		if value, err := strconv.ParseFloat(text, 64); err == nil && !strings.Contains(labels, ",") {
 			found[name] = value
 		}
 	}
