@@ -110,6 +110,10 @@ type VerifyResult struct {
 	EndedAt time.Time `json:"ended_at,omitzero"` // zero if there is no result yet
 	// Generation is the table's generation when the verify ended.
 	Generation uint32 `json:"generation,omitempty"`
+	// RecheckedAt is when rows that had stayed in flight were last compared again. Recheck names the
+	// findings that replaced those of the verify. Both are zero if the rows were not compared again.
+	RecheckedAt time.Time `json:"rechecked_at,omitzero"`
+	Recheck     string    `json:"recheck,omitempty"`
 	VerifyCounts
 }
 

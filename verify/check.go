@@ -10,6 +10,8 @@ type Checked struct {
 	Counts
 	// Findings are the rows that differed at both checks (V1).
 	Findings []Finding
+	// Pending are the rows with a change that was not applied at any check.
+	Pending []Finding
 	// Equal lists the places at which every row is correct. A row at any other place differs, or
 	// had a newer version at every check.
 	Equal []Place
@@ -39,6 +41,13 @@ func (c *Comparison) Check(ctx, drain context.Context, places ...Place) (Checked
 		return slices.ContainsFunc(r.found, func(f Finding) bool { return f.Table == p.Table && f.Row == p.Row }) ||
 			slices.ContainsFunc(r.moving, func(m Candidate) bool { return m.Table == p.Table && m.Row == p.Row })
 	})
-	r.found = slices.DeleteFunc(r.found, func(f Finding) bool { return f.Kind == InFlight })
-	return Checked{r.at.Counts, r.found, equal}, nil
+	checked := Checked{Counts: r.at.Counts, Equal: equal}
+	for _, f := range r.found {
+		if f.Kind == InFlight {
+			checked.Pending = append(checked.Pending, f)
+		} else {
+			checked.Findings = append(checked.Findings, f)
+		}
+	}
+	return checked, nil
 }

@@ -54,7 +54,7 @@ func (r *working) suspect(ctx context.Context, c Candidate) error {
 	bounds := r.Bounds.orDefault()
 	if r.kept >= bounds.Findings {
 		for _, f := range c.Findings {
-			count(&r.at.Counts, f.Kind)
+			Count(&r.at.Counts, f.Kind)
 			r.at.LeftOut++
 		}
 		return nil
@@ -236,7 +236,7 @@ func (c Candidate) brief() Candidate {
 
 // keep counts a finding, and keeps it if there is room (V5).
 func (r *working) keep(f Finding) {
-	count(&r.at.Counts, f.Kind)
+	Count(&r.at.Counts, f.Kind)
 	if r.kept >= r.Bounds.orDefault().Findings {
 		r.at.LeftOut++
 		return

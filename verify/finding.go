@@ -207,7 +207,8 @@ func (s Scope) Full() bool { return s.Sample == 0 && s.Since.IsZero() }
 // Counts are the totals of a comparison.
 type Counts = checkpoint.VerifyCounts
 
-func count(c *Counts, k Kind) {
+// Count adds one finding of a kind to the counts.
+func Count(c *Counts, k Kind) {
 	switch k {
 	case Missing:
 		c.Missing++

@@ -20,6 +20,7 @@ const (
 	waitingData = "waiting/"
 	pickedData  = "picked"
 	indexData   = foundData + "index"
+	recheckData = foundData + "again/"
 )
 
 // Kept stores the findings, waiting rows and sums of a part in rows of the ledger (V3). The names
@@ -38,6 +39,11 @@ func (k Kept) findings(ctx context.Context, number int, found []Finding) (names 
 
 // keep stores a list in cells of bounded size, and returns their names.
 func keep[T any](ctx context.Context, k Kept, as string, number int, list []T) (names []string, err error) {
+	return keepNamed(ctx, k.Ledger, k.Table, fmt.Sprintf("%s%s-%04d/%d-%06d.", as, k.Part.Phase, k.Part.Index, k.Part.Epoch, number), list)
+}
+
+// keepNamed stores a list in cells whose names begin with `prefix`.
+func keepNamed[T any](ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableState, prefix string, list []T) (names []string, err error) {
 	var cell []json.RawMessage
 	bytes := 0
 	put := func() error {
@@ -45,9 +51,9 @@ func keep[T any](ctx context.Context, k Kept, as string, number int, list []T) (
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("%s%s-%04d/%d-%06d.%03d", as, k.Part.Phase, k.Part.Index, k.Part.Epoch, number, len(names))
+		name := fmt.Sprintf("%s%03d", prefix, len(names))
 		names, cell, bytes = append(names, name), nil, 0
-		return k.Ledger.PutVerifyData(ctx, k.Table, name, data)
+		return l.PutVerifyData(ctx, table, name, data)
 	}
 	for i, one := range list {
 		text, err := json.Marshal(one)
@@ -160,16 +166,39 @@ func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("a newer version of replicator recorded rows that differ, and this version cannot read them: %d", e.Findings)
 }
 
+// KeepRecheck stores the findings of the last completed verify anew, after a second comparison of its
+// rows in flight. The name must be unique to this comparison.
+func KeepRecheck(ctx context.Context, l *checkpoint.Ledger, table checkpoint.TableState, name string, found []Finding) error {
+	of := table
+	of.Verify.Number = table.Verify.Result.Number // a later verify may have been cancelled
+	names, err := keepNamed(ctx, l, of, recheckData+name+"-", found)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	return l.PutVerifyData(ctx, of, recheckData+name, data)
+}
+
 // Findings reads the findings of a table's last completed verify, sorted by target table, row and
 // share. They have no values (Column.Values). If some findings cannot be read, it returns the
 // others and *UnreadableError.
 func Findings(ctx context.Context, l *checkpoint.Ledger, source string, result checkpoint.VerifyResult) ([]Finding, error) {
-	index, err := l.VerifyData(ctx, source, result.Number, indexData)
+	name := indexData
+	if result.Recheck != "" {
+		name = recheckData + result.Recheck
+	}
+	index, err := l.VerifyData(ctx, source, result.Number, name)
 	if err != nil {
 		return nil, err
 	}
 	r, unread := Result{}, 0
 	for _, d := range index {
+		if d.Name != name {
+			continue // a cell of findings, whose name begins with the index's
+		}
 		var names []string
 		if json.Unmarshal(d.Data, &names) != nil {
 			return nil, fmt.Errorf("%w: the index of the findings of a verify", checkpoint.ErrConflict)

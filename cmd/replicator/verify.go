@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
+	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
 // verifying holds the operator's flags of a verify.
@@ -63,6 +64,12 @@ end and writes nothing. Reads obey the limits of backfill and throttle.
 meanwhile, and foreign rows unless the table is owned: true. Workers may keep running. Run verify
 again to confirm.
 
+--at-most N repairs no row of a table if more than N of its rows differ, and exits with 3.
+
+--key and --keys compare single items, and print a result for each. This is no verify: the last
+result and the gates of a cutover stay as they are. --in-flight compares only the rows that stayed
+in flight. If all are equal, the last verify counts as clean.
+
 --reverse compares items with their rows after a cutover with a way back. With --repair, a worker
 makes differing items equal to their rows. A clean comparison ends a gap of the way back.
 
@@ -75,6 +82,10 @@ limit passes first. status and verify status show the last result.`,
   replicator verify --table Orders --sample 1%
   replicator verify --table Orders --changed-since 10m --show-values
   replicator verify --table Orders --repair --dry-run
+  replicator verify --table Orders --repair --at-most 100
+  replicator verify --table Orders --key '{"PK":"hats","SK":"fedoras"}'
+  replicator verify --table Orders --keys keys.jsonl --repair
+  replicator verify --in-flight
   replicator verify --full --report verify.jsonl
   replicator verify --reverse --repair`,
 		Args: none,
@@ -91,8 +102,12 @@ limit passes first. status and verify status show the last result.`,
 	f.BoolVar(&v.flags.Full, "full", false, "compare everything; this is the default")
 	f.StringVar(&v.flags.Sample, "sample", "", "compare a `SHARE` of the items, chosen by a hash of their keys, such as 1%")
 	f.StringVar(&v.flags.ChangedSince, "changed-since", "", "compare only rows with cells written in the last `DURATION`, such as 10m")
+	f.StringArrayVar(&v.Keys, "key", nil, "compare only the item with this "+preflight.KeyHelp+"; repeatable")
+	f.StringVar(&v.KeysFile, "keys", "", "compare only the items whose keys are in `FILE`, one JSON object in each line; - is stdin")
+	f.BoolVar(&v.InFlight, "in-flight", false, "compare only rows that stayed in flight in the last verify, and update its result")
 	f.BoolVar(&v.Reverse, "reverse", false, "after a cutover with a way back: compare items with their rows")
 	f.BoolVar(&v.Repair, "repair", false, "fix differences")
+	f.StringVar(&v.flags.AtMost, "at-most", "", "with --repair: repair no row of a table if more than `N` of its rows differ")
 	f.BoolVar(&v.RemoveForeign, "remove-foreign", false, "with --repair: also remove extra rows not written by this migration")
 	f.BoolVar(&v.DryRun, "dry-run", false, "with --repair: show what it would do, and write nothing")
 	f.StringVar(&v.Report, "report", "", "write a JSON line for each difference to `FILE`, and an HTML page next to it")

@@ -73,6 +73,8 @@ type Table struct {
 	// Reverse is the last comparison of the items with their rows, after a cutover with a way back;
 	// null without one.
 	Reverse *Reverse `json:"reverse"`
+	// Keys is the result of --key or --keys; null without them.
+	Keys *Keys `json:"keys"`
 }
 
 // Progress is the progress of a verify.
@@ -104,28 +106,31 @@ type Parts struct {
 type Result struct {
 	Clean bool `json:"clean"`
 	// Stale reports that the result is more than a day old.
-	Stale     bool        `json:"stale"`
-	BegunAt   time.Time   `json:"begun_at"`
-	EndedAt   time.Time   `json:"ended_at"`
-	Way       string      `json:"way"`
-	Why       string      `json:"why"`
-	Sample    *float64    `json:"sample"` // the share of the items that was compared; null if all were
-	Since     *time.Time  `json:"since"`  // only changes since this time were compared; null for all
-	Items     int64       `json:"items"`
-	Rows      int64       `json:"rows"`
-	Compared  int64       `json:"compared"`
-	Missing   int64       `json:"missing"`
-	Different int64       `json:"different"`
-	Extra     int64       `json:"extra"`
-	Foreign   int64       `json:"foreign"`
-	InFlight  int64       `json:"in_flight"`
-	Kept      int64       `json:"kept"`
-	Unmapped  int64       `json:"unmapped"`
-	LeftOut   int64       `json:"left_out"`
-	ReadUnits float64     `json:"read_units"`
-	Spent     []cost.Line `json:"spent"`
-	Blind     []string    `json:"blind"`    // kinds of differences that this comparison could not find
-	Findings  []Finding   `json:"findings"` // the first thousand findings
+	Stale   bool      `json:"stale"`
+	BegunAt time.Time `json:"begun_at"`
+	EndedAt time.Time `json:"ended_at"`
+	// RecheckedAt is when rows that had stayed in flight were last compared again; null if they were
+	// not.
+	RecheckedAt *time.Time  `json:"rechecked_at"`
+	Way         string      `json:"way"`
+	Why         string      `json:"why"`
+	Sample      *float64    `json:"sample"` // the share of the items that was compared; null if all were
+	Since       *time.Time  `json:"since"`  // only changes since this time were compared; null for all
+	Items       int64       `json:"items"`
+	Rows        int64       `json:"rows"`
+	Compared    int64       `json:"compared"`
+	Missing     int64       `json:"missing"`
+	Different   int64       `json:"different"`
+	Extra       int64       `json:"extra"`
+	Foreign     int64       `json:"foreign"`
+	InFlight    int64       `json:"in_flight"`
+	Kept        int64       `json:"kept"`
+	Unmapped    int64       `json:"unmapped"`
+	LeftOut     int64       `json:"left_out"`
+	ReadUnits   float64     `json:"read_units"`
+	Spent       []cost.Line `json:"spent"`
+	Blind       []string    `json:"blind"`    // kinds of differences that this comparison could not find
+	Findings    []Finding   `json:"findings"` // the first thousand findings
 }
 
 // Finding is a row that differs from its item.
@@ -214,6 +219,7 @@ func resultOf(r checkpoint.VerifyResult, prices cost.Prices, now time.Time) *Res
 	if !r.Since.IsZero() {
 		out.Since = &r.Since
 	}
+	out.RecheckedAt = terminal.KnownTime(r.RecheckedAt)
 	out.Blind = append(out.Blind, verify.ResultOf("", r).Blind...)
 	return out
 }
@@ -228,8 +234,11 @@ func (t Table) stateText() string {
 
 // render writes the document for people.
 func (d *Document) render(w io.Writer) error {
-	if d.reverse {
+	switch {
+	case d.reverse:
 		return d.renderReversed(w)
+	case len(d.Tables) == 1 && d.Tables[0].Keys != nil:
+		return d.renderKeys(w)
 	}
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tab, "TABLE\tVERIFY\tSCOPE\tITEMS\tROWS\tMISSING\tDIFFERENT\tEXTRA\tFOREIGN\tIN FLIGHT")
@@ -297,6 +306,9 @@ func (t *Table) renderFindings(w io.Writer) {
 	r := t.Result
 	if r.Why != "" {
 		_, _ = fmt.Fprintf(w, "\n%s: mode: %s (%s)\n", t.Source, modeText(verify.Way(r.Way)), r.Why)
+	}
+	if r.RecheckedAt != nil {
+		_, _ = fmt.Fprintf(w, "rows in flight were compared again at %s\n", r.RecheckedAt.UTC().Format(time.RFC3339))
 	}
 	for _, text := range r.Blind {
 		_, _ = fmt.Fprintf(w, "this mode does not find: %s\n", text)

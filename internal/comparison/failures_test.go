@@ -132,7 +132,7 @@ func TestNextStepsInModeTopic(t *testing.T) {
 	}{
 		"differences":          {ended(func(r *checkpoint.VerifyResult) { r.Extra = 1 }), checkpoint.Direct, "replicator verify --repair --dry-run --table Orders"},
 		"differences, a topic": {ended(func(r *checkpoint.VerifyResult) { r.Extra = 1 }), checkpoint.Topic, "replicator backfill redo --table Orders"},
-		"in flight, a topic":   {ended(func(r *checkpoint.VerifyResult) { r.InFlight = 1 }), checkpoint.Topic, "replicator verify --table Orders"},
+		"in flight, a topic":   {ended(func(r *checkpoint.VerifyResult) { r.InFlight = 1 }), checkpoint.Topic, "replicator verify --in-flight --table Orders"},
 		"clean, a topic":       {ended(nil), checkpoint.Topic, ""},
 	} {
 		o := &Operator{Cfg: &config.Config{}, migration: &desk.Migration{}, tables: []table{{config: config.Table{From: "Orders", To: "orders"},

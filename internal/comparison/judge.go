@@ -25,18 +25,18 @@ func (o *Operator) judge(now time.Time) *Document {
 		if t.state.Verify.Running() {
 			out.Progress = progressOf(t.state, t.parts, prices, now)
 		}
-		if out.Result != nil && t.mapping != nil {
+		if out.Result != nil && t.mapping != nil && t.keyed == nil {
 			for _, f := range t.list[:min(len(t.list), mostListed)] {
 				out.Result.Findings = append(out.Result.Findings, findingOf(t.mapping, f, o.ShowValues))
 			}
 		}
-		out.Repair, out.Reverse = t.repaired, comparedItems(t)
+		out.Repair, out.Reverse, out.Keys = t.repaired, comparedItems(t), comparedKeys(t, o.ShowValues)
 		d.Tables = append(d.Tables, out)
 		command, why := next(out)
 		if strings.HasPrefix(command, "verify --repair") && t.state.Apply == checkpoint.Topic { // appliers write the rows
 			command, why = "backfill redo", "loads all items of "+out.Source+" again; in mode topic no command repairs single rows"
 		}
-		if command != "" && d.left == nil && !d.reverse { // once the application has left, the command would be refused
+		if command != "" && d.left == nil && !d.reverse && t.keyed == nil { // once the application has left, the command would be refused
 			d.NextSteps = append(d.NextSteps, standing.NextStep{Command: standing.Command(command+" --table TABLE", t.config.From, o.With), Why: why})
 		}
 		if command, why := nextReverse(out); command != "" && d.reverse {
@@ -79,6 +79,9 @@ func next(t Table) (command, why string) {
 	case t.Repair != nil && t.Repair.DryRun && t.Repair.Repaired > 0:
 		return repairOf(r), "compares " + t.Source + " again and fixes differences"
 	case r.InFlight > 0:
+		if r.LeftOut == 0 {
+			return "verify --in-flight", "compares the rows of " + t.Source + " again that stayed in flight"
+		}
 		return "verify", "compares " + t.Source + " again: rows stayed in flight"
 	case r.Stale:
 		return "verify", "the result of " + t.Source + " is more than a day old"
@@ -149,7 +152,7 @@ func (o *Operator) verdict() error {
 		if n := r.InFlight; n > 0 {
 			found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(n), "row") + " of table " + t.config.From + " stayed in flight",
 				Cause: "their changes were not applied while the table was compared; they are listed above",
-				Fix:   "see replicator status, and compare again: replicator verify --table " + t.config.From + o.With})
+				Fix:   "see replicator status, and compare these rows again: replicator verify --in-flight --table " + t.config.From + o.With})
 		}
 		if t.repaired != nil {
 			if err := t.repaired.Verdict(); err != nil {

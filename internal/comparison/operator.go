@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"time"
@@ -33,12 +34,23 @@ type Operator struct {
 	ChangedSince time.Duration
 	// ShowValues shows keys and values of differing rows.
 	ShowValues bool
+	// Keys and KeysFile choose single items to compare, by their primary keys in JSON. KeysFile is
+	// the path of a file with one key in each line; "-" means Stdin. If both are empty, whole tables
+	// are compared.
+	Keys     []string
+	KeysFile string
+	Stdin    io.Reader // if nil, the process's stdin
+	// InFlight compares only rows that stayed in flight in the last verify.
+	InFlight bool
 	// Waits makes this process compare parts until the verify has ended. Without Waits, only
 	// workers compare parts.
 	Waits bool
 	// Repair fixes the differences that a comparison found. With DryRun, the command only shows
 	// what a repair would do.
 	Repair, DryRun bool
+	// AtMost is the maximum number of rows of a table that a repair may change. If more rows differ,
+	// none of the table is repaired. 0 means no limit.
+	AtMost int
 	// RemoveForeign lets a repair remove extra rows without proof that this migration wrote them.
 	RemoveForeign bool
 	// Reverse compares items with their rows, after a cutover with a way back. With Repair, the
@@ -79,6 +91,7 @@ type table struct {
 	repaired *repair.Document // nil if nothing was repaired
 	fallback checkpoint.Fallback
 	reversed *reversed // nil if this command compared no items with their rows
+	keyed    *keyed    // nil if this command compared no single items
 }
 
 // lists reports whether the last verify recorded any rows. It records rows that differ, and rows
@@ -239,11 +252,20 @@ func (o *Operator) findings(ctx context.Context) error {
 			return explain(ctx, "cannot read the findings of the verify of table "+t.config.From, err)
 		}
 		t.list = found
-		if o.ShowValues {
-			if err := o.values(ctx, t); err != nil {
-				return explain(ctx, "cannot read the values of table "+t.config.From, err)
-			}
+		if err := o.shownValues(ctx, t); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// shownValues reads the values of a table's findings, if the operator asked for them.
+func (o *Operator) shownValues(ctx context.Context, t *table) error {
+	if !o.ShowValues {
+		return nil
+	}
+	if err := o.values(ctx, t); err != nil {
+		return explain(ctx, "cannot read the values of table "+t.config.From, err)
 	}
 	return nil
 }

@@ -35,6 +35,11 @@ func (o *Operator) repair(ctx context.Context) error {
 		if t.mapping == nil || len(differs) == 0 {
 			continue
 		}
+		if n := t.toRepair(); o.AtMost > 0 && n > o.AtMost {
+			stopped := repair.Stopped(t.config.From, n, o.AtMost, o.DryRun)
+			t.repaired = &stopped
+			continue
+		}
 		r, err := repair.Of(ctx, o.Cfg, t.config, o.ends.source, o.ends.repair, "cannot repair rows of table "+t.config.From)
 		if err != nil {
 			return err
@@ -56,6 +61,16 @@ func (o *Operator) repair(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// toRepair returns how many rows of a table a repair may change. Rows that the comparison counted but
+// did not record are among them. Foreign rows are not, because no repair changes them.
+func (t *table) toRepair() int {
+	counts := t.state.Verify.Result.VerifyCounts
+	if t.keyed != nil {
+		counts = t.keyed.counts
+	}
+	return int(counts.Missing + counts.Different + counts.Extra)
 }
 
 // repairable returns the findings that may be repaired. If another migration writes the target,

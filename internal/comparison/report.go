@@ -2,9 +2,7 @@ package comparison
 
 import (
 	"bufio"
-	_ "embed"
 	"encoding/json"
-	"html/template"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
-	"github.com/dynamodb-bigtable/replicator/internal/page"
 )
 
 // lineSchema names the form of a report's lines.
@@ -39,6 +36,7 @@ type line struct {
 	Listed  *int    `json:"listed,omitempty"`
 	LeftOut *int64  `json:"left_out,omitempty"` // number of differences without a line; only on the last line of a table
 	Result  *Result `json:"result,omitempty"`   // only on the last line of a table
+	Keys    *Keys   `json:"keys,omitempty"`     // only on the last line of a comparison of single items, without its list
 }
 
 // report writes the file with a line for each difference, and the page next to it. Only the user
@@ -122,7 +120,10 @@ func (o *Operator) lines(w io.Writer, now time.Time) error {
 		}
 		n, result := len(t.list), resultOf(t.state.Verify.Result, cost.Default(), now)
 		last := line{Schema: lineSchema, Source: t.config.From, Listed: &n, Result: result}
-		if result != nil {
+		if keys := comparedKeys(t, false); keys != nil {
+			keys.Listed = []Key{}
+			last.Result, last.LeftOut, last.Keys = nil, &keys.LeftOut, keys
+		} else if result != nil {
 			last.LeftOut = &result.LeftOut
 		}
 		if err := out.Encode(last); err != nil {
@@ -130,45 +131,4 @@ func (o *Operator) lines(w io.Writer, now time.Time) error {
 		}
 	}
 	return nil
-}
-
-//go:embed report.html
-var pageText string
-
-// shown holds the data of the page's template.
-type shown struct {
-	*Document
-	Style    template.CSS
-	Policy   string // the content security policy, which allows only the page's own style
-	Clean    bool
-	Compared bool
-}
-
-var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
-	"scope": func(r *Result) string { return r.scope() },
-	"verdict": func(r *Result, at time.Time) string {
-		return r.verdict(at)
-	},
-	"time":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	"total":  func(r *Result) int64 { return r.Missing + r.Different + r.Extra + r.Foreign + r.InFlight },
-	"family": func(c Column) string { family, _, _ := strings.Cut(c.Column, ":"); return family },
-	"took":   func(r *Result) string { return r.EndedAt.Sub(r.BegunAt).Round(time.Second).String() },
-	"values": func(f Finding) bool { return f.Key != nil },
-	"text":   orNothing,
-	"len64":  func(f []Finding) int64 { return int64(len(f)) },
-}).Parse(pageText))
-
-// writePage writes the document as one self-contained HTML page. It shows keys, and names of
-// columns that come from items, only if the document contains them (ShowValues).
-func writePage(w io.Writer, d *Document) error { return pageTemplate.Execute(w, shownOf(d)) }
-
-// shownOf returns the template's data for a document. The page is "all clean" if every table has a
-// result that is clean and not stale, and no verify is running.
-func shownOf(d *Document) shown {
-	p := shown{Document: d, Style: page.Style(), Policy: page.Policy(), Clean: true}
-	for _, t := range d.Tables {
-		p.Compared = p.Compared || t.Result != nil
-		p.Clean = p.Clean && t.Result != nil && t.Result.Clean && !t.Result.Stale && t.Progress == nil
-	}
-	return p
 }

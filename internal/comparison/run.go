@@ -31,17 +31,18 @@ const (
 // Begin begins a verify of each table, or joins a running verify. It compares parts until the
 // verifies are over. It returns the error RowsDiffer if rows differ or stay in flight.
 func (o *Operator) Begin(ctx context.Context) error {
-	if o.Reverse {
+	switch {
+	case o.Reverse:
 		return o.beginReverse(ctx)
+	case o.byKey():
+		return o.compareKeys(ctx)
+	case o.InFlight:
+		return o.recheckInFlight(ctx)
 	}
 	if err := o.checkReport(); err != nil {
 		return err
 	}
-	command := "verify"
-	if o.Repair && !o.DryRun {
-		command = "verify --repair"
-	}
-	if err := o.open(ctx, command); err != nil {
+	if err := o.open(ctx, o.command()); err != nil {
 		return err
 	}
 	defer o.migration.Close()
@@ -80,12 +81,29 @@ func (o *Operator) Begin(ctx context.Context) error {
 	return errors.Join(left, o.verdict())
 }
 
+// command returns the name under which the command opens the migration.
+func (o *Operator) command() string {
+	if o.Repair && !o.DryRun {
+		return "verify --repair"
+	}
+	return "verify"
+}
+
+// ready returns why rows of the table cannot be compared; nil if they can.
+func (t *table) ready() error {
+	if err := t.state.CheckCopied("verify"); err != nil {
+		return err
+	}
+	if !t.found || t.state.Generation == 0 {
+		return &checkpoint.LoadError{Table: t.config.From, Step: "verify", Reason: "no worker has followed the table yet",
+			Cure: "start `replicator run`, then verify once `replicator status` shows the table"}
+	}
+	return nil
+}
+
 // begin plans the verify of a table, unless one is running.
 func (o *Operator) begin(ctx context.Context, t *table) error {
-	refuse := func(cause, fix string) error {
-		return &checkpoint.LoadError{Table: t.config.From, Step: "verify", Reason: cause, Cure: fix}
-	}
-	if err := t.state.CheckCopied("verify"); err != nil {
+	if err := t.ready(); err != nil {
 		return err
 	}
 	hash := o.Cfg.Hash(t.config)
@@ -96,10 +114,7 @@ func (o *Operator) begin(ctx context.Context, t *table) error {
 			return err
 		}
 	}
-	switch {
-	case !t.found || t.state.Generation == 0:
-		return refuse("no worker has followed the table yet", "start `replicator run`, then verify once `replicator status` shows the table")
-	case t.state.Verify.Running():
+	if t.state.Verify.Running() {
 		_, _ = fmt.Fprintf(o.Stderr, "%s: resumed the running verify\n", t.config.From)
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -90,3 +91,11 @@ func (s *scene) valid() {
 		s.Error(err)
 	}
 }
+
+// reading returns ends with the stream, so that no worker is needed.
+func (s *scene) reading(*desk.Migration) ends {
+	return ends{source: s.Source, target: s.Target, repair: s.Target, stream: s.Source.Open}
+}
+
+// unfollowed is the record of a table that no worker has followed.
+func unfollowed(state *checkpoint.TableState) { state.Generation = 0 }

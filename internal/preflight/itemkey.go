@@ -21,11 +21,17 @@ const KeyHelp = "primary key as `JSON`: plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) o
 // plain JSON or DynamoDB JSON. Errors contain no values, because operators may copy errors into
 // tickets.
 func ParseKey(text string, schema []transform.KeyAttribute) (attribute.Item, error) {
+	return ParseKeyAt("--key", text, schema)
+}
+
+// ParseKeyAt is ParseKey for a key that stands at another place, such as a line of a file. Errors
+// begin with this place.
+func ParseKeyAt(place, text string, schema []transform.KeyAttribute) (attribute.Item, error) {
 	fail := func(what, fix string) (attribute.Item, error) {
 		if fix == "" {
-			fix = fmt.Sprintf("give the whole primary key, for example --key '%s'", exampleKey(schema))
+			fix = fmt.Sprintf("give the whole primary key, for example %s", exampleOf(place, schema))
 		}
-		return attribute.Item{}, diag.BadUsage("--key: "+what, fix)
+		return attribute.Item{}, diag.BadUsage(place+": "+what, fix)
 	}
 	given := map[string]json.RawMessage{}
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -102,6 +108,14 @@ func keyNames(schema []transform.KeyAttribute) string {
 		names = append(names, fmt.Sprintf("%s (%s)", k.Name, k.Type))
 	}
 	return strings.Join(names, ", ")
+}
+
+// exampleOf returns an example of a primary key, as it is written at a place.
+func exampleOf(place string, schema []transform.KeyAttribute) string {
+	if strings.HasPrefix(place, "--") {
+		return place + " '" + exampleKey(schema) + "'"
+	}
+	return exampleKey(schema)
 }
 
 // exampleKey returns an example of a primary key with the given schema.

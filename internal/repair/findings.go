@@ -31,6 +31,9 @@ const (
 	mostRows = 1000
 )
 
+// schemaName identifies the form of the document.
+const schemaName = "replicator.repair/v1"
+
 // Document is the outcome of a repair of one table's differences.
 type Document struct {
 	Schema   string `json:"schema"` // replicator.repair/v1
@@ -42,8 +45,11 @@ type Document struct {
 	Repaired int            `json:"repaired"`
 	Outcomes []OutcomeCount `json:"outcomes"` // one for each outcome that occurred
 	// NotReached is the number of findings that were not processed because of an earlier failure.
-	NotReached int   `json:"not_reached"`
-	Left       []Row `json:"left"` // findings that were not repaired, at most 1,000
+	NotReached int `json:"not_reached"`
+	// AtMost is the limit that kept the repair from starting, because more rows differ; null if no
+	// limit did.
+	AtMost *int  `json:"at_most"`
+	Left   []Row `json:"left"` // findings that were not repaired, at most 1,000
 }
 
 // OutcomeCount is the number of findings with an outcome.
@@ -189,7 +195,7 @@ func passing(err error) bool {
 }
 
 func document(r *sink.Repairer, found []verify.Finding, results []sink.Outcome) Document {
-	d := Document{Schema: "replicator.repair/v1", Table: r.Mapping.Source, DryRun: r.DryRun, Findings: len(found), Outcomes: []OutcomeCount{}, Left: []Row{}}
+	d := Document{Schema: schemaName, Table: r.Mapping.Source, DryRun: r.DryRun, Findings: len(found), Outcomes: []OutcomeCount{}, Left: []Row{}}
 	counts := map[sink.Outcome]int{}
 	for i, o := range results {
 		if o == "" {
@@ -215,6 +221,12 @@ func document(r *sink.Repairer, found []verify.Finding, results []sink.Outcome) 
 	return d
 }
 
+// Stopped returns the document of a repair that did not start: more rows of the table differ than the
+// limit allows.
+func Stopped(table string, rows, atMost int, dryRun bool) Document {
+	return Document{Schema: schemaName, Table: table, DryRun: dryRun, Findings: rows, Outcomes: []OutcomeCount{}, NotReached: rows, AtMost: &atMost, Left: []Row{}}
+}
+
 // Render writes the document as text.
 func (d Document) Render(w io.Writer) error {
 	done := "repaired"
@@ -230,7 +242,9 @@ func (d Document) Render(w io.Writer) error {
 			_, _ = fmt.Fprintf(tab, "  %d\t%s\n", o.Rows, o.Text)
 		}
 	}
-	if d.NotReached > 0 {
+	if d.AtMost != nil {
+		_, _ = fmt.Fprintf(tab, "  %d\tnot repaired, because --at-most allows %d\n", d.NotReached, *d.AtMost)
+	} else if d.NotReached > 0 {
 		_, _ = fmt.Fprintf(tab, "  %d\tnot reached\n", d.NotReached)
 	}
 	return tab.Flush()
@@ -245,6 +259,10 @@ func (d Document) Verdict() error {
 		}
 	}
 	switch {
+	case d.AtMost != nil:
+		return &diag.Error{Code: diag.RowsDiffer, What: fmt.Sprintf("no row of table %s was repaired", d.Table),
+			Cause: fmt.Sprintf("%s, and --at-most allows a repair of %d", terminal.RowsDiffer(d.NotReached, "the table"), *d.AtMost),
+			Fix:   "see what differs, then repeat the command with a higher --at-most or without it"}
 	case d.DryRun && d.Repaired > 0:
 		return &diag.Error{Code: diag.RowsDiffer, What: fmt.Sprintf("%s of table %s would be repaired", terminal.Plural(d.Repaired, "row"), d.Table),
 			Cause: "a dry run writes nothing", Fix: "remove --dry-run to repair them"}
