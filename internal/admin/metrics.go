@@ -52,6 +52,7 @@ type Metrics struct {
 	copied         *prometheus.CounterVec
 	compared       *prometheus.CounterVec
 	mismatched     *prometheus.GaugeVec
+	diverged       *prometheus.CounterVec
 	estimated      *prometheus.GaugeVec
 	writeDurations prometheus.Histogram
 	writeErrors    *prometheus.CounterVec
@@ -107,6 +108,8 @@ func NewMetrics(pipeline string, build Build) *Metrics {
 	m.compared = counter("replicator_verify_rows_compared_total", "Rows of the target that this process compared with their items.", table)
 	m.mismatched = gauge("replicator_verify_mismatched_rows",
 		"Rows known to differ from their items, until a later comparison finds them equal. Found by the last verify and by comparisons of recent changes.", table)
+	m.diverged = counter("replicator_dual_write_differences_total",
+		"Rows that this process found to differ by comparisons of recent changes (verify.sample), in tables with dual_writes. A row counts again only after it was equal.", table)
 	m.copied = counter("replicator_backfill_items_copied_total", "Items that the load has written.", table)
 	m.estimated = gauge("replicator_backfill_items_estimated", "Items in the source table, by DynamoDB's count, which is hours old.", table)
 	m.writeDurations = register(m, prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -233,6 +236,11 @@ func (m *Metrics) Overtaken(table string, age time.Duration) {
 // Compared counts rows of a table that were compared with their items.
 func (m *Metrics) Compared(table string, rows int64) {
 	m.compared.WithLabelValues(table).Add(float64(max(0, rows)))
+}
+
+// Diverged counts rows of a table with dual writes that were found to differ.
+func (m *Metrics) Diverged(table string, rows int64) {
+	m.diverged.WithLabelValues(table).Add(float64(rows))
 }
 
 // Mismatched sets how many rows of a table are known to differ.

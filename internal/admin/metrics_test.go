@@ -56,6 +56,8 @@ func filled() *Metrics {
 	m.Compared("Orders", 100)
 	m.Compared("Orders", -1)
 	m.Mismatched("Orders", 3)
+	m.Diverged("Orders", 2)
+	m.Diverged("Billing", 0)
 	m.Overtaken("Orders", 700*time.Millisecond)
 	m.Overtaken("Orders", 2*time.Minute)
 	m.Copied("Orders", 10)

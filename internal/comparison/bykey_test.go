@@ -231,7 +231,7 @@ func TestTheTextOfKeys(t *testing.T) {
 				t.Errorf("the text has no %q:\n%s", want, text)
 			}
 		}
-		if strings.Contains(text, `"pk"`) || err == nil || !strings.Contains(err.Error(), "1 key of table Orders differ") {
+		if strings.Contains(text, `"pk"`) || err == nil || !strings.Contains(err.Error(), "1 key of table Orders differs") {
 			t.Errorf("%v\n%s", err, text)
 		}
 	})

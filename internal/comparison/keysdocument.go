@@ -126,20 +126,24 @@ func (k Key) render(w io.Writer) {
 func (o *Operator) keysVerdict(t *table) error {
 	var found diag.List
 	k, table := t.keyed, " of table "+t.config.From
-	differ := func(n int64, what, cause, fix string) {
+	left := func(n int64, what, cause, fix string) {
 		if n > 0 {
 			found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(n), "key") + table + " " + what, Cause: cause, Fix: fix})
 		}
 	}
-	differ(k.of[KeyInFlight], "stayed in flight", "changes were not applied while the keys were compared", "see replicator status"+o.With+", and repeat the command")
+	differs := "differ from the source"
+	if k.of[KeyDiffers] == 1 {
+		differs = "differs from the source"
+	}
+	left(k.of[KeyInFlight], "stayed in flight", "changes were not applied while the keys were compared", "see replicator status"+o.With+", and repeat the command")
 	switch {
 	case t.repaired == nil:
-		differ(k.of[KeyDiffers], "differ from the source", "the rows are listed above", "repeat the command with --repair; replicator explain --table "+t.config.From+" --key KEY explains one key")
-		differ(k.of[KeyParked], "cannot be stored", "the reasons are listed above", "correct the items in the source, or see replicator parked list"+o.With)
+		left(k.of[KeyDiffers], differs, "the rows are listed above", "repeat the command with --repair; replicator explain --table "+t.config.From+" --key KEY explains one key")
+		left(k.of[KeyParked], "cannot be stored", "the reasons are listed above", "correct the items in the source, or see replicator parked list"+o.With)
 	case t.repaired.Verdict() != nil:
 		found = append(found, asDiag(t.repaired.Verdict()))
 	default:
-		differ(k.of[KeyParked], "cannot be stored", "the reasons are listed above", "correct the items in the source, or see replicator parked list"+o.With)
+		left(k.of[KeyParked], "cannot be stored", "the reasons are listed above", "correct the items in the source, or see replicator parked list"+o.With)
 		if n := k.counts.LeftOut; n > 0 {
 			found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(n), "row") + table + " were not repaired",
 				Cause: "more rows differ than one command keeps", Fix: "repeat the command; it compares again and repairs the next rows"})

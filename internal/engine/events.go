@@ -66,6 +66,9 @@ type Events struct {
 	Raised func(table string, generation uint32, reason string)
 	// Compared: the given number of rows was compared with their items.
 	Compared func(table string, rows int64)
+	// Diverged: a comparison of recent changes has found the given number of rows that were not known
+	// to differ, in a table with dual writes. The number may be 0.
+	Diverged func(table string, rows int64)
 	// Retry: a step failed, and is retried after `wait`.
 	Retry func(table, step string, wait time.Duration, err error)
 	// Refused: messages were published to the dead-letter topic, because the ledger does not know
@@ -127,6 +130,9 @@ func (e Events) OrSilent() Events {
 	}
 	if e.Compared == nil {
 		e.Compared = func(table string, rows int64) {}
+	}
+	if e.Diverged == nil {
+		e.Diverged = func(table string, rows int64) {}
 	}
 	if e.Applied == nil {
 		e.Applied = func(table string, changes Tally, rows int) {}

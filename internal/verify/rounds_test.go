@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -322,5 +323,31 @@ func TestASampleKnowsTables(t *testing.T) {
 	}
 	if strings.Join(tables, " ") != "orders parts" {
 		t.Errorf("%q wait", tables)
+	}
+}
+
+// With dual writes, each round reports the rows that were not known to differ. A row counts again only
+// after it was equal.
+func TestRowsThatDivergeUnderDualWrites(t *testing.T) {
+	for late, want := range map[time.Duration][]int64{0: nil, time.Second: {2, 0, 0, 1}} {
+		playScene(t, "abc", func(s *scene) {
+			s.spec.Late = late
+			var halted error
+			of := s.sampler(&halted)
+			for _, damaged := range []string{"ab", "ab", "", "a"} {
+				for _, pk := range []string{"a", "b"} {
+					value := pk
+					if strings.Contains(damaged, pk) {
+						value = "x"
+					}
+					s.Damage("orders", pk, "d", "pk", value)
+				}
+				s.applied(of, "a", "b", "c")
+				s.Must(s.rounds(of, 90*time.Second))
+			}
+			if !slices.Equal(s.diverged, want) {
+				t.Errorf("%s: %v, want %v", late, s.diverged, want)
+			}
+		})
 	}
 }

@@ -211,12 +211,18 @@ func (s *Sampler) compare(life engine.Lifecycle) error {
 	}
 	s.Events.Compared(s.Source, checked.Compared)
 	at := s.comparison.Now(ctx)
-	return s.Retry(life.Finishing(), "record the rows that differ", func(ctx context.Context) error {
+	fresh := int64(0)
+	err = s.Retry(life.Finishing(), "record the rows that differ", func(ctx context.Context) error {
 		_, err := s.Ledger.Sample(ctx, s.Source, at, checked.Compared, func(known []json.RawMessage) []json.RawMessage {
+			fresh = unknown(known, checked.Findings)
 			return merge(known, checked)
 		})
 		return err
 	})
+	if err == nil && c.Late > 0 { // an application also writes the target
+		s.Events.Diverged(s.Source, fresh)
+	}
+	return err
 }
 
 // withKnown adds the places of rows that are known to differ. The result `unread` is the number of
@@ -237,6 +243,24 @@ func withKnown(places []verify.Place, known []json.RawMessage) (all []verify.Pla
 		}
 	}
 	return places, unread
+}
+
+// unknown returns how many findings are in rows that are not among the known ones.
+func unknown(known []json.RawMessage, found []verify.Finding) (rows int64) {
+	at := map[[2]string]bool{}
+	for _, text := range known {
+		var f verify.Finding
+		if json.Unmarshal(text, &f) == nil {
+			at[[2]string{f.Table, f.Row}] = true
+		}
+	}
+	for _, f := range found {
+		if row := [2]string{f.Table, f.Row}; !at[row] {
+			at[row] = true
+			rows++
+		}
+	}
+	return rows
 }
 
 // merge returns the rows that are known to differ after a comparison. They are the comparison's

@@ -29,6 +29,7 @@ type scene struct {
 	patience time.Duration
 	pass     time.Duration // between two reads of the ledger
 	over     func(s checkpoint.TableState) bool
+	diverged []int64 // rows of each round that were not known to differ
 }
 
 // paged is a source whose scans return one item after the other, each after a while and for one
@@ -83,6 +84,7 @@ func (s *scene) begin(way verify.Way, scope verify.Scope) {
 func (s *scene) options() Options {
 	events := engine.Events{
 		Compared:  func(_ string, rows int64) { s.compared += rows },
+		Diverged:  func(_ string, rows int64) { s.diverged = append(s.diverged, rows) },
 		Retry:     func(_, step string, _ time.Duration, _ error) { s.told = append(s.told, step) },
 		Throttled: func(_, reason string, waited time.Duration) { s.waited[reason] += waited },
 	}

@@ -124,6 +124,7 @@ func (o *observer) events() engine.Events {
 			o.handled(int(rows))
 			o.metrics.Compared(table, rows)
 		},
+		Diverged:   o.metrics.Diverged,
 		Published:  o.published,
 		Lag:        o.lag,
 		NotReading: o.notReading,
