@@ -53,7 +53,7 @@ type Board struct {
 	events func(most int) []admin.Event
 
 	mu      sync.Mutex
-	name    string // the migration's name
+	title   string // the page's title
 	view    *view  // what body must show; nil if it shows that already
 	body    []byte // the part that changes
 	event   []byte // the event that sends body to the pages
@@ -65,7 +65,7 @@ type Board struct {
 
 // New returns a page without data. The argument `events` returns the latest events, newest first.
 func New(events func(most int) []admin.Event) *Board {
-	return &Board{events: events, view: &view{}}
+	return &Board{events: events, view: &view{}, title: (&view{}).Title()}
 }
 
 // Show updates the page. The argument `fresh` must be true if the ledger was just read. Otherwise
@@ -76,9 +76,8 @@ func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
 	if fresh {
 		b.trail.add(m)
 	}
-	b.name = m.Name
 	v := viewOf(m, readAt, fresh, b.trail, b.events(shownEvents))
-	b.view = &v
+	b.view, b.title = &v, v.Title()
 	b.number++
 }
 
@@ -88,7 +87,7 @@ func (b *Board) render() {
 		return
 	}
 	var body bytes.Buffer
-	if err := templates.ExecuteTemplate(&body, "body", *b.view); err != nil {
+	if err := templates.ExecuteTemplate(&body, "body", b.view); err != nil {
 		panic("dashboard: " + err.Error()) // the data of a view always fits its template, and a buffer returns no error
 	}
 	b.body, b.view = body.Bytes(), nil
@@ -108,10 +107,7 @@ func (b *Board) Page() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		b.mu.Lock()
 		b.render()
-		body, title := b.body, "replicator"
-		if b.name != "" {
-			title = b.name + " · replicator"
-		}
+		body, title := b.body, b.title
 		b.mu.Unlock()
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", policy)

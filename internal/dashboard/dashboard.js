@@ -1,8 +1,8 @@
 (() => {
   const live = document.getElementById("live"), word = document.getElementById("state"), time = document.getElementById("clock");
   const pause = document.getElementById("pause"), html = document.documentElement;
-  const staleAfter = 5000, again = 5000, title = document.title;
-  let heard = Date.now(), held = null, paused = false;
+  const staleAfter = 5000, again = 5000;
+  let title = document.title, heard = Date.now(), held = null, paused = false;
   const clock = (at) => new Date(at).toISOString().slice(11, 19) + " UTC";
   const write = (e, text) => { if (e.textContent !== text) e.textContent = text; };
   const say = () => {
@@ -39,6 +39,8 @@
     const page = document.createElement("template");
     page.innerHTML = body;
     children(live, page.content);
+    title = live.querySelector("[data-title]")?.dataset.title ?? title;
+    say();
   };
   const hear = () => { heard = Date.now(); say(); };
   const listen = () => {

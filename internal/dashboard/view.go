@@ -19,8 +19,9 @@ import (
 // view is the content of the page, in the form that the template needs. Every state has a word and
 // a shape.
 type view struct {
-	*status.Document        // nil before the first reading of the ledger
-	Stands           state  // state of the whole migration
+	*status.Document // nil before the first reading of the ledger
+	Verdict          verdict
+	Troubles         []remark
 	ReadAt           string // when the ledger was read
 	Blind            bool   // true if a later read of the ledger failed
 	Phases           []state
@@ -60,6 +61,9 @@ type gate struct {
 type row struct {
 	*status.Table
 	State   state
+	About   string  // the state in one sentence, if the state or a next step needs more than its word
+	Since   string  // since when, or for how long, the state has applied
+	Command string  // the first command to run; "" if there is none
 	Cells   []cell  // one for each column
 	Counts  []state // number of shards by state
 	Drawing drawing
@@ -167,7 +171,7 @@ func sumOf(m *status.Document) sum {
 }
 
 func viewOf(m *status.Document, readAt time.Time, fresh bool, t trail, events []admin.Event) view {
-	v := view{Document: m, Stands: standsOf(m.State), ReadAt: readAt.UTC().Format(time.TimeOnly), Blind: !fresh, Phases: phasesOf(m.Phase), Figures: figuresOf(m, t), Groups: groupsOf(m), Steps: stepsOf(m), Gates: gatesOf(m)}
+	v := view{Document: m, Verdict: verdictOf(m), Troubles: remarksOf(m), ReadAt: readAt.UTC().Format(time.TimeOnly), Blind: !fresh, Phases: phasesOf(m.Phase), Figures: figuresOf(m, t), Groups: groupsOf(m), Steps: stepsOf(m), Gates: gatesOf(m)}
 	if frozen := m.Cutover.FrozenSeconds; frozen > 0 {
 		v.Stood = backfill.FormatDuration(status.AsDuration(frozen))
 	}
@@ -384,7 +388,10 @@ func topicOf(t *status.Table) topic {
 }
 
 func rowOf(m *status.Document, t *status.Table) row {
-	r := row{Table: t, State: standsOf(t.State), Drawing: drawingOf(m.Streams(t.Source), unreadOf(m, t))}
+	r := row{Table: t, State: standsOf(t.Standing), Since: t.SinceText(m.At), Command: commandOf(t), Drawing: drawingOf(m.Streams(t.Source), unreadOf(m, t))}
+	if r.Command != "" || t.Severity() != standing.SeverityInfo {
+		r.About = t.Headline(m.At)
+	}
 	for _, c := range m.Columns() {
 		r.Cells = append(r.Cells, cellOf(c, t))
 	}
@@ -419,20 +426,6 @@ func cellOf(c status.Column, t *status.Table) cell {
 				out.Progress = &percent
 			}
 		}
-	}
-	return out
-}
-
-// standsOf returns the state of a table.
-func standsOf(s standing.State) state {
-	out := state{s.Text(), "◐", "now"}
-	switch s {
-	case standing.InSync, standing.Cutover, standing.Done:
-		out.Shape, out.Class = "✓", "good"
-	case standing.Paused:
-		out.Shape, out.Class = "‖", "bad"
-	case standing.Unknown, standing.NeedsLoad, standing.Stalled, standing.Parked, standing.Differs:
-		out.Shape, out.Class = "✗", "bad"
 	}
 	return out
 }

@@ -137,10 +137,12 @@ func (e *Error) Facts() Facts {
 func (e *Error) MarshalJSON() ([]byte, error) { return json.Marshal(e.Facts()) }
 
 // More returns the address of the code's explanation.
-func More(code string) string { return page + "#" + code }
+func More(code string) string { return Document("errors.md") + "#" + code }
 
-// page is the address of the documentation of all codes.
-const page = "https://github.com/dynamodb-bigtable/replicator/blob/main/docs/errors.md"
+// Document returns the address of a document, by its path below the folder docs.
+func Document(path string) string {
+	return "https://github.com/dynamodb-bigtable/replicator/blob/main/docs/" + path
+}
 
 // BadUsage returns an error in the command line itself.
 func BadUsage(what, fix string) error { return &Error{Code: Usage, What: what, Fix: fix} }

@@ -19,7 +19,7 @@ type judgement struct {
 
 // hold records that a state applies.
 func (j *judgement) hold(state State, reason Reason, since time.Time, detail string) {
-	j.s.Conditions = append(j.s.Conditions, Condition{State: state, Reason: reason, Since: since, detail: detail})
+	j.s.Conditions = append(j.s.Conditions, Condition{State: state, Reason: reason, Since: since, Detail: detail})
 }
 
 // switched reports whether the application has moved from the table to the target.
@@ -143,7 +143,7 @@ func (j *judgement) unread() {
 	found := map[Reason]*Condition{}
 	note := func(r Reason, since time.Time, detail string) {
 		if c := found[r]; c == nil || since.Before(c.Since) {
-			found[r] = &Condition{State: Stalled, Reason: r, Since: since, detail: detail}
+			found[r] = &Condition{State: Stalled, Reason: r, Since: since, Detail: detail}
 		}
 	}
 	for i := range f.Shards {

@@ -64,17 +64,28 @@ type Condition struct {
 	State   State
 	Reason  Reason
 	Since   time.Time // zero if unknown
-	detail  string    // a count, or the words of an error
+	Detail  string    // a count, a name, or the words of an error; "" if there is none
 	command string    // command that replaces the command in words; "" to use the command in words
 }
 
 // Text returns the condition in one sentence.
-func (c Condition) Text() string {
-	text := wordingOf(c.State, c.Reason).text
-	if c.detail != "" {
-		text += ": " + c.detail
+func (c Condition) Text() string { return Sentence(c.State, c.Reason, c.Detail) }
+
+// Sentence describes a state with its reason in one sentence. The detail is as in Condition.
+func Sentence(s State, r Reason, detail string) string {
+	text := wordingOf(s, r).text
+	if detail != "" {
+		text += ": " + detail
 	}
 	return text
+}
+
+// Cause is like Sentence, but shorter. If the detail says what happens, it is the detail alone.
+func Cause(s State, r Reason, detail string) string {
+	if detail != "" && (r == stepFails || r == suspended) {
+		return detail
+	}
+	return Sentence(s, r, detail)
 }
 
 // NextStep returns the command to run for a condition of the named table; false if the condition

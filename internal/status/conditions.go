@@ -21,8 +21,10 @@ import (
 type condition struct {
 	name  string
 	holds func(s subject) bool
-	lines func(s subject) []string            // the condition's lines of text; nil for none
-	next  func(s subject) []standing.NextStep // the condition's next steps; nil for none
+	lines func(s subject) []string // the condition's lines of text; nil for none
+	// weight returns how urgently the lines need an operator. If it is nil, they are for information.
+	weight func(s subject) standing.Severity
+	next   func(s subject) []standing.NextStep // the condition's next steps; nil for none
 }
 
 // subject is the object of a condition: a table, the cutover of a group, or else the whole migration.
@@ -43,8 +45,8 @@ var ofMigration = []condition{
 var attempted = []condition{
 	{name: "cutover attempted", holds: func(s subject) bool {
 		return s.c.Attempt > 0 && (!s.c.record.Step.Over() || s.c.record.RollingBack())
-	}, lines: cutoverLines},
-	{name: "way back", holds: always, lines: wayBackLines},
+	}, weight: weightOfAttempt, lines: cutoverLines},
+	{name: "way back", holds: always, weight: weightOfWayBack, lines: wayBackLines},
 }
 
 // ofCutover are the conditions during the cutover of a group in which an operator can act. The first
@@ -134,21 +136,21 @@ var ofNew = []condition{
 
 // ofTable are the conditions of a table. All conditions that apply are shown.
 var ofTable = []condition{
-	{name: "state", holds: func(s subject) bool { return s.t.standsText() != "" }, lines: line(func(s subject) string { return s.t.standsText() })},
+	{name: "state", weight: func(s subject) standing.Severity { return s.t.Severity() }, holds: func(s subject) bool { return len(s.m.Tables) > 1 && s.t.standsText() != "" }, lines: line(func(s subject) string { return s.t.standsText() })},
 	{name: "settling", holds: func(s subject) bool { return s.t.Settling > 0 }, lines: line(func(s subject) string {
 		return fmt.Sprintf("%s: %s applied once, to be written again after dual_writes.settle", s.t.Source, terminal.Plural(int(s.t.Settling), "change"))
 	})},
-	{name: "paused", holds: func(s subject) bool { return s.t.Paused != nil }, lines: line(pausedLine), next: leads("resume --table TABLE", func(s subject) string {
+	{name: "paused", weight: warning, holds: func(s subject) bool { return s.t.Paused != nil }, lines: line(pausedLine), next: leads("resume --table TABLE", func(s subject) string {
 		return fmt.Sprintf("%s: paused for %s; the stream keeps changes for only 24 hours", s.t.Source, since(&s.t.Paused.Since, s.m.At))
 	})},
-	{name: "needs a load", holds: func(s subject) bool { return s.t.LoadNeeded }, lines: line(loadLine)},
-	{name: "fence withheld", holds: func(s subject) bool { return s.t.FenceReason != nil }, lines: line(func(s subject) string {
+	{name: "needs a load", weight: urgent, holds: func(s subject) bool { return s.t.LoadNeeded }, lines: line(loadLine)},
+	{name: "fence withheld", weight: warning, holds: func(s subject) bool { return s.t.FenceReason != nil }, lines: line(func(s subject) string {
 		return fmt.Sprintf("Fence: %s: late writes are not rejected: %s", s.t.Source, *s.t.FenceReason)
 	})},
-	{name: "old", holds: func(s subject) bool { return s.t.Old }, lines: line(func(s subject) string {
+	{name: "old", weight: urgent, holds: func(s subject) bool { return s.t.Old }, lines: line(func(s subject) string {
 		return fmt.Sprintf("Old: %s was last read %s ago; later changes are unknown", s.t.Source, since(s.t.OldestReadAt, s.m.At))
 	})},
-	{name: "not listed", holds: func(s subject) bool { return s.t.stands.Unlisted }, lines: line(func(s subject) string {
+	{name: "not listed", weight: warning, holds: func(s subject) bool { return s.t.stands.Unlisted }, lines: line(func(s subject) string {
 		return fmt.Sprintf("Waiting: %s began %s ago; workers read its shards after the first complete listing of its stream", s.t.Source, since(s.t.OldestReadAt, s.m.At))
 	})},
 	{name: "load", holds: always, lines: loadLines},
@@ -160,7 +162,7 @@ var ofTable = []condition{
 	{name: "little headroom", holds: func(s subject) bool { return s.t.headroomLittle() && !s.t.outlived() }, next: leads(look, func(s subject) string {
 		return fmt.Sprintf("%s: the stream drops unapplied changes in %s", s.t.Source, seconds(s.t.HeadroomSeconds))
 	})},
-	{name: "troubles", holds: always, lines: troubleLines, next: troubleSteps},
+	{name: "troubles", holds: func(s subject) bool { return len(s.t.Troubles) > 0 }, weight: weightOfTroubles, lines: troubleLines, next: troubleSteps},
 	{name: "fence can be kept", holds: func(s subject) bool { return s.t.FenceReason != nil }, next: leads("plan --print-iam gcp", func(s subject) string {
 		return fmt.Sprintf("%s: late writes are not rejected: %s", s.t.Source, *s.t.FenceReason)
 	})},
@@ -181,6 +183,39 @@ var ofTable = []condition{
 
 // look is the command that shows why a table is not read.
 const look = "status --shards --table TABLE"
+
+// urgent and warning are the weights of conditions that always need an operator.
+func urgent(subject) standing.Severity  { return standing.SeverityPage }
+func warning(subject) standing.Severity { return standing.SeverityWarning }
+
+// weightOfTroubles returns the severity of a table's failing steps. Throttling by a service passes
+// by itself.
+func weightOfTroubles(s subject) standing.Severity {
+	if slices.ContainsFunc(s.t.Troubles, func(t troubleStatus) bool { return !t.Throttled }) {
+		return standing.SeverityWarning
+	}
+	return standing.SeverityInfo
+}
+
+// weightOfAttempt returns the severity of a cutover or rollback. A freeze that no process drives lasts
+// until an operator acts.
+func weightOfAttempt(s subject) standing.Severity {
+	switch {
+	case s.c.FrozenSince != nil && s.c.Driver == nil:
+		return standing.SeverityPage
+	case s.c.Trouble != nil:
+		return standing.SeverityWarning
+	}
+	return standing.SeverityInfo
+}
+
+// weightOfWayBack returns the severity of a way back. A way back that lost changes cannot be used.
+func weightOfWayBack(s subject) standing.Severity {
+	if slices.ContainsFunc(s.followed(), (*Table).lost) {
+		return standing.SeverityPage
+	}
+	return standing.SeverityInfo
+}
 
 // always is the test of a condition that decides in its lines and steps whether it applies.
 func always(subject) bool { return true }
@@ -278,12 +313,19 @@ func joined(steps []standing.NextStep) []standing.NextStep {
 	return out
 }
 
-// notes returns the lines of all conditions that apply.
-func (m *Document) notes() (notes []string) {
+// remarks returns the lines of all conditions that apply, with their severities.
+func (m *Document) remarks() (remarks []Remark) {
 	add := func(list []condition, s subject) {
 		for _, c := range list {
-			if c.lines != nil && c.holds(s) {
-				notes = append(notes, c.lines(s)...)
+			if c.lines == nil || !c.holds(s) {
+				continue
+			}
+			severity := standing.SeverityInfo
+			if c.weight != nil {
+				severity = c.weight(s)
+			}
+			for _, line := range c.lines(s) {
+				remarks = append(remarks, Remark{severity, line})
 			}
 		}
 	}
@@ -293,6 +335,14 @@ func (m *Document) notes() (notes []string) {
 	}
 	for i := range m.Tables {
 		add(ofTable, subject{m: m, t: &m.Tables[i]})
+	}
+	return remarks
+}
+
+// notes returns the lines of all conditions that apply, in the order of their tables.
+func (m *Document) notes() (notes []string) {
+	for _, r := range m.remarks() {
+		notes = append(notes, r.Text)
 	}
 	return notes
 }

@@ -91,8 +91,9 @@ func TestConditions(t *testing.T) {
 		}, "", "run", "Billing: not started yet; restart the workers"},
 		{"workers/clocks", func(m *Document, _ *Table) { m.Workers[0].ClockOffsetSeconds = float(2 * time.Minute) }, "", "status --shards", "the clock of worker w"},
 		{"new/new", func(_ *Document, t *Table) { t.Generation = nil }, "", "run", "Orders: not started yet; restart"},
-		{"table/state", func(_ *Document, t *Table) {
+		{"table/state", func(m *Document, t *Table) {
 			t.State = standing.CatchingUp
+			m.Tables = append(m.Tables, Table{Source: "Billing"})
 		}, "Orders is catching up", "", ""},
 		{"table/settling", func(_ *Document, t *Table) { t.Settling = 1 }, "Orders: 1 change applied once", "", ""},
 		{"table/paused", func(_ *Document, t *Table) { t.Paused = &pausedStatus{at, text("a test")} }, "Orders is paused since 2026-11-02T11:59:00Z: a test",

@@ -47,8 +47,8 @@ func TestAFastLoadIsShown(t *testing.T) {
 		if string(table.State) != c.state || reason != c.shows || *table.Copy.Mode != c.mode {
 			t.Errorf("%s: %s, fast %t, mode %s", name, table.State, reason, *table.Copy.Mode)
 		}
-		if said := strings.Contains(strings.Join(m.notes(), "\n"), "removed items and attributes may show"); said != c.shows {
-			t.Errorf("%s: %q", name, m.notes())
+		if said := strings.Contains(m.Headline(), "removed items and attributes may show"); said != c.shows {
+			t.Errorf("%s: %q", name, m.Headline())
 		}
 	}
 }

@@ -64,11 +64,12 @@ type Standing struct {
 	State  standing.State `json:"state"`  // the first state that applies; docs/http.md lists the states in this order
 	Reason *string        `json:"reason"` // reason in one word; null if the state needs no reason
 	Since  *time.Time     `json:"since"`  // time since which the state applies; null if unknown
+	Detail *string        `json:"detail"` // to what the reason applies: a count, a name or the words of an error; null if there is nothing to add
 }
 
 // standingOf converts a condition for the document.
 func standingOf(c standing.Condition) Standing {
-	return Standing{State: c.State, Reason: terminal.Known(string(c.Reason)), Since: terminal.KnownTime(c.Since)}
+	return Standing{State: c.State, Reason: terminal.Known(string(c.Reason)), Since: terminal.KnownTime(c.Since), Detail: terminal.Known(c.Detail)}
 }
 
 // workerStatus is one process, according to the ledger.
@@ -368,6 +369,7 @@ func (m *Document) conclude() {
 	m.Standing, m.Phase = Standing{State: standing.Preparing}, phasePrepare
 	if of := overall(m.Tables); of != nil {
 		m.Standing, m.Phase = of.Standing, of.Phase
+		m.Since = m.sharedSince()
 	}
 	m.NextSteps = m.steps()
 }

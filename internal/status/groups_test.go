@@ -42,7 +42,7 @@ func TestEachGroupHasItsCutover(t *testing.T) {
 	if want := []string{"replicator finalize --dry-run --group Orders -c f", "replicator cutover status --group Users -c f"}; !slices.Equal(steps, want) {
 		t.Errorf("next %q, want %q", steps, want)
 	}
-	if notes := strings.Join(m.Notes(), "\n"); !strings.Contains(notes, "Cutover of Users: attempt 2, drain; writes are frozen since") || !strings.Contains(notes, "Cutover of Orders: attempt 1, done") {
+	if notes := strings.Join(m.notes(), "\n"); !strings.Contains(notes, "Cutover of Users: attempt 2, drain; writes are frozen since") || !strings.Contains(notes, "Cutover of Orders: attempt 1, done") {
 		t.Errorf("%s", notes)
 	}
 	facts := m.CutoverFacts()

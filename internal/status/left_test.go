@@ -44,7 +44,7 @@ func TestATableThatWasLeftHasNoTrouble(t *testing.T) {
 			t.Fatal(err)
 		}
 		table := m.Tables[0]
-		if len(table.Troubles) > 0 || table.LoadNeeded || table.Paused != nil || table.FenceReason != nil || table.Old || len(m.Notes()) != 1 {
+		if len(table.Troubles) > 0 || table.LoadNeeded || table.Paused != nil || table.FenceReason != nil || table.Old || len(m.notes()) != 1 {
 			t.Errorf("%s: %+v\n%s", c.step, table, &text)
 		}
 		var next []string

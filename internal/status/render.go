@@ -19,8 +19,8 @@ import (
 // Render writes the status as text. It returns the first error of the writer.
 func (m *Document) Render(w io.Writer, shards bool) error {
 	step := slices.Index(phases, m.Phase) + 1
-	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n\n", m.Name, step, len(phases), m.State.Text(),
-		m.Source, m.Target, m.workersText(), terminal.Plural(m.Leases, "lease"))
+	_, _ = fmt.Fprintf(w, "%s   phase %d of %d: %s   %s → %s   %s, %s\n%s\n\n", m.Name, step, len(phases), m.State.Text(),
+		m.Source, m.Target, m.workersText(), terminal.Plural(m.Leases, "lease"), m.Headline())
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if err := m.writeTables(tab); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (t *Table) standsText() string {
 	if t.Since != nil {
 		since = " since " + t.Since.Format(time.RFC3339)
 	}
-	return fmt.Sprintf("%s is %s%s: %s", t.Source, t.State.Text(), since, t.stands.Conditions[0].Text())
+	return fmt.Sprintf("%s is %s%s: %s", t.Source, t.State.Text(), since, standing.Sentence(t.State, t.why(), OrEmpty(t.Detail)))
 }
 
 // writeShards draws the lineage of every table, and lists the workers.
@@ -278,6 +278,14 @@ func since(t *time.Time, now time.Time) string {
 		return "-"
 	}
 	return backfill.FormatDuration(max(0, now.Sub(*t)))
+}
+
+// OrEmpty returns a text; "" if it is unknown.
+func OrEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
 }
 
 func OrDash(text *string) string {

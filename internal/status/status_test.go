@@ -144,8 +144,7 @@ func TestStatusOfALoadInParts(t *testing.T) {
 		if c := m.Tables[0].Copy; c.State != copyRunning || *c.Items != 330 || *c.ItemsPerSecond != 30 || c.String() != "33%" {
 			t.Errorf("%+v", c)
 		}
-		// No worker reads it.
-		if notes := m.notes(); len(notes) != 2 || notes[1] != "Load of Orders: target CPU 74% > 70%" {
+		if notes := m.notes(); len(notes) != 1 || notes[0] != "Load of Orders: target CPU 74% > 70%" {
 			t.Errorf("%q", notes)
 		}
 		_, err = l.PauseLoad(ctx, "Orders", checkpoint.PausedByOperator)

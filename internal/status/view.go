@@ -2,9 +2,6 @@ package status
 
 import "time"
 
-// Notes returns the lines below the table of figures.
-func (m *Document) Notes() []string { return m.notes() }
-
 // HeartbeatText returns how long ago a worker last wrote to the ledger.
 func (w *workerStatus) HeartbeatText(now time.Time) string {
 	if w.HeartbeatAt == nil {

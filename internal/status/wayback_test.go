@@ -66,7 +66,7 @@ func TestAWayBackIsShown(t *testing.T) {
 		l.WaysBack["Orders"] = f
 		m := l.Judge(nothingSet, "", noon)
 		line := ""
-		for _, note := range m.Notes() {
+		for _, note := range m.notes() {
 			if strings.HasPrefix(note, "Way back") {
 				line = note
 			}
@@ -160,8 +160,8 @@ func TestARollbackIsShown(t *testing.T) {
 		if table.State != c.state || OrDash(table.Reason) != c.reason || table.LoadNeeded != c.over || m.Left() == c.over {
 			t.Errorf("%s: %s (%s), left %t", name, table.State, OrDash(table.Reason), m.Left())
 		}
-		if m.Cutover.Step != c.step || m.Notes()[0] != c.line {
-			t.Errorf("%s: %s, %q; want %q", name, m.Cutover.Step, m.Notes(), c.line)
+		if m.Cutover.Step != c.step || m.notes()[0] != c.line {
+			t.Errorf("%s: %s, %q; want %q", name, m.Cutover.Step, m.notes(), c.line)
 		}
 		if facts := m.CutoverFacts()[0]; facts.Frozen != c.frozen || c.frozen > 0 && facts.Limit != 16*time.Minute || facts.Unanswered > 0 {
 			t.Errorf("%s: alerts hear %+v", name, facts)
@@ -201,8 +201,8 @@ func TestARollbackIsShown(t *testing.T) {
 	l.Inputs[0] = followed()
 	l.Inputs[0].State.Halt.Over = 3
 	m := l.Judge(nothingSet, "", noon)
-	if m.Tables[0].State != standing.InSync || m.Cutover.Step != "rolled_back" || m.Cutover.Direction != "back" || m.Cutover.Attempt != 3 || m.Cutover.CanRollBack != nil || len(m.Notes()) > 0 {
-		t.Errorf("afterwards: %s, %+v, %q", m.Tables[0].State, m.Cutover, m.Notes())
+	if m.Tables[0].State != standing.InSync || m.Cutover.Step != "rolled_back" || m.Cutover.Direction != "back" || m.Cutover.Attempt != 3 || m.Cutover.CanRollBack != nil || len(m.notes()) > 0 {
+		t.Errorf("afterwards: %s, %+v, %q", m.Tables[0].State, m.Cutover, m.notes())
 	}
 }
 
@@ -217,7 +217,7 @@ func TestWaysBackOfAGroup(t *testing.T) {
 	users.Source, users.State, users.Since, users.Reason = "Users", checkpoint.FallbackGap, ago(time.Hour), "the leader was away"
 	l.WaysBack["Users"] = users
 	m := l.Judge(nothingSet, "", noon)
-	notes := strings.Join(m.Notes(), "\n")
+	notes := strings.Join(m.notes(), "\n")
 	if !strings.Contains(notes, "Way back of Orders: following") || !strings.Contains(notes, "Way back of Users: lost since") {
 		t.Errorf("%s", notes)
 	}

@@ -196,9 +196,9 @@ func said(t *testing.T, m *status.Document) map[string]string {
 	o.board.Show(m, true, noon)
 	w := httptest.NewRecorder()
 	o.board.Page().ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	for id, place := range map[string]string{"stands": "page", "table-Orders-state": "page's row"} {
-		found := regexp.MustCompile(fmt.Sprintf(`id="%s" data-value="(\w*)">.*?</span> (.*?)</span>`, id)).FindStringSubmatch(w.Body.String())
-		if found == nil || worded(found[2]) != found[1] {
+	for id, place := range map[string]string{"verdict": "page", "table-Orders-state": "page's row"} {
+		found := regexp.MustCompile(fmt.Sprintf(`id="%s" data-value="(\w*)".*?</span> (.*?)</span>`, id)).FindStringSubmatch(w.Body.String())
+		if found == nil || !strings.HasPrefix(strings.ToLower(found[2]), standing.State(found[1]).Text()) {
 			t.Errorf("the %s has %q", place, found)
 			continue
 		}
