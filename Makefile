@@ -41,7 +41,7 @@ export CGO_ENABLED = 0
 
 comma = ,
 
-.PHONY: help build test prove vet lint long-scripts long-sim race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool deploy-check beam manual release-check vuln
+.PHONY: help build test prove vet lint long-scripts long-sim race fuzz bench bench-smoke bench-load demo mutants mutation-score sim soak soak-kept soak-processes soak-migrations soak-relay tools conformance browser soak-run promtool chart deploy-check beam manual release-check vuln
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -105,8 +105,13 @@ promtool: ## the alert rules, their unit tests, the metrics and the dashboard, c
 	$(PROMTOOL) check metrics < internal/admin/testdata/metrics.txt
 	$(GO) -C deploy/monitoring test -tags remove_all_sd ./...
 
-# A separate module, because the product needs neither kustomize nor the types of Kubernetes.
-deploy-check: ## everything in deploy/: manifests, image definitions, binary, systemd unit, every configuration; offline
+# A chart cannot contain links. A test of deploy-check finds copies that are out of date.
+chart: ## copies the alert rules and the dashboard into the Helm chart
+	cp deploy/monitoring/prometheus/rules.yml deploy/monitoring/grafana/replicator.json deploy/helm/replicator/files/
+
+# A separate module, because the product needs neither Helm, kustomize nor the types of Kubernetes.
+# Its first build takes a minute or two.
+deploy-check: ## everything in deploy/: manifests, Helm chart, image definitions, binary, systemd unit, every configuration; offline
 	cd deploy/check && $(GO) test -count=1 ./... # -count=1, because the checked files are outside the module and Go cannot notice their changes
 
 # A separate module, because the product does not need Beam. Its first build takes a minute.

@@ -27,6 +27,7 @@ var elsewhere = map[string]string{
 	"cbt":                 "is not installed with Go; the scripts read rows by themselves",
 	"docker":              "needs a daemon; deploy/check builds what the image holds",
 	"gcloud":              "needs an account of Google Cloud; the scripts make topics and subscriptions by themselves",
+	"helm":                "needs a cluster; deploy/check renders the chart with its library",
 	"git":                 "is run by whoever reads what a command wrote",
 	"go":                  "the toolchain: CI builds the program and runs the demo with it",
 	"jq":                  "filters what a command printed, whose schema is tested",

@@ -35,7 +35,7 @@ type podMonitoring struct {
 	} `json:"spec"`
 }
 
-// built holds the objects of a kustomization.
+// built holds the objects of a kustomization, or of the chart.
 type built struct {
 	deployment appsv1.Deployment
 	service    corev1.Service
@@ -49,6 +49,7 @@ type built struct {
 	scaler     autoscalingv2.HorizontalPodAutoscaler
 	job        batchv1.Job
 	claim      corev1.PersistentVolumeClaim
+	operator   operated
 	kinds      map[string]int
 }
 
@@ -61,30 +62,38 @@ func build(t *testing.T, dir string) *built {
 	}
 	b := &built{kinds: map[string]int{}}
 	for _, r := range resources.Resources() {
-		kind := r.GetKind()
-		b.kinds[kind]++
-		into := map[string]any{"Deployment": &b.deployment, "Service": &b.service, "ServiceAccount": &b.account, "ConfigMap": &b.config,
-			"PodDisruptionBudget": &b.budget, "NetworkPolicy": &b.policy, "Namespace": &b.namespace, "PodMonitoring": &b.monitoring,
-			"HorizontalPodAutoscaler": &b.scaler, "Job": &b.job, "PersistentVolumeClaim": &b.claim}[kind]
-		if kind == "ConfigMap" && strings.HasPrefix(r.GetName(), "google-federation-") {
-			into = &b.federation
-		}
-		if into == nil {
-			t.Errorf("%s: a kind that no test looks at", kind)
-			continue
-		}
 		text, err := r.AsYAML()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := yaml.UnmarshalStrict(text, into); err != nil {
-			t.Errorf("%s %s: %v", kind, r.GetName(), err)
-		}
+		b.decode(t, r.GetKind(), r.GetName(), text)
 	}
 	if t.Failed() {
 		t.FailNow() // later checks would report the same
 	}
 	return b
+}
+
+// decode adds one object.
+func (b *built) decode(t *testing.T, kind, name string, text []byte) {
+	t.Helper()
+	b.kinds[kind]++
+	into := map[string]any{"Deployment": &b.deployment, "Service": &b.service, "ServiceAccount": &b.account, "ConfigMap": &b.config,
+		"PodDisruptionBudget": &b.budget, "NetworkPolicy": &b.policy, "Namespace": &b.namespace, "PodMonitoring": &b.monitoring,
+		"HorizontalPodAutoscaler": &b.scaler, "Job": &b.job, "PersistentVolumeClaim": &b.claim,
+		"PodMonitor": &b.operator.pods, "ServiceMonitor": &b.operator.services, "PrometheusRule": &b.operator.rules}[kind]
+	switch {
+	case into == nil:
+		t.Errorf("%s: a kind that no test looks at", kind)
+		return
+	case kind == "ConfigMap" && (strings.HasPrefix(name, "google-federation-") || strings.HasSuffix(name, "-google")):
+		into = &b.federation
+	case kind == "ConfigMap" && strings.HasSuffix(name, "-dashboard"):
+		into = &b.operator.dashboard
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		t.Errorf("%s %s: %v", kind, name, err)
+	}
 }
 
 // of returns the value of a pointer, or the zero value if a manifest omits it.
