@@ -142,22 +142,10 @@ func (p *program) concluded(err error) error {
 	if cause := context.Cause(p.bounded); err == nil || cause == nil || errors.Is(cause, context.Canceled) {
 		return err // the context has not ended, or has ended with its command
 	}
-	for _, finding := range diag.Findings(err) {
-		if !unanswered(finding) {
-			return err
-		}
+	if !diag.Unanswered(err) {
+		return err
 	}
 	return terminal.Ended(p.bounded)
-}
-
-// unanswered reports whether an error says only that a service did not answer, or that a call was
-// interrupted.
-func unanswered(e *diag.Error) bool {
-	switch e.Code {
-	case diag.SourceUnreachable, diag.TargetUnreachable, diag.Internal:
-		return true
-	}
-	return errors.Is(e, context.Canceled) || errors.Is(e, context.DeadlineExceeded)
 }
 
 // load finds, reads and checks the configuration. Flags override parts of it.

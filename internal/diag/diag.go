@@ -14,6 +14,7 @@
 package diag
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -316,6 +317,21 @@ func Has(err error, code string) bool {
 		}
 	}
 	return false
+}
+
+// Unanswered reports whether err says only that services did not answer, or that calls were
+// interrupted. After the end of a context, such an error has no other information.
+func Unanswered(err error) bool {
+	for _, e := range Findings(err) {
+		switch e.Code {
+		case SourceUnreachable, TargetUnreachable, Internal:
+			continue
+		}
+		if !errors.Is(e, context.Canceled) && !errors.Is(e, context.DeadlineExceeded) {
+			return false
+		}
+	}
+	return true
 }
 
 // collect gathers the Errors in the tree of err in depth-first order, and the branches without an

@@ -1,6 +1,7 @@
 package diag
 
 import (
+	"context"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -229,6 +230,27 @@ func TestDistance(t *testing.T) {
 	}{{"", "", 0}, {"a", "", 1}, {"form", "from", 1}, {"kitten", "sitting", 3}, {"ca", "abc", 3}, {"name", "name", 0}} {
 		if got := distance(c.a, c.b); got != c.want || distance(c.b, c.a) != c.want {
 			t.Errorf("distance(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// An error has no information of its own if all its parts say only that a service did not answer.
+func TestUnanswered(t *testing.T) {
+	silent, refused := &Error{Code: TargetUnreachable, What: "w"}, &Error{Code: TargetDenied, What: "w"}
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, true},
+		{silent, true},
+		{context.Canceled, true},
+		{errors.New("any"), true},
+		{&Error{Code: MappingChanged, What: "w", Err: context.DeadlineExceeded}, true},
+		{refused, false},
+		{errors.Join(silent, refused), false},
+	} {
+		if got := Unanswered(c.err); got != c.want {
+			t.Errorf("%v: %v, want %v", c.err, got, c.want)
 		}
 	}
 }
