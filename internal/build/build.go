@@ -67,6 +67,27 @@ func Identify(version, revision, date string, info *debug.BuildInfo) Info {
 	return b
 }
 
+// module is the path of this module.
+const module = "github.com/dynamodb-bigtable/replicator"
+
+// Embedded returns the identity of this module in a program that imports it. The version is that of
+// the module, and not of the program. The argument `info` may be nil.
+func Embedded(info *debug.BuildInfo) Info {
+	if info == nil || info.Main.Path == module {
+		return Identify("", "", "", info)
+	}
+	for _, d := range info.Deps {
+		if d.Path != module {
+			continue
+		}
+		if d.Replace != nil {
+			d = d.Replace
+		}
+		return Identify("", "", "", &debug.BuildInfo{Main: *d})
+	}
+	return Identify("", "", "", nil)
+}
+
 // recorded returns the commit that the toolchain recorded; "" if none.
 func recorded(info *debug.BuildInfo) string {
 	commit := setting(info, "vcs.revision")

@@ -37,6 +37,27 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
+// A program that imports this module reports the module's version, and not its own.
+func TestEmbedded(t *testing.T) {
+	const ours = "github.com/dynamodb-bigtable/replicator"
+	main := debug.Module{Path: "example.com/app", Version: "v9.9.9"}
+	for _, c := range []struct {
+		name, want string
+		info       *debug.BuildInfo
+	}{
+		{"a release", "v1.2.3", &debug.BuildInfo{Main: main, Deps: []*debug.Module{{Path: "example.com/other", Version: "v5.0.0"}, {Path: ours, Version: "v1.2.3"}}}},
+		{"a fork", "v1.2.4", &debug.BuildInfo{Main: main, Deps: []*debug.Module{{Path: ours, Version: "v1.2.3", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.2.4"}}}}},
+		{"a folder", unknownBuild, &debug.BuildInfo{Main: main, Deps: []*debug.Module{{Path: ours, Version: "v1.2.3", Replace: &debug.Module{Path: "../replicator"}}}}},
+		{"a program of this module", "v1.2.3", &debug.BuildInfo{Main: debug.Module{Path: ours, Version: "v1.2.3"}}},
+		{"another module", unknownBuild, &debug.BuildInfo{Main: main}},
+		{"nothing recorded", unknownBuild, nil},
+	} {
+		if b := Embedded(c.info); b.Version != c.want {
+			t.Errorf("%s: %q, want %q", c.name, b.Version, c.want)
+		}
+	}
+}
+
 // The date is the commit's: from the linker if given, otherwise from the toolchain.
 func TestIdentifyDate(t *testing.T) {
 	const recorded, given = "2026-11-25T10:00:00Z", "2026-11-24T09:00:00Z"
