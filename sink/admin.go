@@ -29,7 +29,7 @@ type Admin struct {
 func ConnectAdmin(ctx context.Context, in Instance, opts ...option.ClientOption) (*Admin, error) {
 	emulated := false
 	connection := func() ([]option.ClientOption, error) { // each client needs its own, because it closes its connection
-		emulator, err := dialEmulator()
+		emulator, err := dialEmulator(in)
 		emulated = emulator != nil
 		if emulator == nil || err != nil {
 			return append([]option.ClientOption{option.WithGRPCDialOption(alive)}, opts...), err

@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,9 @@ type Instance struct {
 	// AppProfile must have single-cluster routing and single-row transactions (Admin.Profile);
 	// empty means the instance's default.
 	AppProfile string
+	// Emulator is the address of an emulator, host:port. If it is empty, BIGTABLE_EMULATOR_HOST
+	// names the emulator, if there is one.
+	Emulator string
 }
 
 // Bigtable implements Table and Reader with the data client of Cloud Bigtable. Its method Records
@@ -50,9 +54,9 @@ const maxMessageBytes = 1 << 28
 var alive = grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second})
 
 // Connect opens the data client with Application Default Credentials. It uses the emulator that
-// BIGTABLE_EMULATOR_HOST names. A caller that must not use an emulator must check that variable
-// first (H67). A connection in `opts` takes precedence over the variable. Connect does not wait for
-// an answer of the service; Ping does.
+// in.Emulator or BIGTABLE_EMULATOR_HOST names. A caller that must not use an emulator must check
+// that variable first (H67). A connection in `opts` takes precedence over both. Connect does not
+// wait for an answer of the service; Ping does.
 func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bigtable, error) {
 	// The session data plane and the client's own metrics would need permissions beyond reading and
 	// writing the tables.
@@ -63,7 +67,7 @@ func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bi
 		option.WithGRPCDialOption(grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes), grpc.MaxCallRecvMsgSize(maxMessageBytes))),
 		option.WithGRPCDialOption(alive),
 	}
-	emulator, err := dialEmulator()
+	emulator, err := dialEmulator(in)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +87,11 @@ func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bi
 	return &Bigtable{client: client, wire: wire, tables: map[string]*bigtable.Table{}}, nil
 }
 
-// dialEmulator connects to the emulator that the environment names, or returns nil. The client
-// could dial the emulator itself, but only with gRPC's default message size. A large item exceeds
-// that size.
-func dialEmulator() (*grpc.ClientConn, error) {
-	host := os.Getenv("BIGTABLE_EMULATOR_HOST")
+// dialEmulator connects to the emulator that the instance or the environment names, or returns nil.
+// The client could dial the emulator itself, but only with gRPC's default message size. A large
+// item exceeds that size.
+func dialEmulator(in Instance) (*grpc.ClientConn, error) {
+	host := cmp.Or(in.Emulator, os.Getenv("BIGTABLE_EMULATOR_HOST"))
 	if host == "" {
 		return nil, nil
 	}

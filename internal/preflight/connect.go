@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -54,9 +53,10 @@ const localRegion = "local"
 // ConnectSource reads the AWS configuration and builds the clients. It sends no request. The SDK
 // itself evaluates variables such as AWS_PROFILE, AWS_ENDPOINT_URL and those of web identities.
 func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
+	given := clientsOf(ctx)
 	ac, err := LoadAWS(ctx, cfg, FetchTime)
 	if err != nil {
-		return nil, notLoaded(os.LookupEnv, err)
+		return nil, notLoaded(given.Lookup, err)
 	}
 	if ac.Region == "" {
 		return nil, &diag.Error{Code: diag.NoRegion, What: "no AWS region is configured",
@@ -67,12 +67,22 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 			Cause: "it comes from source.region, AWS_REGION or the AWS profile", Fix: "write only the region, such as eu-west-1"}
 	}
 	watch := &clock.Watch{}
-	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
+	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) {
+		o.HTTPClient = watch.Around(o.HTTPClient)
+		if given.Endpoint != "" {
+			o.BaseEndpoint = &given.Endpoint
+		}
+	})
 	if ac.Region == localRegion && client.Options().BaseEndpoint == nil {
 		return nil, &diag.Error{Code: diag.OneEndpoint, What: "the AWS region is " + localRegion, Cause: "for this region, the AWS SDK uses http://localhost:8000 for tables, and no endpoint for streams",
 			Fix: "set AWS_ENDPOINT_URL to the emulator's address, or set an AWS region"}
 	}
-	streams := dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) { o.HTTPClient = watch.Around(o.HTTPClient) })
+	streams := dynamodbstreams.NewFromConfig(ac, cdc.ClientOptions, func(o *dynamodbstreams.Options) {
+		o.HTTPClient = watch.Around(o.HTTPClient)
+		if given.Endpoint != "" {
+			o.BaseEndpoint = &given.Endpoint
+		}
+	})
 	for _, endpoint := range []*string{client.Options().BaseEndpoint, streams.Options().BaseEndpoint} {
 		if err := environment.CheckEndpointRegion(aws.ToString(endpoint), ac.Region); err != nil {
 			return nil, err
@@ -111,7 +121,8 @@ const renewBefore = 5 * time.Minute
 // credentials. It returns a *diag.Error if an environment variable has a value that the SDK cannot
 // use.
 func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws.Config, error) {
-	if err := environment.CheckAWSVariables(os.LookupEnv); err != nil {
+	given := clientsOf(ctx)
+	if err := environment.CheckAWSVariables(given.Lookup); err != nil {
 		return aws.Config{}, err
 	}
 	bounded := awshttp.NewBuildableClient().WithTimeout(within)
@@ -119,7 +130,7 @@ func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 	options := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithRetryMaxAttempts(1),
 		awsconfig.WithHTTPClient(bounded),
-		awsconfig.WithLogger(report.AWS),
+		awsconfig.WithLogger(report.AWS(given.Log)),
 		// The SDK calls the endpoints of containers (ECS, EKS Pod Identity) with a client of their
 		// own, so the limit must be set here again.
 		awsconfig.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = bounded }),
@@ -128,7 +139,10 @@ func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 	if cfg.Source.Region != "" {
 		options = append(options, awsconfig.WithRegion(cfg.Source.Region))
 	}
-	ac, err := awsconfig.LoadDefaultConfig(ctx, options...)
+	ac, err := given.awsConfig(cfg.Source.Region), error(nil)
+	if given.AWS == nil {
+		ac, err = awsconfig.LoadDefaultConfig(ctx, options...)
+	}
 	if err != nil {
 		return ac, err
 	}
@@ -155,15 +169,18 @@ type Target struct {
 
 // ConnectTarget builds the clients. It sends no request for data.
 func ConnectTarget(ctx context.Context, cfg *config.Config) (*Target, error) {
-	if err := checkGoogle("BIGTABLE_EMULATOR_HOST"); err != nil {
-		return nil, err
+	given := clientsOf(ctx)
+	if given.Emulator == "" {
+		if err := checkGoogle("BIGTABLE_EMULATOR_HOST"); err != nil {
+			return nil, err
+		}
 	}
-	in := sink.Instance{Project: cfg.Target.Project, Instance: cfg.Target.Instance, AppProfile: cfg.Target.AppProfile}
-	data, err := sink.Connect(ctx, in)
+	in := sink.Instance{Project: cfg.Target.Project, Instance: cfg.Target.Instance, AppProfile: cfg.Target.AppProfile, Emulator: given.Emulator}
+	data, err := sink.Connect(ctx, in, given.Google...)
 	if err != nil {
 		return nil, notConnected(cfg, err)
 	}
-	admin, err := sink.ConnectAdmin(ctx, in)
+	admin, err := sink.ConnectAdmin(ctx, in, given.Google...)
 	if err != nil {
 		return nil, errors.Join(notConnected(cfg, err), data.Close())
 	}

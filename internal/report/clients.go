@@ -13,16 +13,22 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 )
 
-// AWS is the logger of the AWS SDK's clients. Messages of the clients become records of the default
-// log. Clients must not be set to log requests or answers, because these contain item data.
-var AWS logging.Logger = logging.LoggerFunc(func(c logging.Classification, format string, v ...any) {
-	message := fmt.Sprintf(format, v...)
-	if c == logging.Warn {
-		slog.Warn(message, admin.KeyClient, "aws")
-	} else {
-		slog.Debug(message, admin.KeyClient, "aws")
-	}
-})
+// AWS returns the logger of the AWS SDK's clients. Messages of the clients become records of a log;
+// if it is nil, of the default log. Clients must not be set to log requests or answers, because
+// these contain item data.
+func AWS(log *slog.Logger) logging.Logger {
+	return logging.LoggerFunc(func(c logging.Classification, format string, v ...any) {
+		to, message := log, fmt.Sprintf(format, v...)
+		if to == nil {
+			to = slog.Default()
+		}
+		if c == logging.Warn {
+			to.Warn(message, admin.KeyClient, "aws")
+		} else {
+			to.Debug(message, admin.KeyClient, "aws")
+		}
+	})
+}
 
 // Clients makes log the default log of the process, so that it includes messages of the vendors'
 // clients and libraries. It must be called before the clients are created.
