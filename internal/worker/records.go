@@ -40,8 +40,12 @@ func Progress(log *slog.Logger) func(backfill.Report) {
 // reported at the end.
 func probed(log *slog.Logger) func(line string, a preflight.Answer) {
 	return func(line string, a preflight.Answer) {
+		var ok any // null if unknown
 		level := slog.LevelInfo
-		attributes := []any{admin.KeyEvent, eventProbe, admin.KeyProbe, a.Name, admin.KeyOK, a.OK}
+		if a.OK != nil {
+			ok = *a.OK
+		}
+		attributes := []any{admin.KeyEvent, eventProbe, admin.KeyProbe, a.Name, admin.KeyOK, ok}
 		if a.OK != nil && !*a.OK {
 			level = slog.LevelError
 		}
