@@ -20,7 +20,7 @@ type Config struct {
 	Backfill   Backfill
 
 	// Listen is the address, host:port, at which Run serves the status page, health, readiness and
-	// metrics. If it is empty, Run serves nothing, whatever http.listen says.
+	// metrics. If it is empty, Run serves nothing, even if the text has http.listen.
 	Listen string
 }
 

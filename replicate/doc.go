@@ -1,4 +1,4 @@
-// Package replicate runs replicator inside another program: it copies DynamoDB tables to Cloud
+// Package replicate runs replicator inside another program. It copies DynamoDB tables to Cloud
 // Bigtable and applies every later change.
 //
 // New checks a configuration. Run copies and follows until its context ends. Status reads the
