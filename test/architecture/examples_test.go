@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -49,4 +50,77 @@ func TestPublicPackagesHaveExamples(t *testing.T) {
 	if public < 12 {
 		t.Errorf("there are only %d public packages", public)
 	}
+}
+
+// entryPoint matches the functions with which a program begins to use a package.
+var entryPoint = regexp.MustCompile(`^(?:New|Open|Connect|Parse|Read)(?:[A-Z]|$)`)
+
+// TestEntryPointsHaveExamples: each function of a public package that returns a type of the package,
+// and with which a program begins, has its own example, or is called in another example with checked
+// output.
+func TestEntryPointsHaveExamples(t *testing.T) {
+	points := 0
+	for _, name := range publicPackages(t) {
+		paths, err := filepath.Glob(filepath.Join("..", "..", name, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, shown := token.NewFileSet(), map[string]bool{}
+		var product []*ast.File
+		for _, path := range paths {
+			file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(path, "_test.go") {
+				product = append(product, file)
+				continue
+			}
+			for _, e := range doc.Examples(file) {
+				shown[e.Name] = true
+				if e.Output != "" {
+					calls(e.Code, shown)
+				}
+			}
+		}
+		documented, err := doc.NewFromFiles(set, product, module+"/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range documented.Types {
+			for _, f := range of.Funcs {
+				if !entryPoint.MatchString(f.Name) {
+					continue
+				}
+				if points++; !isShown(f.Name, shown) {
+					t.Errorf("%s.%s has no example: write Example%s", name, f.Name, f.Name)
+				}
+			}
+		}
+	}
+	if points < 40 {
+		t.Errorf("there are only %d entry points", points)
+	}
+}
+
+// calls adds the names of the functions that a code calls from packages.
+func calls(code ast.Node, names map[string]bool) {
+	ast.Inspect(code, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if f, ok := call.Fun.(*ast.SelectorExpr); ok {
+				names[f.Sel.Name] = true
+			}
+		}
+		return true
+	})
+}
+
+// isShown reports whether a function has an example, perhaps with a suffix such as ExampleNew_rules.
+func isShown(name string, examples map[string]bool) bool {
+	for example := range examples {
+		if example == name || strings.HasPrefix(example, name+"_") {
+			return true
+		}
+	}
+	return false
 }
