@@ -128,7 +128,7 @@ manual: ## the man pages and completions that a release ships, in bin/manual
 release-check: ## a release without publishing it: checks .goreleaser.yaml, then builds binaries, archives, deb and rpm in dist/
 	$(GO) -C deploy/release build -o $(GORELEASER) github.com/goreleaser/goreleaser/v2
 	$(GORELEASER) check
-	$(GORELEASER) release --snapshot --clean --skip=docker,publish$(if $(shell command -v syft),,$(comma)sbom)
+	$(GORELEASER) release --snapshot --clean --skip=docker,publish,sign$(if $(shell command -v syft),,$(comma)sbom)
 	./deploy/release/look dist
 
 # A separate module, because it needs newer modules than the product.

@@ -105,7 +105,7 @@ func dockerfile(t *testing.T, name string) (out []instruction) {
 			continue
 		}
 		name, arguments, _ := strings.Cut(line, " ")
-		if !slices.Contains([]string{"FROM", "WORKDIR", "ARG", "COPY", "RUN", "ENV", "EXPOSE", "ENTRYPOINT", "CMD", "USER"}, name) {
+		if !slices.Contains([]string{"FROM", "WORKDIR", "ARG", "COPY", "RUN", "ENV", "EXPOSE", "ENTRYPOINT", "CMD", "USER", "LABEL"}, name) {
 			t.Errorf("instruction %s: no test looks at it", name)
 		}
 		out = append(out, instruction{name, strings.TrimSpace(arguments)})
@@ -145,6 +145,11 @@ func TestDockerfile(t *testing.T) {
 		"ENV": "REPLICATOR_HTTP_LISTEN=:8080", "EXPOSE": "8080", "RUN": "", "WORKDIR": ""} {
 		if got[name] != want {
 			t.Errorf("%s %s, want %s", name, got[name], want)
+		}
+	}
+	for label, argument := range map[string]string{"version": "VERSION", "revision": "REVISION", "created": "DATE"} {
+		if !slices.Contains(all[last+1:], instruction{"LABEL", "org.opencontainers.image." + label + "=$" + argument}) || !slices.Contains(all[last+1:], instruction{"ARG", argument}) {
+			t.Errorf("the image has no label %s with the build's %s", label, argument)
 		}
 	}
 	// The Go version of the image can build the module.

@@ -33,6 +33,7 @@ type released struct {
 		Time      string   `json:"mod_timestamp"`
 	} `json:"builds"`
 	Archives []struct {
+		ID        string           `json:"id"`
 		IDs       []string         `json:"ids"`
 		Name      string           `json:"name_template"`
 		Wrap      bool             `json:"wrap_in_directory"`
@@ -59,7 +60,32 @@ type released struct {
 	} `json:"nfpms"`
 	SBOMs    []map[string]string `json:"sboms"`
 	Checksum map[string]string   `json:"checksum"`
-	Images   []struct {
+	Signs    []signed            `json:"signs"`
+	Signed   []signed            `json:"docker_signs"`
+	Casks    []struct {
+		Name        string            `json:"name"`
+		IDs         []string          `json:"ids"`
+		Binaries    []string          `json:"binaries"`
+		Description string            `json:"description"`
+		Homepage    string            `json:"homepage"`
+		Manual      []string          `json:"manpages"`
+		Completions map[string]string `json:"completions"`
+		Custom      string            `json:"custom_block"`
+		Hooks       map[string]any    `json:"hooks"`
+		Directory   string            `json:"directory"`
+		Skip        string            `json:"skip_upload"`
+		Repository  struct {
+			Owner  string `json:"owner"`
+			Name   string `json:"name"`
+			Branch string `json:"branch"`
+			Pull   struct {
+				Enabled bool              `json:"enabled"`
+				Base    map[string]string `json:"base"`
+			} `json:"pull_request"`
+		} `json:"repository"`
+		Message string `json:"commit_msg_template"`
+	} `json:"homebrew_casks"`
+	Images []struct {
 		ID         string            `json:"id"`
 		Dockerfile string            `json:"dockerfile"`
 		Images     []string          `json:"images"`
@@ -70,6 +96,15 @@ type released struct {
 	} `json:"dockers_v2"`
 	Changelog map[string]any `json:"changelog"`
 	Release   map[string]any `json:"release"`
+}
+
+// signed is what goreleaser signs, and how.
+type signed struct {
+	ID        string   `json:"id"`
+	Command   string   `json:"cmd"`
+	Artifacts string   `json:"artifacts"`
+	Signature string   `json:"signature"`
+	Arguments []string `json:"args"`
 }
 
 // packed is a file of an archive or of a package.
@@ -178,8 +213,69 @@ func TestReleaseHolds(t *testing.T) {
 			}
 		}
 	}
-	if len(r.SBOMs) != 1 || r.SBOMs[0]["artifacts"] != "archive" || r.Checksum["name_template"] == "" {
+	if len(r.SBOMs) != 2 || r.SBOMs[0]["artifacts"] != "archive" || r.SBOMs[1]["artifacts"] != "package" || r.Checksum["name_template"] != "checksums.txt" {
 		t.Errorf("bills of materials: %v, checksums: %v", r.SBOMs, r.Checksum)
+	}
+}
+
+// TestReleaseIsSigned: checksums and image are signed by the workflow's identity, and the workflow
+// attests where the files of both lists come from.
+func TestReleaseIsSigned(t *testing.T) {
+	r := goreleaser(t)
+	for _, c := range []struct {
+		signs           []signed
+		artifacts, call string
+	}{
+		{r.Signs, "checksum", "sign-blob --yes --bundle=${signature} ${artifact}"},
+		{r.Signed, "images", "sign --yes ${artifact}@${digest}"},
+	} {
+		if len(c.signs) != 1 || c.signs[0].Command != "cosign" || c.signs[0].Artifacts != c.artifacts || strings.Join(c.signs[0].Arguments, " ") != c.call {
+			t.Errorf("%s: %+v", c.artifacts, c.signs)
+		}
+	}
+	workflow, err := os.ReadFile(filepath.Join(root, ".github/workflows/release.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"id-token: write", "attestations: write", "sigstore/cosign-installer@", "anchore/sbom-action/download-syft@",
+		"subject-checksums: dist/checksums.txt", "subject-checksums: dist/digests.txt"} {
+		if !strings.Contains(string(workflow), want) {
+			t.Errorf("the workflow has no %s", want)
+		}
+	}
+	if page, err := os.ReadFile(filepath.Join(root, "docs/how-to/verify-a-release.md")); err != nil || !strings.Contains(string(page), "checksums.txt.sigstore.json") ||
+		!strings.Contains(r.Signs[0].Signature, ".sigstore.json") {
+		t.Errorf("%v: the page does not name the signature %v", err, r.Signs[0].Signature)
+	}
+}
+
+// TestReleaseCask: Homebrew installs the program, its manual and its completions from the archives.
+// The cask comes as a pull request, because its archives are public only when the draft is.
+func TestReleaseCask(t *testing.T) {
+	r := goreleaser(t)
+	if len(r.Casks) != 1 {
+		t.Fatalf("%d casks", len(r.Casks))
+	}
+	c := r.Casks[0]
+	if c.Name != "replicator" || !slices.Equal(c.IDs, []string{r.Archives[0].ID}) || !slices.Equal(c.Binaries, []string{r.Builds[0].Binary}) || c.Skip != "auto" || c.Directory != "Casks" {
+		t.Errorf("%+v", c)
+	}
+	if p := c.Repository.Pull; !p.Enabled || p.Base["branch"] != "main" || !strings.Contains(c.Repository.Branch, "{{ .Version }}") || r.Release["draft"] != true {
+		t.Errorf("pull request %+v, branch %s, release %v", p, c.Repository.Branch, r.Release)
+	}
+	packed := map[string]bool{}
+	for _, f := range r.Archives[0].Files {
+		packed[f.Target] = true
+	}
+	for _, path := range []string{c.Manual[0], c.Completions["bash"], c.Completions["zsh"], c.Completions["fish"]} {
+		folder, _, _ := strings.Cut(path, "/")
+		if rename := `rename "` + r.Project + `_*/` + folder + `", "` + folder + `"`; !packed[folder] || r.Archives[0].Wrap && !strings.Contains(c.Custom, rename) {
+			t.Errorf("the archives do not hold %s, or the cask has no %s", path, rename)
+		}
+	}
+	workflow, err := os.ReadFile(filepath.Join(root, ".github/workflows/release.yml"))
+	if err != nil || !strings.Contains(string(workflow), "pull-requests: write") {
+		t.Errorf("the workflow may not open a pull request (%v)", err)
 	}
 }
 
@@ -257,6 +353,15 @@ func TestReleaseImage(t *testing.T) {
 		return out
 	}
 	got, want := last("release.Dockerfile"), last("Dockerfile")
+	// goreleaser sets the labels that depend on the build.
+	want = slices.DeleteFunc(want, func(i instruction) bool { return i.name == "LABEL" && strings.Contains(i.arguments, "=$") })
+	for label, value := range image.Labels {
+		line := instruction{name: "LABEL", arguments: label + "=" + value}
+		quoted := instruction{name: "LABEL", arguments: label + `="` + value + `"`}
+		if !strings.Contains(value, "{{") && !slices.Contains(got, line) && !slices.Contains(got, quoted) {
+			t.Errorf("release.Dockerfile has no label %s", label)
+		}
+	}
 	for i, line := range got {
 		if line.name == "COPY" && line.arguments == "$TARGETPLATFORM/replicator /replicator" {
 			got[i].arguments = "--from=build /replicator /replicator"
