@@ -2,8 +2,10 @@ package replicate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"cloud.google.com/go/bigtable"
@@ -127,4 +129,21 @@ func (t *table) read(id, state string) string {
 		}
 	}
 	return ""
+}
+
+// New reports every mistake of a configuration, each with a code, a place and a fix. Here most of it
+// is text in the form of replicator.yaml, with a variable.
+func ExampleNew() {
+	_, err := replicate.New(replicate.Config{
+		Target: replicate.Target{Project: "my-project"},
+		YAML:   "version: 1\nname: orders-${STAGE}\ntables:\n  - from: Orders\n    owend: true\n",
+	}, replicate.WithEnvironment(func(name string) (string, bool) { return "test", name == "STAGE" }))
+	var first *replicate.Error
+	if errors.As(err, &first) {
+		fmt.Println(first.Code, first.Place)
+	}
+	fmt.Println(strings.Count(err.Error(), "\n")+1, "mistakes")
+	// Output:
+	// R1007 Config.YAML:1:1
+	// 2 mistakes
 }

@@ -41,7 +41,7 @@ func TestPage(t *testing.T) {
 	if flat := strings.Join(strings.Fields(shown), " "); !strings.Contains(strings.Join(strings.Fields(tested), " "), flat) {
 		t.Errorf("the configuration of the page is not that of this test: %s", flat)
 	}
-	if _, err := replicate.New(configuration()); err != nil {
+	if _, err := replicate.New(configuration(), replicate.AllowEmulators()); err != nil {
 		t.Error(err)
 	}
 }

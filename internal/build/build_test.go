@@ -102,3 +102,22 @@ func TestMakeBuildsOneFlavour(t *testing.T) {
 		t.Error("make demo does not run what make build builds")
 	}
 }
+
+// `go install …@version` refuses a module that replaces or excludes another. It builds the command
+// below the module's path, without a linker's values, so Identify uses the recorded version.
+func TestGoInstall(t *testing.T) {
+	text, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused := regexp.MustCompile(`(?m)^(?:replace|exclude)\b`).Find(text); refused != nil {
+		t.Errorf("go.mod has a directive %s", refused)
+	}
+	if !regexp.MustCompile(`(?m)^module ` + regexp.QuoteMeta(module) + `$`).Match(text) {
+		t.Errorf("the module is not %s", module)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if want := "go install " + module + "/cmd/replicator@"; err != nil || !regexp.MustCompile(regexp.QuoteMeta(want)).Match(readme) {
+		t.Errorf("README.md does not have %s (%v)", want, err)
+	}
+}
