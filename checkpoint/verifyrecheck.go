@@ -14,9 +14,9 @@ type VerifyRecheck struct {
 	Counts VerifyCounts // counts of the whole verify, in place of those of the result
 }
 
-// RecheckVerify replaces the counts of the last verify. The verify keeps its time, because its other
+// recheckVerify replaces the counts of the last verify. The verify keeps its time, because its other
 // rows were not compared again. So the result becomes stale as before.
-func (s *TableState) RecheckVerify(r VerifyRecheck) error {
+func (s *TableState) recheckVerify(r VerifyRecheck) error {
 	const step = "record the rows that were compared again"
 	switch v := s.Verify; {
 	case v.Result.Number == r.Of.Number && v.Result.Recheck == r.Name:
@@ -39,5 +39,5 @@ func (s *TableState) RecheckVerify(r VerifyRecheck) error {
 
 // RecheckVerify replaces the counts of a table's last verify.
 func (l *Ledger) RecheckVerify(ctx context.Context, source string, r VerifyRecheck) (TableState, error) {
-	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.RecheckVerify(r) })
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.recheckVerify(r) })
 }

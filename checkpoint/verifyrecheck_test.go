@@ -27,7 +27,7 @@ func TestRecheckOfAVerify(t *testing.T) {
 		s := TableState{Source: "Orders", Generation: 7, Verify: Verify{Number: 3, Result: of, Full: of}}
 		c.change(&s)
 		before := s.Verify
-		err := s.RecheckVerify(recheck)
+		err := s.recheckVerify(recheck)
 		var refused *LoadError
 		if errors.As(err, &refused) != c.refused {
 			t.Errorf("%s: %v", name, err)
@@ -38,7 +38,7 @@ func TestRecheckOfAVerify(t *testing.T) {
 		if changed := s.Verify.Full != before.Full; changed != c.full {
 			t.Errorf("%s: %+v", name, s.Verify.Full)
 		}
-		if !c.refused && s.RecheckVerify(recheck) != nil {
+		if !c.refused && s.recheckVerify(recheck) != nil {
 			t.Errorf("%s: a repetition is refused", name)
 		}
 	}

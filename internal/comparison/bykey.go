@@ -34,12 +34,12 @@ const (
 
 // The results of a key.
 const (
-	KeySame      = "same"      // every row of the item is correct, or neither side has the item
-	KeyDiffers   = "differs"   // a row of the item is missing, different or extra
-	KeyInFlight  = "in_flight" // a row changed at every check, or has a change that is not applied
-	KeyParked    = "parked"    // the item cannot be stored, so it has no row
-	KeyFiltered  = "filtered"  // a rule ignores the item, and it has no row
-	KeyUnlocated = "unlocated" // the item does not exist, and its key does not show its former row
+	keySame      = "same"      // every row of the item is correct, or neither side has the item
+	keyDiffers   = "differs"   // a row of the item is missing, different or extra
+	keyInFlight  = "in_flight" // a row changed at every check, or has a change that is not applied
+	keyParked    = "parked"    // the item cannot be stored, so it has no row
+	keyFiltered  = "filtered"  // a rule ignores the item, and it has no row
+	keyUnlocated = "unlocated" // the item does not exist, and its key does not show its former row
 )
 
 // keyed is the result of a comparison of single items.
@@ -201,7 +201,7 @@ func (k *keysOf) batch(ctx context.Context, batch []numberedKey) error {
 	}
 	if now := task.Mono(ctx); now-k.shown >= reportEvery {
 		k.shown = now
-		_, _ = fmt.Fprintf(k.o.Stderr, "%s  %s, %d differ\n", k.t.config.From, terminal.Plural(int(k.t.keyed.keys), "key"), k.t.keyed.of[KeyDiffers])
+		_, _ = fmt.Fprintf(k.o.Stderr, "%s  %s, %d differ\n", k.t.config.From, terminal.Plural(int(k.t.keyed.keys), "key"), k.t.keyed.of[keyDiffers])
 	}
 	return nil
 }
@@ -263,11 +263,11 @@ func newKeyResults(m *transform.Mapping, c verify.Checked) *keyResults {
 // of returns the result of an item, with its findings. In a row that several items share, differences
 // of other items do not count.
 func (r *keyResults) of(item *located) (result, reason string, found []verify.Finding) {
-	result = KeySame
+	result = keySame
 	for _, p := range item.places {
 		at := [2]string{p.Table, p.Row}
 		if len(r.found[at]) == 0 && !r.equal[at] {
-			result, reason = KeyInFlight, "the row changed at every check"
+			result, reason = keyInFlight, "the row changed at every check"
 		}
 		for _, f := range r.found[at] {
 			if !f.Keys.Exists() || r.m.ItemKey(f.Keys) == r.m.ItemKey(item.keys) {
@@ -278,17 +278,17 @@ func (r *keyResults) of(item *located) (result, reason string, found []verify.Fi
 	differs := func(f verify.Finding) bool { return f.Kind != verify.InFlight }
 	switch {
 	case item.unmapped != "":
-		return KeyParked, item.unmapped, found
+		return keyParked, item.unmapped, found
 	case slices.ContainsFunc(found, differs):
-		return KeyDiffers, "", found
-	case len(found) > 0 || result == KeyInFlight:
-		return KeyInFlight, reason, found
+		return keyDiffers, "", found
+	case len(found) > 0 || result == keyInFlight:
+		return keyInFlight, reason, found
 	case item.absent && len(item.places) == 0:
-		return KeyUnlocated, "", nil
+		return keyUnlocated, "", nil
 	case item.ignored:
-		return KeyFiltered, "", nil
+		return keyFiltered, "", nil
 	}
-	return KeySame, "", nil
+	return keySame, "", nil
 }
 
 // keep keeps the findings of an item for the list and the repair, if there is room.
@@ -311,7 +311,7 @@ func (k *keysOf) keep(result, reason string, found []verify.Finding) keyResult {
 func (k *keyed) add(r keyResult) {
 	k.keys++
 	k.of[r.result]++
-	if r.result == KeySame {
+	if r.result == keySame {
 		if k.same++; k.same > mostSame {
 			return
 		}

@@ -52,8 +52,8 @@ func comparedKeys(t *table, values bool) *Keys {
 		return nil
 	}
 	out := &Keys{
-		Complete: k.complete, BegunAt: k.begun.UTC(), EndedAt: k.ended.UTC(), Keys: k.keys, Same: k.of[KeySame], Differing: k.of[KeyDiffers], InFlight: k.of[KeyInFlight],
-		Parked: k.of[KeyParked], Filtered: k.of[KeyFiltered], Unlocated: k.of[KeyUnlocated], Rows: k.rows, LeftOut: k.counts.LeftOut, Listed: []Key{},
+		Complete: k.complete, BegunAt: k.begun.UTC(), EndedAt: k.ended.UTC(), Keys: k.keys, Same: k.of[keySame], Differing: k.of[keyDiffers], InFlight: k.of[keyInFlight],
+		Parked: k.of[keyParked], Filtered: k.of[keyFiltered], Unlocated: k.of[keyUnlocated], Rows: k.rows, LeftOut: k.counts.LeftOut, Listed: []Key{},
 	}
 	out.Clean = k.complete && out.Differing+out.InFlight+out.Parked == 0
 	for _, r := range k.listed {
@@ -71,8 +71,8 @@ func comparedKeys(t *table, values bool) *Keys {
 
 // keyTexts are the results of a key, for people.
 var keyTexts = map[string]string{
-	KeySame: "same", KeyDiffers: "differs", KeyInFlight: "in flight", KeyParked: "cannot be stored", KeyFiltered: "not copied: its rule ignores it",
-	KeyUnlocated: "no such item; its key does not show its former row",
+	keySame: "same", keyDiffers: "differs", keyInFlight: "in flight", keyParked: "cannot be stored", keyFiltered: "not copied: its rule ignores it",
+	keyUnlocated: "no such item; its key does not show its former row",
 }
 
 // renderKeys writes the document of a comparison of single items for people.
@@ -132,18 +132,18 @@ func (o *Operator) keysVerdict(t *table) error {
 		}
 	}
 	differs := "differ from the source"
-	if k.of[KeyDiffers] == 1 {
+	if k.of[keyDiffers] == 1 {
 		differs = "differs from the source"
 	}
-	left(k.of[KeyInFlight], "stayed in flight", "changes were not applied while the keys were compared", "see replicator status"+o.With+", and repeat the command")
+	left(k.of[keyInFlight], "stayed in flight", "changes were not applied while the keys were compared", "see replicator status"+o.With+", and repeat the command")
 	switch {
 	case t.repaired == nil:
-		left(k.of[KeyDiffers], differs, "the rows are listed above", "repeat the command with --repair; replicator explain --table "+t.config.From+" --key KEY explains one key")
-		left(k.of[KeyParked], "cannot be stored", "the reasons are listed above", "correct the items in the source, or see replicator parked list"+o.With)
+		left(k.of[keyDiffers], differs, "the rows are listed above", "repeat the command with --repair; replicator explain --table "+t.config.From+" --key KEY explains one key")
+		left(k.of[keyParked], "cannot be stored", "the reasons are listed above", "correct the items in the source, or see replicator parked list"+o.With)
 	case t.repaired.Verdict() != nil:
 		found = append(found, asDiag(t.repaired.Verdict()))
 	default:
-		left(k.of[KeyParked], "cannot be stored", "the reasons are listed above", "correct the items in the source, or see replicator parked list"+o.With)
+		left(k.of[keyParked], "cannot be stored", "the reasons are listed above", "correct the items in the source, or see replicator parked list"+o.With)
 		if n := k.counts.LeftOut; n > 0 {
 			found = append(found, &diag.Error{Code: diag.RowsDiffer, What: terminal.Plural(int(n), "row") + table + " were not repaired",
 				Cause: "more rows differ than one command keeps", Fix: "repeat the command; it compares again and repairs the next rows"})

@@ -55,7 +55,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"meaning":   func(kind string) string { return meanings[kind] },
 	"kind":      kindText,
 	"keytext":   func(result string) string { return keyTexts[result] },
-	"harmless":  func(result string) bool { return result == KeySame || result == KeyFiltered || result == KeyUnlocated },
+	"harmless":  func(result string) bool { return result == keySame || result == keyFiltered || result == keyUnlocated },
 	"text":      orNothing,
 	"len64":     func(f []Finding) int64 { return int64(len(f)) },
 }).Parse(pageText))
