@@ -28,6 +28,8 @@ type Options struct {
 	// Page serves the web page at /, and Live serves the updates of the page. If nil, there is no
 	// page.
 	Page, Live http.Handler
+	// Pages serves the pages below that page; nil for none.
+	Pages http.Handler
 	// Host reports whether a request with this Host header is allowed. If Host is nil, any header
 	// is allowed. See Hosts.
 	Host func(host string) bool
@@ -43,6 +45,9 @@ type Options struct {
 //	/readyz         200 while the process does its work, else 503
 //	/metrics        for Prometheus
 //	/               the page for people
+//	/tables/        pages of a table, its parked items and its shards
+//	/cutovers/      pages of a group's cutover
+//	/pipelines      the migrations of the state table
 //	/api/v1/page    updates of the page: server-sent events
 //	/api/v1/status  JSON
 //	/api/v1/events  server-sent events
@@ -78,6 +83,11 @@ func Handler(o Options) http.Handler {
 	if o.Page != nil {
 		mux.Handle("GET /{$}", o.Page)
 		mux.Handle("GET /api/v1/page", o.Live)
+	}
+	if o.Pages != nil {
+		for _, path := range []string{"/tables/", "/cutovers/", "/pipelines"} {
+			mux.Handle("GET "+path, o.Pages)
+		}
 	}
 	if o.Profile {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)

@@ -65,6 +65,14 @@ func TestEndpoints(t *testing.T) {
 	expect("POST", "/api/v1/status", 405)
 	expect("GET", "/debug/pprof/", 404)
 	expect("GET", "/elsewhere", 404)
+	expect("GET", "/tables/Orders", 404)
+
+	o.Pages = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page of "+r.URL.Path) })
+	h = Handler(o)
+	for _, path := range []string{"/tables/Orders/parked", "/cutovers/Orders", "/pipelines"} {
+		expect("GET", path, 200, "page of "+path)
+		expect("POST", path, 405)
+	}
 
 	o.Profile = true
 	h = Handler(o)

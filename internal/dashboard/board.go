@@ -27,8 +27,10 @@ var (
 	script string
 	//go:embed dashboard.html
 	text string
+	//go:embed pages.html
+	leaves string
 
-	templates = template.Must(template.New("").Parse(text))
+	templates = template.Must(template.New("").Parse(text + leaves))
 	style     = page.Style() + template.CSS(ownStyle)
 	policy    = page.LivePolicy(style, template.JS(script))
 	build     = fmt.Sprintf("%x", sha256.Sum256([]byte(string(style)+script+text)))[:16]
@@ -54,6 +56,7 @@ type Board struct {
 
 	mu      sync.Mutex
 	title   string // the page's title
+	latest  *status.Document
 	view    *view  // what body must show; nil if it shows that already
 	body    []byte // the part that changes
 	event   []byte // the event that sends body to the pages
@@ -77,7 +80,7 @@ func (b *Board) Show(m *status.Document, fresh bool, readAt time.Time) {
 		b.trail.add(m)
 	}
 	v := viewOf(m, readAt, fresh, b.trail, b.events(shownEvents))
-	b.view, b.title = &v, v.Title()
+	b.view, b.title, b.latest = &v, v.Title(), m
 	b.number++
 }
 

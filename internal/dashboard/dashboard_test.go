@@ -63,7 +63,7 @@ func TestThePageShowsTheMigration(t *testing.T) {
 		`<span aria-hidden="true">✓</span> Plan`, `<span aria-hidden="true">◐</span> Copy and stream`, `<span aria-hidden="true">○</span> Done`,
 		`id="lag" data-value="0.8">0.8s`, `<polyline points="119.3,`, `id="headroom" data-value="85260">23h41m`, `id="applied" data-value="1200">1.2k/s`,
 		`id="copy" data-value="30">30 %, ETA 1h10m`, `5 of 7 gates ready`, `id="table-Orders-parked" data-value="2"`, `<progress max="100" value="30"`,
-		`</span> paused`, `&lt;script&gt;alert(1)`, `id="table-Bills-lag" data-value=""><span>-</span>`, `<td>↳ s-2</td>`, `</span> silent`, `copy started`,
+		`</span> paused`, `&lt;script&gt;alert(1)`, `id="table-Bills-lag" data-value=""><span>-</span>`, `<td>↳ <a id="shard-s-2" href="tables/Orders/shards/s-2">s-2</a></td>`, `</span> silent`, `copy started`,
 		`</span> verify clean</span><span class="soft figure">Bills: 2 rows differ</span>`, `<dt>Lag <span>(Orders)</span></dt>`, `<path d="M210 23H226V23H242"/>`,
 		`data-copy="replicator parked list --table Orders"`, `<meta http-equiv="refresh" content="5">`,
 	} {

@@ -26,7 +26,7 @@ type view struct {
 	Blind            bool   // true if a later read of the ledger failed
 	Phases           []state
 	Figures          []figure
-	Groups           []groupLine // cutovers of the groups of tables, if there are several
+	Groups           []groupLine // cutovers of the groups of tables
 	Steps            []state     // steps of the most urgent cutover that has begun
 	Stood            string      // how long writes were frozen; "" if there was no freeze
 	Gates            []gate      // empty once the application has switched
@@ -247,32 +247,34 @@ func figuresOf(m *status.Document, t trail) []figure {
 	return []figure{lag, headroom, applied, copied, cutoverFigure(m)}
 }
 
-// groupsOf returns the cutovers of all groups; none if there is only one group.
+// groupsOf returns the cutovers of all groups.
 func groupsOf(m *status.Document) (out []groupLine) {
-	if len(m.Cutovers) < 2 {
-		return nil
-	}
 	for i := range m.Cutovers {
 		c := &m.Cutovers[i]
-		g := groupLine{state{"ready", "✓", "good"}, c.Group, strings.Join(c.Tables, ", ")}
-		step := checkpoint.CutoverStep(c.Step)
-		switch {
-		case step == checkpoint.CutoverDone:
-			g.Word = stepWords[step]
-		case c.Attempt > 0 && !step.Over():
-			g.state = state{cmp.Or(stepWords[step], c.Step), "◐", "now"}
-		case !c.Ready:
-			g.state = state{fmt.Sprintf("%d of %d gates ready", len(readiness.GateNames)-len(c.OpenGates), len(readiness.GateNames)), "○", "soft"}
-		}
-		if movesBack(c.Direction) && !step.Over() {
-			g.Word = "rollback: " + g.Word
-		}
-		if c.FrozenSince != nil {
-			g.Word += ", writes are frozen"
-		}
-		out = append(out, g)
+		out = append(out, groupLine{groupState(c), groupName(c.Group), strings.Join(c.Tables, ", ")})
 	}
 	return out
+}
+
+// groupState returns the state of the cutover of a group.
+func groupState(c *status.Cutover) state {
+	g := state{"ready", "✓", "good"}
+	step := checkpoint.CutoverStep(c.Step)
+	switch {
+	case step == checkpoint.CutoverDone:
+		g.Word = stepWords[step]
+	case c.Attempt > 0 && !step.Over():
+		g = state{cmp.Or(stepWords[step], c.Step), "◐", "now"}
+	case !c.Ready:
+		g = state{fmt.Sprintf("%d of %d gates ready", len(readiness.GateNames)-len(c.OpenGates), len(readiness.GateNames)), "○", "soft"}
+	}
+	if movesBack(c.Direction) && !step.Over() {
+		g.Word = "rollback: " + g.Word
+	}
+	if c.FrozenSince != nil {
+		g.Word += ", writes are frozen"
+	}
+	return g
 }
 
 // cutoverFigure returns the current step of a cutover. If no cutover has begun, it returns the

@@ -56,7 +56,8 @@ func (d *demo) openPage() (closing func(), err error) {
 func (p *page) serve(listener net.Listener) (closing func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	handler := admin.Handler(admin.Options{Page: p.board.Page(), Live: p.board.Live(), Events: p.feed,
-		Host: admin.Hosts(listener.Addr().String(), listener.Addr(), ""),
+		Pages: p.board.Pages(&dashboard.Ledger{Config: p.config, Target: p.target}),
+		Host:  admin.Hosts(listener.Addr().String(), listener.Addr(), ""),
 		Status: func(ctx context.Context) (any, error) {
 			return status.Gather(ctx, p.config, p.target, p.env, "", time.Now())
 		}})

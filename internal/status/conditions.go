@@ -31,7 +31,7 @@ type condition struct {
 type subject struct {
 	m *Document
 	t *Table
-	c *cutoverStatus
+	c *Cutover
 }
 
 // ofMigration are the conditions of the whole migration. All conditions that apply are shown.
@@ -62,7 +62,7 @@ var ofCutover = []condition{
 		next: leads("run", says("writes are frozen, and no process drives the cutover: start a worker that can call the hooks"))},
 	{name: "waits for approval", holds: func(s subject) bool { return s.c.record.Step == checkpoint.CutoverRequested && !s.c.record.Approved },
 		next: leads("cutover approve", says("the requested cutover waits for approval"))},
-	{name: "switching", holds: func(s subject) bool { return s.c.latest().Step == checkpoint.CutoverSwitching },
+	{name: "switching", holds: func(s subject) bool { return s.c.Latest().Step == checkpoint.CutoverSwitching },
 		next: leads("cutover status", func(s subject) string {
 			return "the application is being switched; the " + strings.ToLower(s.c.kind()) + " can no longer be cancelled"
 		})},

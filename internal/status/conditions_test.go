@@ -56,10 +56,10 @@ func TestConditions(t *testing.T) {
 	}{
 		{"migration/the app profile routes elsewhere", func(m *Document, _ *Table) { m.otherPlace = "to c2" }, "", "failover --dry-run", "to c2"},
 		{"attempted/cutover attempted", func(m *Document, _ *Table) {
-			m.Cutovers[0] = cutoverStatus{record: checkpoint.Cutover{Step: checkpoint.CutoverDrain}, Attempt: 2, Step: "drain", FrozenSeconds: 4, Trouble: text("a shard")}
+			m.Cutovers[0] = Cutover{record: checkpoint.Cutover{Step: checkpoint.CutoverDrain}, Attempt: 2, Step: "drain", FrozenSeconds: 4, Trouble: text("a shard")}
 		}, "Cutover: attempt 2, drain; writes were frozen for 4.0s; a shard", "", ""},
 		{"cutover/frozen and undriven", func(m *Document, _ *Table) {
-			m.Cutovers[0] = cutoverStatus{record: checkpoint.Cutover{Step: checkpoint.CutoverDrain}, Attempt: 2, Step: "drain", FrozenSeconds: 4, FrozenSince: &m.At}
+			m.Cutovers[0] = Cutover{record: checkpoint.Cutover{Step: checkpoint.CutoverDrain}, Attempt: 2, Step: "drain", FrozenSeconds: 4, FrozenSince: &m.At}
 		}, "", "run", "no process drives the cutover"},
 		{"cutover/done", step(checkpoint.CutoverDone, nil), "", "finalize --dry-run", "no longer uses the source"},
 		{"cutover/late writers", step(checkpoint.CutoverWatching, func(c *checkpoint.Cutover) { c.Strays = 1 }), "", "cutover status", "writes since the freeze"},
@@ -198,7 +198,7 @@ func TestStepsEndWithTheSwitch(t *testing.T) {
 // Status shows since when the application is frozen, and whether a process drives the cutover.
 func TestAFreezeIsSeen(t *testing.T) {
 	since, driver := noon.Add(-4*time.Second), "worker-1"
-	for want, c := range map[string]cutoverStatus{
+	for want, c := range map[string]Cutover{
 		"Cutover: attempt 2, drain; writes are frozen since " + since.Format(time.RFC3339) + " (4.0s)":                       {FrozenSince: &since, Driver: &driver},
 		"Cutover: attempt 2, drain; writes are frozen since " + since.Format(time.RFC3339) + " (4.0s); no process drives it": {FrozenSince: &since},
 		"Cutover: attempt 2, drain; writes were frozen for 4.0s":                                                             {},

@@ -14,8 +14,8 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// cutoverStatus is the state of the cutover of one group of tables.
-type cutoverStatus struct {
+// Cutover is the state of the cutover of one group of tables.
+type Cutover struct {
 	Group  string   `json:"group"`  // name of the group
 	Tables []string `json:"tables"` // source tables of the group
 	Ready  bool     `json:"ready"`  // every gate is ready
@@ -64,7 +64,7 @@ func ReadyOf(cfg *config.Config) readiness.Limits {
 // cutOver adds the states of the cutovers to the document.
 func (m *Document) cutOver(l *Input, env config.Lookup) {
 	gates := m.gates(l)
-	m.Cutovers = []cutoverStatus{}
+	m.Cutovers = []Cutover{}
 	shown := map[string]bool{}
 	groups := l.Cfg.Groups(l.Tables)
 	for _, g := range groups {
@@ -91,7 +91,7 @@ func (m *Document) cutOver(l *Input, env config.Lookup) {
 	}
 	m.Cutover = m.cutoverOf(checkpoint.Cutover{}, "")
 	if len(m.Cutovers) > 0 {
-		m.Cutover = slices.MaxFunc(m.Cutovers, func(a, b cutoverStatus) int { return cmp.Compare(a.urgency(), b.urgency()) })
+		m.Cutover = slices.MaxFunc(m.Cutovers, func(a, b Cutover) int { return cmp.Compare(a.urgency(), b.urgency()) })
 	}
 	m.Cutover.judge(gates)
 	m.Cutover.Ready = m.Cutover.Ready && len(l.Tables) > 0
@@ -111,9 +111,9 @@ func (m *Document) gates(l *Input) (all []checkpoint.CutoverGate) {
 }
 
 // cutoverOf returns the state of the cutover of one group, without its gates.
-func (m *Document) cutoverOf(c checkpoint.Cutover, driver string) cutoverStatus {
+func (m *Document) cutoverOf(c checkpoint.Cutover, driver string) Cutover {
 	shown := c.Latest()
-	s := cutoverStatus{record: c, Direction: shown.Direction.String(), Step: "none", Tables: []string{}, Attempt: shown.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: shown.FrozenFor(m.At).Seconds(),
+	s := Cutover{record: c, Direction: shown.Direction.String(), Step: "none", Tables: []string{}, Attempt: shown.Attempt, Rehearsal: c.Rehearse, FrozenSeconds: shown.FrozenFor(m.At).Seconds(),
 		Trouble: terminal.Known(shown.Trouble), Strays: c.Strays, Driver: terminal.Known(driver)}
 	switch {
 	case c.Step == checkpoint.CutoverRolledBack:
@@ -128,7 +128,7 @@ func (m *Document) cutoverOf(c checkpoint.Cutover, driver string) cutoverStatus 
 }
 
 // judge adds the gates of the group's tables.
-func (s *cutoverStatus) judge(gates []checkpoint.CutoverGate) {
+func (s *Cutover) judge(gates []checkpoint.CutoverGate) {
 	s.OpenGates, s.Gates = []string{}, []gateStatus{}
 	for _, g := range gates {
 		if !slices.Contains(s.Tables, g.Table) {
@@ -144,15 +144,16 @@ func (s *cutoverStatus) judge(gates []checkpoint.CutoverGate) {
 	s.Ready = len(s.Tables) > 0 && len(s.OpenGates) == 0 && s.record.Step.Over()
 }
 
-// latest returns the attempt that is shown: the rollback if it counts, else the cutover itself.
-func (s *cutoverStatus) latest() *checkpoint.Cutover {
+// Latest returns the attempt that is shown: the rollback if it counts, otherwise the cutover itself. It
+// has no attempt if the document was read from JSON.
+func (s *Cutover) Latest() *checkpoint.Cutover {
 	c := s.record.Latest()
 	return &c
 }
 
 // urgency ranks the states of cutovers: the document shows the most urgent one first.
-func (s *cutoverStatus) urgency() int {
-	c, shown := &s.record, s.latest()
+func (s *Cutover) urgency() int {
+	c, shown := &s.record, s.Latest()
 	switch _, frozen := shown.FrozenSince(); {
 	case frozen || shown.Step == checkpoint.CutoverCancelling || shown.Step == checkpoint.CutoverSwitching:
 		return 5
@@ -173,7 +174,7 @@ func (s *cutoverStatus) urgency() int {
 // changes are replicated as usual.
 func (m *Document) CutoverFacts() (all []admin.Cutover) {
 	for _, s := range m.Cutovers {
-		r := s.latest()
+		r := s.Latest()
 		c := admin.Cutover{Group: s.Group, Ready: s.Ready, Strays: s.Strays, Driven: s.Driver != nil}
 		if s.FrozenSince != nil {
 			c.Frozen = max(0, m.At.Sub(*s.FrozenSince))

@@ -45,8 +45,8 @@ type Document struct {
 	Leases    int                 `json:"leases"`
 	Tables    []Table             `json:"tables"`
 	Shards    []Shard             `json:"shards,omitempty"`
-	Cutover   cutoverStatus       `json:"cutover"`  // the most urgent of Cutovers
-	Cutovers  []cutoverStatus     `json:"cutovers"` // one for each group of tables
+	Cutover   Cutover             `json:"cutover"`  // the most urgent of Cutovers
+	Cutovers  []Cutover           `json:"cutovers"` // one for each group of tables
 	NextSteps []standing.NextStep `json:"next_steps"`
 
 	loadsAgain bool // loads after a gap start automatically

@@ -164,7 +164,7 @@ func TestRemarksAreSorted(t *testing.T) {
 // now.
 func TestWeightOfACutover(t *testing.T) {
 	m := &Document{Tables: []Table{{Source: "Orders"}}}
-	c := &cutoverStatus{Tables: []string{"Orders"}}
+	c := &Cutover{Tables: []string{"Orders"}}
 	s := subject{m: m, c: c}
 	if weightOfAttempt(s) != standing.SeverityInfo || weightOfWayBack(s) != standing.SeverityInfo {
 		t.Error("a quiet cutover needs an operator")

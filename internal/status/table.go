@@ -81,13 +81,15 @@ type Table struct {
 	// replicator; nil if there is none.
 	load        *standing.NextStep
 	coordinator string
-	waiting     int // number of shards that could be read but have no owner
-	silent      int // number of shards with a silent owner
+	last, full  checkpoint.VerifyResult // results of the last verify, and of the last one of all items
+	waiting     int                     // number of shards that could be read but have no owner
+	silent      int                     // number of shards with a silent owner
 }
 
 // recorded copies values from the table's record in the ledger.
 func (t *Table) recorded(s *checkpoint.TableState) {
 	t.Generation, t.Copying = &s.Generation, s.Copying()
+	t.last, t.full = s.Verify.Result, s.Verify.Full
 	t.Gaps = s.GapCount
 	if n := len(s.Gaps); n > 0 {
 		last := s.Gaps[n-1]

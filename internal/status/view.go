@@ -1,6 +1,10 @@
 package status
 
-import "time"
+import (
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+)
 
 // HeartbeatText returns how long ago a worker last wrote to the ledger.
 func (w *workerStatus) HeartbeatText(now time.Time) string {
@@ -26,6 +30,10 @@ const littleHeadroom = 6 * time.Hour
 func (t *Table) headroomLittle() bool {
 	return t.HeadroomSeconds != nil && *t.HeadroomSeconds < littleHeadroom.Seconds()
 }
+
+// Verified returns the results of the last verify and of the last verify of all items. They are unknown
+// if the document was read from JSON.
+func (t *Table) Verified() (last, full checkpoint.VerifyResult) { return t.last, t.full }
 
 // Because returns the code of the reason why a shard makes no progress; "" if the shard makes
 // progress.

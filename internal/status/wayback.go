@@ -149,8 +149,8 @@ func wayBackLines(s subject) (lines []string) {
 }
 
 // kind names the attempt that is shown, at the beginning of a sentence.
-func (s *cutoverStatus) kind() string {
-	if s.latest().Direction == checkpoint.Back {
+func (s *Cutover) kind() string {
+	if s.Latest().Direction == checkpoint.Back {
 		return "Rollback"
 	}
 	return "Cutover"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
@@ -86,6 +87,7 @@ func (w *Worker) announce(address net.Addr) {
 // serve serves the HTTP endpoints until ctx ends.
 func (w *Worker) serve(ctx context.Context, listener net.Listener, o *observer) error {
 	handler := admin.Handler(admin.Options{Clock: task.Clock(ctx), Health: o.health, Metrics: o.metrics, Events: o.feed, Profile: w.Profile, Page: o.board.Page(), Live: o.board.Live(),
+		Pages:  o.board.Pages(&dashboard.Ledger{Config: w.Config, Target: w.target}),
 		Host:   admin.Hosts(w.Config.HTTP.Listen, listener.Addr(), hostname()),
 		Status: func(ctx context.Context) (any, error) { return w.status(ctx) }})
 	err := admin.Serve(ctx, listener, handler, w.Log)

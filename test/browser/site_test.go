@@ -2,15 +2,23 @@ package browser
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
+	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/sink"
+	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
+	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // site serves the page of a board as a worker does.
@@ -37,7 +45,7 @@ func happened(int) []admin.Event {
 func serve(t *testing.T) *site {
 	t.Helper()
 	s := &site{board: dashboard.New(happened)}
-	inner := admin.Handler(admin.Options{Clock: time.Now, Health: admin.NewHealth(time.Now), Metrics: admin.NewMetrics("orders", admin.Build{}), Page: s.board.Page(), Live: s.board.Live(),
+	inner := admin.Handler(admin.Options{Clock: time.Now, Health: admin.NewHealth(time.Now), Metrics: admin.NewMetrics("orders", admin.Build{}), Page: s.board.Page(), Live: s.board.Live(), Pages: s.board.Pages(ledgerOf(t)),
 		Status: func(context.Context) (any, error) { return map[string]string{}, nil }})
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.refuses.Load() && r.URL.Path == "/api/v1/page" {
@@ -53,6 +61,28 @@ func serve(t *testing.T) *site {
 	})
 	return s
 }
+
+// ledgerOf returns a ledger with some parked items of the table VideoApp.
+func ledgerOf(t *testing.T) *dashboard.Ledger {
+	t.Helper()
+	to := stores{&sinktest.Records{}}
+	for n := range uint64(3) {
+		key := fmt.Sprintf("k%d", n)
+		change := cdc.Change{Event: cdc.Modify, Time: at, Sequence: cdc.SequenceOf(n + 1), Keys: attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(key)}})}
+		change.New = change.Keys
+		record := transform.Parked{Source: "VideoApp", Key: key, Version: transform.NewVersion(7, 500000, change.Sequence, 0), Reason: "the row key is longer than 4096 bytes, which is the limit of Bigtable", Change: change}
+		if err := sink.NewParking(to.records, "acme-2026").Park(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &dashboard.Ledger{Config: &config.Config{Name: "acme-2026", State: config.State{Table: "replicator_state", Lease: 15 * time.Second}}, Target: to}
+}
+
+// stores are the stores of a migration without a ledger.
+type stores struct{ records *sinktest.Records }
+
+func (s stores) Ledger(string) checkpoint.Store { return nil }
+func (s stores) Records(string) sink.Records    { return s.records }
 
 // mutable is a response that can stop sending without ending.
 type mutable struct {
