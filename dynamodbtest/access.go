@@ -97,7 +97,13 @@ func matchesARN(pattern, arn string) bool {
 // matchesResource is matchesARN, but a resource may also be *.
 func matchesResource(pattern, arn string) bool { return pattern == "*" || matchesARN(pattern, arn) }
 
-// permission is an action on a table, or on an index if that is not empty.
+// allowed reports whether a policy allows the access. Only callers of other accounts need that.
+func allowed(policy []statement, a access) bool {
+	return slices.ContainsFunc(policy, func(st statement) bool { return !st.deny && st.applies(a) })
+}
+
+// permission is an action on a table, or on an index if that is not empty. The table is a name or
+// an ARN, as in the request.
 type permission struct{ action, table, index string }
 
 // guarded is implemented by requests that need other permissions than the action with the name of
@@ -115,16 +121,18 @@ func permissionsOf(operation string, req request) []permission {
 	if slices.Contains(unguarded, operation) {
 		return nil
 	}
-	name, _ := req.subject()
-	return []permission{{operation, name, ""}}
+	if of, ok := req.(interface{ address() string }); ok {
+		return []permission{{operation, of.address(), ""}}
+	}
+	return nil
 }
 
 func (r *queryRequest) permissions() []permission {
-	return []permission{{"Query", r.name(), textOrEmpty(r.IndexName)}}
+	return []permission{{"Query", r.address(), textOrEmpty(r.IndexName)}}
 }
 
 func (r *scanRequest) permissions() []permission {
-	return []permission{{"Scan", r.name(), textOrEmpty(r.IndexName)}}
+	return []permission{{"Scan", r.address(), textOrEmpty(r.IndexName)}}
 }
 
 func textOrEmpty(s *string) string {
@@ -144,8 +152,7 @@ func (r *batchGetRequest) permissions() []permission {
 
 func onEachTable[V any](action string, items map[string]V) (needed []permission) {
 	for _, name := range sortedKeys(items) {
-		ref := refTo(name)
-		needed = append(needed, permission{action, ref.name(), ""})
+		needed = append(needed, permission{action, name, ""})
 	}
 	return needed
 }
@@ -155,16 +162,16 @@ func (r *transactWriteRequest) permissions() (needed []permission) {
 	for i := range r.TransactItems {
 		action := &r.TransactItems[i]
 		if a := action.Put; a != nil {
-			needed = append(needed, permission{"PutItem", a.name(), ""})
+			needed = append(needed, permission{"PutItem", a.address(), ""})
 		}
 		if a := action.Update; a != nil {
-			needed = append(needed, permission{"UpdateItem", a.name(), ""})
+			needed = append(needed, permission{"UpdateItem", a.address(), ""})
 		}
 		if a := action.Delete; a != nil {
-			needed = append(needed, permission{"DeleteItem", a.name(), ""})
+			needed = append(needed, permission{"DeleteItem", a.address(), ""})
 		}
 		if a := action.ConditionCheck; a != nil {
-			needed = append(needed, permission{"ConditionCheckItem", a.name(), ""})
+			needed = append(needed, permission{"ConditionCheckItem", a.address(), ""})
 		}
 	}
 	return needed
@@ -173,7 +180,7 @@ func (r *transactWriteRequest) permissions() (needed []permission) {
 func (r *transactGetRequest) permissions() (needed []permission) {
 	for _, action := range r.TransactItems {
 		if action.Get != nil {
-			needed = append(needed, permission{"GetItem", action.Get.name(), ""})
+			needed = append(needed, permission{"GetItem", action.Get.address(), ""})
 		}
 	}
 	return needed
@@ -192,9 +199,15 @@ func (s *Server) callerOf(authorization string) string {
 	return s.root
 }
 
-// authorize rejects a call that the policy of one of its tables denies.
+// foreign reports whether the caller belongs to another account than this server's.
+func (s *Server) foreign(caller string) bool { return accountOf(caller) != s.opts.AccountID }
+
+// authorize rejects a call that the policy of one of its tables denies. A caller of another account
+// must name the table by its ARN, because a name means a table of the caller's account. The
+// table's policy must allow the call.
 func (s *Server) authorize(caller, operation string, req request) error {
-	if !s.policies.Load() {
+	foreign := s.foreign(caller)
+	if !s.policies.Load() && !foreign {
 		return nil
 	}
 	if operation == "DeleteResourcePolicy" && caller == s.root {
@@ -203,8 +216,12 @@ func (s *Server) authorize(caller, operation string, req request) error {
 	}
 	now := s.Now()
 	for _, p := range permissionsOf(operation, req) {
+		ref := refTo(p.table)
+		if foreign && p.table != "" && ref.name() == p.table {
+			return resourceNotFound("Requested resource not found: Table: %s not found", p.table)
+		}
 		s.mu.RLock()
-		t := s.tables[p.table]
+		t := s.tables[ref.name()]
 		s.mu.RUnlock()
 		if t == nil {
 			continue
@@ -213,7 +230,12 @@ func (s *Server) authorize(caller, operation string, req request) error {
 		if p.index != "" {
 			a.resource += "/index/" + p.index
 		}
-		if denied(t.policyInForce(now).statements, a) {
+		policy := t.policyInForce(now).statements
+		if foreign && !allowed(policy, a) {
+			return newError("AccessDeniedException", "User: "+caller+" is not authorized to perform: "+actionPrefix+p.action+
+				" on resource: "+a.resource+" because no resource-based policy allows the "+actionPrefix+p.action+" action")
+		}
+		if denied(policy, a) {
 			return newError("AccessDeniedException", "User: "+caller+" is not authorized to perform: "+actionPrefix+p.action+
 				" on resource: "+a.resource+" with an explicit deny in a resource-based policy")
 		}

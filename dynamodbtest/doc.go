@@ -1,8 +1,8 @@
 // Package dynamodbtest is an embedded DynamoDB with streams. It serves tests and demonstrations. A
 // Server is an http.Handler that speaks the services' own protocol (AWS JSON 1.0). So the AWS SDKs,
 // the AWS CLI and boto3 can use it unchanged if AWS_ENDPOINT_URL_DYNAMODB and
-// AWS_ENDPOINT_URL_DYNAMODB_STREAMS name it. It does not verify signatures, and all accounts are
-// one account. It can check the time of signatures, and the access key id of a signature decides
+// AWS_ENDPOINT_URL_DYNAMODB_STREAMS name it. It does not verify signatures, and it
+// has the tables of one account. It can check the time of signatures, and the access key id of a signature decides
 // which role calls.
 //
 // # Purpose
@@ -49,6 +49,11 @@
 // negations. PutResourcePolicy rejects all else with a ValidationException that names it: policy
 // variables, other operators and keys, and resources other than the table and its indexes. It also
 // rejects policies of streams, and CreateTable rejects a policy.
+//
+// A role of another account than Options.AccountID reaches a table only by its ARN, and only if a
+// statement with the effect Allow includes the call. Its requests by name find no table. Streams
+// have no policies here, so callers of every account may read them. The ARN of a table in another
+// account or region is refused.
 //
 // After a change of a policy, the next change is refused for 15 seconds (Options.PolicyRest). AWS
 // documents this time, but not the error, and this server answers ResourceInUseException. A changed

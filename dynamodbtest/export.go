@@ -51,6 +51,7 @@ type exportRequest struct {
 }
 
 func (r *exportRequest) subject() (string, string) { return tableOfARN(r.TableArn), "" }
+func (r *exportRequest) address() string           { return r.TableArn }
 
 // export is a requested export. The Server's mu guards it.
 type export struct {
@@ -112,6 +113,9 @@ func (s *Server) checkExport(req *exportRequest) (*export, error) {
 	}
 	if req.ExportFormat == "ION" {
 		return nil, unsupported("ExportFormat ION")
+	}
+	if err := s.checkOwner(req.TableArn); err != nil {
+		return nil, err
 	}
 	t, err := s.find(refTo(tableOfARN(req.TableArn)))
 	if err != nil {

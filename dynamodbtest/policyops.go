@@ -109,6 +109,7 @@ func policyNotFound(why string) error {
 type policyRef struct{ ResourceArn *string }
 
 func (r *policyRef) subject() (string, string) { return tableOfARN(textOrEmpty(r.ResourceArn)), "" }
+func (r *policyRef) address() string           { return textOrEmpty(r.ResourceArn) }
 
 // guardedTable returns the table that the ARN names. The service also accepts ARNs of streams.
 func (s *Server) guardedTable(ref policyRef) (*table, error) {

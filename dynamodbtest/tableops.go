@@ -23,6 +23,9 @@ func refTo(name string) tableRef { return tableRef{&name} }
 
 func (r *tableRef) subject() (string, string) { return r.name(), "" }
 
+// address returns the name or ARN as the request has it.
+func (r *tableRef) address() string { return textOrEmpty(r.TableName) }
+
 // name returns the table's name; empty if the request has none.
 func (r *tableRef) name() string {
 	if r.TableName == nil {
@@ -44,6 +47,9 @@ func (s *Server) find(ref tableRef) (*table, error) {
 	if err := checkName(name, "tableName", 1); err != nil {
 		return nil, err
 	}
+	if err := s.checkOwner(*ref.TableName); err != nil {
+		return nil, err
+	}
 	s.mu.RLock()
 	t := s.tables[name]
 	s.mu.RUnlock()
@@ -51,6 +57,21 @@ func (s *Server) find(ref tableRef) (*table, error) {
 		return nil, resourceNotFound("Requested resource not found")
 	}
 	return t, nil
+}
+
+// checkOwner refuses the ARN of a table in another region or account. This server has one of each,
+// so no policy of another account can allow the access.
+func (s *Server) checkOwner(arn string) error {
+	parts := strings.SplitN(arn, ":", arnParts)
+	switch {
+	case len(parts) < arnParts: // a name
+		return nil
+	case parts[3] != s.opts.Region:
+		return validation("Invalid TableArn: Invalid ResourceArn provided as input %s", arn)
+	case parts[4] != s.opts.AccountID:
+		return newError("AccessDeniedException", "User is not authorized to perform this operation on resource: "+arn)
+	}
+	return nil
 }
 
 // findNamed is like find, but for operations on tables. Their error names the missing table.
@@ -434,7 +455,11 @@ func (t *table) switchStream(view string, now time.Time) error {
 type listTablesRequest struct {
 	Limit                   *int
 	ExclusiveStartTableName string
+
+	caller string
 }
+
+func (r *listTablesRequest) setCaller(arn string) { r.caller = arn }
 
 func (r *listTablesRequest) subject() (string, string) { return "", "" }
 
@@ -449,6 +474,9 @@ func (s *Server) listTables(req *listTablesRequest) (any, error) {
 		TableNames             []string
 		LastEvaluatedTableName string `json:",omitempty"`
 	}{TableNames: []string{}}
+	if s.foreign(req.caller) {
+		return response, nil // the caller's own account has no tables
+	}
 	for _, name := range sortedKeys(s.tables) {
 		if name <= req.ExclusiveStartTableName {
 			continue

@@ -15,12 +15,16 @@ type resourceRef struct {
 }
 
 func (r *resourceRef) subject() (string, string) { return tableOfARN(r.ResourceArn), "" }
+func (r *resourceRef) address() string           { return r.ResourceArn }
 
 // resource finds the table of an ARN. Like the service, it reports a missing table as a resource
 // that is not accessible.
 func (s *Server) resource(arn string) (*table, error) {
 	if !strings.HasPrefix(arn, "arn:") || tableOfARN(arn) == "" {
 		return nil, validation("Invalid TableArn: Invalid ResourceArn provided as input %s", arn)
+	}
+	if err := s.checkOwner(arn); err != nil {
+		return nil, err
 	}
 	s.mu.RLock()
 	t := s.tables[tableOfARN(arn)]
