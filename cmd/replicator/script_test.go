@@ -77,6 +77,8 @@ func play(t *testing.T, folder string) {
 			"services": withServices,
 			"table":    withTable,
 			"region":   inRegion,
+			"account":  fromAccount,
+			"allow":    allowAccount,
 			"put":      func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "PutItem", "Item") },
 			"delete":   func(ts *testscript.TestScript, _ bool, args []string) { eachItem(ts, args, "DeleteItem", "Key") },
 			"fill":     fill,

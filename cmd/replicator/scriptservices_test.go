@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/bigtable/bttest"
+	"github.com/rogpeppe/go-internal/testscript"
 	"google.golang.org/grpc"
 
 	"github.com/dynamodb-bigtable/replicator/bigtabletest"
@@ -163,4 +164,16 @@ func (s *embedded) create(table, view string) error {
 		request["StreamSpecification"] = map[string]any{"StreamEnabled": true, "StreamViewType": view}
 	}
 	return s.call("CreateTable", request)
+}
+
+// account ID makes the script's commands use a role of the account.
+func fromAccount(ts *testscript.TestScript, _ bool, args []string) {
+	servicesOf(ts).dynamo.SetRole("test", "arn:aws:iam::"+args[0]+":role/reader")
+}
+
+// allow TABLE ACCOUNT lets the account do everything with a table.
+func allowAccount(ts *testscript.TestScript, _ bool, args []string) {
+	arn := "arn:aws:dynamodb:us-east-1:000000000000:table/" + args[0]
+	ts.Check(servicesOf(ts).call("PutResourcePolicy", map[string]any{"ResourceArn": arn,
+		"Policy": `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"` + args[1] + `"},"Action":"dynamodb:*","Resource":"` + arn + `"}}`}))
 }

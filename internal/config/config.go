@@ -101,7 +101,7 @@ type State struct {
 // Table is one source table and the target of its items. It can also be a pattern, which stands for
 // every table with a matching name. Mapping, in mapping.go, defines the cells.
 type Table struct {
-	From          string        `key:"from" required:"Orders" check:"dynamodb_table"`                                          // the table's name, or a pattern that matches several names: Orders_{year:4}_{month:2}
+	From          string        `key:"from" required:"Orders" check:"dynamodb_table"`                                          // the table's name or ARN, or a pattern that matches several names: Orders_{year:4}_{month:2}. A table of another account needs its ARN
 	To            string        `key:"to" check:"target_table"`                                                                // target table in Bigtable; default the source table's name
 	Start         Start         `key:"start" oneof:"trim_horizon,now"`                                                         // overrides source.start
 	DiscoverEvery time.Duration `key:"discover_every" omit:"true" min:"1s" max:"1d"`                                           // how often to search for new tables that match a pattern; default 5m
@@ -124,6 +124,7 @@ type Table struct {
 	// number is dual_writes.version_attribute; "" if the table has `dual_writes: off`.
 	number string
 
+	arn      string            // ARN of the table; "" if the entry has a name or a pattern
 	pattern  pattern.Pattern   // nil if the entry names one table
 	text     string            // text of the pattern
 	captures map[string]string // captures of one table that matches the pattern; nil for the entry itself
@@ -242,7 +243,7 @@ type Cutover struct {
 // CutoverGroup is a group of tables that are cut over together.
 type CutoverGroup struct {
 	Name   string   `key:"@" short:"tables"`
-	Tables []string `key:"tables" check:"dynamodb_table" filled:"true"` // source tables or patterns, as they are written under tables
+	Tables []string `key:"tables" check:"dynamodb_table" filled:"true"` // source tables, by name or ARN, or patterns as they are written under tables
 }
 
 // ReadyWhen are the gates of a cutover.

@@ -96,6 +96,7 @@ func (c *Config) groupNames() map[int]string {
 // members returns the indexes of the entries that a group names.
 func (c *Config) members(g CutoverGroup) (indexes []int) {
 	for _, name := range g.Tables {
+		name = nameOf(name)
 		if i := slices.IndexFunc(c.Tables, func(t Table) bool { return t.From == name }); i >= 0 {
 			indexes = append(indexes, c.Tables[i].index)
 		}
@@ -115,6 +116,7 @@ func (d *decoder) checkGroups(c *Config) {
 	for _, g := range c.Cutover.Groups {
 		path := "cutover.groups." + g.Name
 		for _, name := range g.Tables {
+			name = nameOf(name)
 			switch other, taken := groupOf[name]; {
 			case !slices.ContainsFunc(c.Tables, func(t Table) bool { return t.From == name }):
 				report(c.Where(path), fmt.Sprintf(`%s: %s is not under "tables"`, path, diag.Shortened(name)), "a group names tables and patterns of this file", "name one of "+strings.Join(c.from(), ", "))

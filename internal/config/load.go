@@ -252,6 +252,7 @@ func (d *decoder) checkTables(c *Config) {
 	for i := range c.Tables {
 		t, path := &c.Tables[i], fmt.Sprintf("tables[%d]", i)
 		t.where, t.written, t.refused, t.index = d.where, d.written, d.bad, i
+		t.splitARN()
 		if t.Start == "" {
 			t.Start = c.Source.Start
 		}
@@ -259,13 +260,7 @@ func (d *decoder) checkTables(c *Config) {
 			continue // already reported
 		}
 		if first, ok := sources[t.Glob()]; ok { // patterns that differ only in the names of their parts match the same tables
-			what := "table " + t.From + " is"
-			if t.IsPattern() {
-				what = "the tables of " + t.From + " are"
-			}
-			d.report(diag.Error{Code: diag.DuplicateTable, Pos: d.where[path+".from"],
-				What:  fmt.Sprintf("%s.from: %s already listed", path, what),
-				Cause: fmt.Sprintf("first listed at %s", d.where[fmt.Sprintf("tables[%d].from", first)])})
+			d.duplicate(t, &c.Tables[first])
 			t.To = cmp.Or(t.To, t.From)
 			continue
 		}
@@ -292,6 +287,7 @@ func (d *decoder) checkTables(c *Config) {
 				Cause: "changes from a topic arrive in any order, and older cells must be written in order"})
 		}
 	}
+	d.checkARNs(c)
 }
 
 // target determines the name of an entry's target, and returns the position for errors about that

@@ -117,10 +117,10 @@ func checkName(s string) *fault {
 
 func checkDynamoDBTable(s string) *fault {
 	switch {
+	case isARN(s):
+		return checkTableARN(s)
 	case pattern.Is(s):
 		return nil // parsed by checkPattern
-	case strings.HasPrefix(s, "arn:"):
-		return &fault{diag.InvalidValue, "", "this is an ARN, not a name", "write the table's name here, and its region in source.region"}
 	case !dynamoDBTable.MatchString(s):
 		return &fault{diag.InvalidValue, "", "DynamoDB table names have only letters, digits, '_', '-' and '.'", "write the name as `aws dynamodb list-tables` prints it"}
 	case len(s) < 3 || len(s) > 255:

@@ -18,7 +18,7 @@ import (
 func (c *Config) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(c.node(&schema, reflect.ValueOf(c).Elem(), "")); err != nil {
+	if err := encoder.Encode(c.node(&schema, reflect.ValueOf(c.asWritten()).Elem(), "")); err != nil {
 		return err
 	}
 	return encoder.Close()

@@ -276,7 +276,7 @@ var registry = []Entry{
 
 	{SourceNotFound, "source table not found",
 		"DynamoDB has no table with this name in this region and account.",
-		"check the name, source.region and the account: aws dynamodb list-tables", ExitFailed},
+		"check the name, source.region and the account: aws dynamodb list-tables. A table of another account needs its ARN in from", ExitFailed},
 	{StreamDisabled, "the table has no stream",
 		"Changes are read from DynamoDB Streams. The stream must be enabled with new and old images. Enabling it does not affect the table's users.",
 		"aws dynamodb update-table --table-name TABLE --stream-specification StreamEnabled=true,StreamViewType=NEW_AND_OLD_IMAGES", ExitFailed},

@@ -214,7 +214,7 @@ func (in *Input) recovery(ctx context.Context, out *sourceTable) (string, error)
 		return "on", nil
 	}
 	out.warn(&diag.Error{Code: diag.RecoveryOff, What: "point-in-time recovery of table " + table + " is off",
-		Cause: "only a copy of the whole table could repair a gap, and the table cannot be exported", Fix: preflight.RecoveryCommand(table)})
+		Cause: "only a copy of the whole table could repair a gap, and the table cannot be exported", Fix: preflight.RecoveryCommand(out.found.Config.Address())})
 	return "off", nil
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -26,12 +27,12 @@ type Statement struct {
 
 // AWS returns the policy of the identity that reads DynamoDB. Workers and plan need the same
 // policy. The argument `region` is the source's region; if it is empty, the policy allows any
-// region. A table is in the account of the identity that reads it. So the policy allows the account
-// of source.role_arn, or any account if there is none.
+// region. A table without an ARN is in the account of the identity that reads it. So the policy allows
+// the account of source.role_arn, or any account if there is none.
 func AWS(cfg *config.Config, region string) Policy {
 	var tables, streams, expiring []string
 	for _, t := range cfg.Tables {
-		arn := tableARN(cfg.Source.RoleARN, region, t.Glob())
+		arn := arnOf(cfg, region, &t)
 		tables = append(tables, arn)
 		streams = append(streams, arn+"/stream/*")
 		if t.ExpiresByGC() || cfg.Cutover.RollbackHooks.Given() {
@@ -74,7 +75,7 @@ func importing(cfg *config.Config, region string) (statements []Statement) {
 		pattern := t
 		pattern.From = t.Glob()
 		address := cfg.LoadsFrom(pattern)
-		arn := tableARN(cfg.Source.RoleARN, region, t.Glob())
+		arn := arnOf(cfg, region, &t)
 		if source.Reported(address) {
 			exports = append(exports, arn+"/export/*")
 		}
@@ -109,6 +110,12 @@ func AssumeRole(cfg *config.Config) (Policy, bool) {
 
 func document(statements ...Statement) Policy {
 	return Policy{Version: "2012-10-17", Statement: statements}
+}
+
+// arnOf returns the ARN of an entry's tables: the configured one, or one that its name, the region
+// and the identity determine.
+func arnOf(cfg *config.Config, region string, t *config.Table) string {
+	return cmp.Or(t.ARN(), tableARN(cfg.Source.RoleARN, region, t.Glob()))
 }
 
 // tableARN returns arn:PARTITION:dynamodb:REGION:ACCOUNT:table/NAME, with * for unknown parts.

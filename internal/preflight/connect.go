@@ -37,6 +37,7 @@ type Source struct {
 	Region string
 	config aws.Config
 	client *dynamodb.Client
+	byARN  func(*dynamodb.Options) // makes a client name tables by their configured ARNs
 	*backfill.Tables
 	// Exporter requests and describes exports.
 	*backfill.Exporter
@@ -66,8 +67,12 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 		return nil, &diag.Error{Code: diag.NoRegion, What: fmt.Sprintf("the AWS region %q contains a space or a newline", ac.Region),
 			Cause: "it comes from source.region, AWS_REGION or the AWS profile", Fix: "write only the region, such as eu-west-1"}
 	}
+	if err := cfg.CheckARNs(ac.Region); err != nil {
+		return nil, err
+	}
+	byARN := backfill.ByARN(cfg.ARNs())
 	watch := &clock.Watch{}
-	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, func(o *dynamodb.Options) {
+	client := dynamodb.NewFromConfig(ac, backfill.ClientOptions, byARN, func(o *dynamodb.Options) {
 		o.HTTPClient = watch.Around(o.HTTPClient)
 		if given.Endpoint != "" {
 			o.BaseEndpoint = &given.Endpoint
@@ -89,7 +94,7 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 		}
 	}
 	return &Source{
-		Region: ac.Region, config: ac, client: client,
+		Region: ac.Region, config: ac, client: client, byARN: byARN,
 		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client), Canary: backfill.NewCanaryWriter(client), Exporter: backfill.NewExporter(client),
 		streams: streams,
 		clock:   watch,

@@ -19,7 +19,7 @@ func (s *Source) ClientAs(role string) *dynamodb.Client {
 	provider := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(s.config), role)
 	ac.Credentials = checkedCredentials{aws.NewCredentialsCache(provider, func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = renewBefore })}
 	ac.HTTPClient = awshttp.NewBuildableClient().WithTimeout(FetchTime)
-	return dynamodb.NewFromConfig(ac, backfill.ClientOptions)
+	return dynamodb.NewFromConfig(ac, backfill.ClientOptions, s.byARN)
 }
 
 // Caller returns the ARN of the identity that reads the source.
