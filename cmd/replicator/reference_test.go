@@ -200,7 +200,10 @@ func (s structs) entries(t *testing.T, name, tag, prefix string) []entry {
 			continue
 		}
 		e.path = prefix + key
-		if list {
+		switch {
+		case list && e.tag.Get("single") != "":
+			e.kind += ", or list of " + e.kind
+		case list:
 			e.path, e.kind = e.path+"[]", "list of "+e.kind
 		}
 		found = append(found, e)

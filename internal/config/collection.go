@@ -61,6 +61,10 @@ func (d *decoder) dictionary(f *field, n *yaml.Node, v reflect.Value, path strin
 // texts decodes a list of strings.
 func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 	nothing := n.Tag == "!!null" && n.Value == ""
+	if f.single && n.Kind == yaml.ScalarNode {
+		d.element(f, n, v, path)
+		return
+	}
 	if n.Kind == yaml.AliasNode || nothing && !f.filled {
 		d.bad[path] = d.bad[path] || n.Kind == yaml.AliasNode
 		return
@@ -72,17 +76,22 @@ func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	for i, entry := range n.Content {
-		element := *f
-		element.kind = text
-		value := reflect.New(reflect.TypeFor[string]()).Elem()
-		d.scalar(&element, entry, value, fmt.Sprintf("%s[%d]", path, i))
-		if value.Len() > 0 {
-			v.Set(reflect.Append(v, value))
-		}
+		d.element(f, entry, v, fmt.Sprintf("%s[%d]", path, i))
 	}
 	if f.filled && v.Len() == 0 {
 		d.fault(&fault{diag.InvalidValue, "the list is empty", "an empty list is ambiguous, because a missing key means everything",
 			"remove the key, or list the attributes to write"}, d.at(n), path, "")
+	}
+}
+
+// element decodes one string of a list. An empty one counts as not given.
+func (d *decoder) element(f *field, n *yaml.Node, v reflect.Value, path string) {
+	element := *f
+	element.kind = text
+	value := reflect.New(reflect.TypeFor[string]()).Elem()
+	d.scalar(&element, n, value, path)
+	if value.Len() > 0 {
+		v.Set(reflect.Append(v, value))
 	}
 }
 
@@ -112,7 +121,15 @@ func (c *Config) dictionaryNode(f *field, v reflect.Value, path string) *yaml.No
 	return n
 }
 
-func textsNode(v reflect.Value) *yaml.Node {
+// textsNode returns the YAML node with which a list of strings is printed.
+func (c *Config) textsNode(f *field, v reflect.Value, path string) *yaml.Node {
+	if f.single && v.Len() < 2 {
+		element, value := *f, reflect.New(reflect.TypeFor[string]()).Elem()
+		if element.kind = text; v.Len() > 0 {
+			value = v.Index(0)
+		}
+		return c.scalarNode(&element, value, path)
+	}
 	n := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
 	for i := range v.Len() {
 		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: escapeDollars(v.Index(i).String())})

@@ -52,7 +52,7 @@ func (d *decoder) checkFreeze(c *Config) {
 	case probe == "":
 		d.report(diag.Error{Code: diag.MissingValue, Pos: c.Where("cutover.freeze"), What: path + " is missing",
 			Cause: "AWS does not document when a changed policy takes effect, so a second role tries to write until it is denied", Fix: "add probe_role_arn, a role that may write the source tables; replicator plan --print-iam aws prints its permissions"})
-	case probe == c.Source.RoleARN:
+	case probe == c.Source.Role():
 		d.report(diag.Error{Code: diag.InvalidValue, Pos: c.Where(path), What: path + " is also source.role_arn",
 			Cause: "the role of replicator is exempt from the freeze, so its writes prove nothing", Fix: "write another role"})
 	case slices.Contains(c.Cutover.Exempt, probe):

@@ -157,6 +157,10 @@ func (g *schemaMaker) value(f *field, of reflect.Type) object {
 		if f.filled {
 			s["type"], s["minItems"] = "array", 1
 		}
+		if f.single {
+			s["type"] = "array"
+			return object{"anyOf": []any{scalarSchema(&element), s}}
+		}
 		return s
 	}
 	return scalarSchema(f)
@@ -173,7 +177,7 @@ func notKnown(f *field) object {
 
 // textForms are the patterns that can be checked without the decoder, by the name of their check.
 var textForms = map[string]*regexp.Regexp{
-	"name": migrationName, "bigtable_table": bigtableTable, "resource": resourceID, "region": awsRegion, "role": roleARN, "principal": principalARN, "view": authorizedView,
+	"name": migrationName, "bigtable_table": bigtableTable, "resource": resourceID, "region": awsRegion, "role": roleARN, "external_id": externalID, "principal": principalARN, "view": authorizedView,
 	"capacity": capacity, "percent": percent, "park_to": parkTo, "images": images,
 }
 

@@ -143,6 +143,7 @@ func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag
 		d.required(&schema, v, "")
 	}
 	d.checkTables(c)
+	d.checkRoles(c)
 	d.checkParkTo(c)
 	d.checkLoads(c)
 	for i := range c.Tables {

@@ -41,7 +41,10 @@ var (
 	pubsubTopic        = regexp.MustCompile(`^projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{2,254}$`)
 	pubsubSubscription = regexp.MustCompile(`^projects/[a-zA-Z0-9_][a-zA-Z0-9_.:-]{0,99}/subscriptions/[A-Za-z][A-Za-z0-9_.~+%-]{2,254}$`)
 	principalARN       = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/[\w+=,.@/-]{1,576}$`)
-	roleARN            = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,576}$`)
+	// externalID is the form of an external id, of 2 to 1,224 characters
+	// (docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html).
+	externalID = regexp.MustCompile(`^[\w+=,.@:/-]{2,}$`)
+	roleARN    = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,576}$`)
 )
 
 // checks are the named checks of the schema's strings. A check is never called with an empty text.
@@ -60,13 +63,14 @@ var checks = map[string]func(string) *fault{
 		"write state, or a topic like pubsub://projects/my-project/topics/parked"),
 	"subscription": form(pubsubSubscription, "a subscription is written projects/PROJECT/subscriptions/SUBSCRIPTION; SUBSCRIPTION has 3 to 255 letters, digits and -_.~+%, and begins with a letter",
 		"write it like projects/my-project/subscriptions/appliers"),
-	"role":      form(roleARN, "this is not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
-	"principal": form(principalARN, "this is not the ARN of an IAM role or user", "write it like arn:aws:iam::111122223333:role/batch, without wildcards"),
-	"listen":    checkListen,
-	"hook":      checkHook,
-	"capacity":  checkCapacity,
-	"images":    checkImages,
-	"percent":   checkPercent,
+	"role":        form(roleARN, "this is not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
+	"external_id": checkExternalID,
+	"principal":   form(principalARN, "this is not the ARN of an IAM role or user", "write it like arn:aws:iam::111122223333:role/batch, without wildcards"),
+	"listen":      checkListen,
+	"hook":        checkHook,
+	"capacity":    checkCapacity,
+	"images":      checkImages,
+	"percent":     checkPercent,
 	// The content is checked when the mapping is parsed.
 	"mapping": checkMappingText,
 	// The parser of conditions checks the text and bounds its length.
@@ -145,6 +149,15 @@ func checkTargetTable(s string) *fault {
 		return &fault{diag.InvalidValue, "", "a target is one table; only from: can be a pattern", "name one table, and put the varying parts of the source's name into row_key, like {$name}"}
 	}
 	return checkBigtableTable(s)
+}
+
+// checkExternalID checks the text that the trust policy of a role asks for.
+func checkExternalID(s string) *fault {
+	const longest = 1224
+	if externalID.MatchString(s) && len(s) <= longest {
+		return nil
+	}
+	return &fault{diag.InvalidValue, "", fmt.Sprintf("an external id has 2 to %d letters, digits and _+=,.@:/-", longest), "write the value of sts:ExternalId in the trust policy of the role"}
 }
 
 // checkListen accepts host:port with an optional host. With port 0 the system chooses a port.

@@ -57,7 +57,7 @@ func (c *Config) node(f *field, v reflect.Value, path string) *yaml.Node {
 		case dictionary:
 			n = c.dictionaryNode(sub, value, subPath)
 		case texts:
-			n = textsNode(value)
+			n = c.textsNode(sub, value, subPath)
 		default:
 			n = c.scalarNode(sub, value, subPath)
 		}

@@ -32,6 +32,7 @@ type field struct {
 	only   bool    // for a dictionary: all entries must be single values
 	omit   bool    // Print leaves the key out if it is empty
 	filled bool    // for texts: a list without elements is refused
+	single bool    // for texts: the only element may be written without a list
 
 	fallback string
 	required string // an example; empty when not required
@@ -65,6 +66,7 @@ func fieldsOf(t reflect.Type, prefix string) []field {
 			oneOf: commas(tag.Get("oneof")), later: commas(tag.Get("later")),
 			min: tag.Get("min"), max: tag.Get("max"),
 			check: tag.Get("check"), env: tag.Get("env"), unset: tag.Get("unset"), omit: tag.Get("omit") != "", filled: tag.Get("filled") != "",
+			single: tag.Get("single") != "",
 		}
 		if f.key == nameKey {
 			continue // the name of a dictionary's entry, not a key below it

@@ -63,11 +63,30 @@ func printAWS(p *terminal.Console, cfg *config.Config) error {
 			return err
 		}
 	}
-	if assume, ok := policy.AssumeRole(cfg); ok {
-		_, _ = fmt.Fprintln(p.Stderr, "attach this to the role "+cfg.Source.RoleARN+"; the identity that assumes it needs:")
-		return writePolicy(p.Stderr, assume)
+	for i, step := range policy.Roles(cfg) {
+		if err := writeStep(p.Stderr, i, step, cfg); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// writeStep writes what a role of source.role_arn needs to be assumed.
+func writeStep(w io.Writer, i int, step policy.Step, cfg *config.Config) error {
+	of := "the identity that assumes it"
+	if i > 0 {
+		of = "the role " + cfg.Source.Roles[i-1] + ", which assumes it,"
+	}
+	text := "to assume the role " + step.Role + ": " + of + " needs:"
+	if step.Role == cfg.Source.Role() {
+		text = "attach this to the role " + step.Role + "; " + of + " needs:"
+	}
+	_, _ = fmt.Fprintln(w, text)
+	if err := writePolicy(w, step.May); err != nil || step.Trust == nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(w, "its trust policy, with the external id:")
+	return writePolicy(w, step.Trust)
 }
 
 // region returns the source's region, if it is known without a request.

@@ -26,7 +26,7 @@ func (p Policy) WithKeys(keys []string) Policy {
 
 // AWSAdditions returns the additions for the identity that reads DynamoDB.
 func AWSAdditions(cfg *config.Config, region string) []Addition {
-	table := tableARN(cfg.Source.RoleARN, region, "TABLE")
+	table := tableARN(cfg.Source.Role(), region, "TABLE")
 	key := strings.Replace(strings.Replace(table, ":dynamodb:", ":kms:", 1), ":table/TABLE", ":key/KEY_ID", 1)
 	decrypt := permissions([]string{"kms"}, Decrypting)
 	const byExport, byRequest = "`backfill start --export s3://BUCKET/FOLDER`", "`backfill start --request-export --export s3://BUCKET`"

@@ -99,13 +99,29 @@ func bucketARN(table, name string) string {
 	return strings.Join([]string{"arn", strings.Split(table, ":")[1], "s3", "", "", name}, ":")
 }
 
-// AssumeRole returns the policy that an identity needs to assume source.role_arn. In addition, that
-// role must trust the identity. AssumeRole returns false if no role is assumed.
-func AssumeRole(cfg *config.Config) (Policy, bool) {
-	if cfg.Source.RoleARN == "" {
-		return Policy{}, false
+// Step is a role of source.role_arn. May is the policy that the identity before it needs to assume
+// it. Trust is a trust policy that lets that identity assume it, if the role asks for an external
+// id.
+type Step struct {
+	Role  string
+	May   Policy
+	Trust *Trust
+}
+
+// Roles returns the steps to the role that reads the source, in the order in which the roles are
+// assumed. It returns nothing if no role is assumed.
+func Roles(cfg *config.Config) (steps []Step) {
+	before := unknownRole
+	for i, role := range cfg.Source.Roles {
+		step := Step{Role: role, May: document(Statement{"AssumeReader", "Allow", permissions([]string{"sts"}, Assuming), []string{role}})}
+		if id := cfg.Source.ExternalIDOf(i); id != "" {
+			trust := trusting(before)
+			trust.Statement[0].Condition = map[string]map[string]string{"StringEquals": {"sts:ExternalId": id}}
+			step.Trust = &trust
+		}
+		steps, before = append(steps, step), role
 	}
-	return document(Statement{"AssumeReader", "Allow", permissions([]string{"sts"}, Assuming), []string{cfg.Source.RoleARN}}), true
+	return steps
 }
 
 func document(statements ...Statement) Policy {
@@ -115,7 +131,7 @@ func document(statements ...Statement) Policy {
 // arnOf returns the ARN of an entry's tables: the configured one, or one that its name, the region
 // and the identity determine.
 func arnOf(cfg *config.Config, region string, t *config.Table) string {
-	return cmp.Or(t.ARN(), tableARN(cfg.Source.RoleARN, region, t.Glob()))
+	return cmp.Or(t.ARN(), tableARN(cfg.Source.Role(), region, t.Glob()))
 }
 
 // tableARN returns arn:PARTITION:dynamodb:REGION:ACCOUNT:table/NAME, with * for unknown parts.

@@ -63,8 +63,8 @@ func TestPoliciesAreGenerated(t *testing.T) {
 // (calls_test.go).
 func TestPoliciesGrantTheOperations(t *testing.T) {
 	cfg := example(t)
-	cfg.Source.RoleARN = "arn:aws:iam::111122223333:role/reader"
-	assume, _ := AssumeRole(cfg)
+	cfg.Source.Roles = []string{"arn:aws:iam::111122223333:role/reader"}
+	assume := Roles(cfg)[0].May
 	granted := map[string]bool{}
 	for _, statement := range append(AWS(cfg, "").Statement, assume.Statement...) {
 		for _, action := range statement.Action {
@@ -406,5 +406,30 @@ func TestPatternsAreGranted(t *testing.T) {
 	}
 	if p.Statement[0].Resource[0] != arn || p.Statement[1].Resource[0] != arn+"/stream/*" {
 		t.Errorf("%+v", p.Statement[:2])
+	}
+}
+
+// Each role of a chain is assumed by the one before it. Only the last one asks for the external id,
+// and the tables are in its account, unless they have an ARN.
+func TestRolesOfAChain(t *testing.T) {
+	const step, reader, orders = "arn:aws:iam::111122223333:role/step", "arn:aws:iam::444455556666:role/reader", "arn:aws:dynamodb:eu-west-1:777788889999:table/Orders"
+	const rest = "version: 1\ntarget: {project: p, instance: i}\ntables: [{from: '" + orders + "'}, {from: Users}]\n"
+	cfg := parsed(t, rest+"source: {role_arn: ["+step+", "+reader+"], external_id: acme}\n")
+	assume := func(role string) Policy {
+		return document(Statement{"AssumeReader", "Allow", []string{"sts:AssumeRole"}, []string{role}})
+	}
+	trust := Trust{"2012-10-17", []TrustStatement{{"Allow", map[string]string{"AWS": step}, []string{"sts:AssumeRole"}, map[string]map[string]string{"StringEquals": {"sts:ExternalId": "acme"}}}}}
+	if diff := cmp.Diff([]Step{{step, assume(step), nil}, {reader, assume(reader), &trust}}, Roles(cfg)); diff != "" {
+		t.Error(diff)
+	}
+	if steps := Roles(parsed(t, rest)); len(steps) > 0 {
+		t.Errorf("roles that nobody assumes: %+v", steps)
+	}
+	one := Roles(parsed(t, rest+"source: {role_arn: "+reader+", external_id: acme}\n"))
+	if len(one) != 1 || one[0].Trust.Statement[0].Principal["AWS"] != "ARN_OF_THE_ROLE_OF_REPLICATOR" {
+		t.Errorf("%+v", one)
+	}
+	if diff := cmp.Diff([]string{orders, "arn:aws:dynamodb:eu-west-1:444455556666:table/Users"}, AWS(cfg, "eu-west-1").Statement[0].Resource); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/dynamodb-bigtable/replicator/internal/config"
+import (
+	"cmp"
+
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+)
 
 // Trust is the policy of a role that names who may assume it. It is in the form that `aws iam
 // create-role` accepts.
@@ -14,6 +18,7 @@ type TrustStatement struct {
 	Effect    string
 	Principal map[string]string
 	Action    []string
+	Condition map[string]map[string]string `json:",omitempty"`
 }
 
 // Probe returns the policy of cutover.probe_role_arn, and the policy by which that role trusts the
@@ -26,12 +31,16 @@ func Probe(cfg *config.Config, region string) (may Policy, trust Trust, needed b
 	}
 	var tables []string
 	for _, t := range cfg.Tables {
-		tables = append(tables, tableARN(cfg.Source.RoleARN, region, t.Glob()))
+		tables = append(tables, arnOf(cfg, region, &t))
 	}
-	own := cfg.Source.RoleARN
-	if own == "" {
-		own = "ARN_OF_THE_ROLE_OF_REPLICATOR"
-	}
-	assume := TrustStatement{"Allow", map[string]string{"AWS": own}, permissions([]string{"sts"}, Assuming)}
-	return document(Statement{"ProbeFreeze", "Allow", permissions([]string{"dynamodb"}, Probing), tables}), Trust{"2012-10-17", []TrustStatement{assume}}, true
+	own := cmp.Or(cfg.Source.Role(), unknownRole)
+	return document(Statement{"ProbeFreeze", "Allow", permissions([]string{"dynamodb"}, Probing), tables}), trusting(own), true
+}
+
+// unknownRole stands for the identity of the process, which the configuration does not name.
+const unknownRole = "ARN_OF_THE_ROLE_OF_REPLICATOR"
+
+// trusting returns a trust policy that lets a role assume another one.
+func trusting(role string) Trust {
+	return Trust{"2012-10-17", []TrustStatement{{Effect: "Allow", Principal: map[string]string{"AWS": role}, Action: permissions([]string{"sts"}, Assuming)}}}
 }

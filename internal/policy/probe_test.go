@@ -43,7 +43,7 @@ func TestRolesOfAFreezeByPolicies(t *testing.T) {
 		t.Error(needed, diff)
 	}
 	trusts := func(own string) []TrustStatement {
-		return []TrustStatement{{"Allow", map[string]string{"AWS": own}, []string{"sts:AssumeRole"}}}
+		return []TrustStatement{{Effect: "Allow", Principal: map[string]string{"AWS": own}, Action: []string{"sts:AssumeRole"}}}
 	}
 	if diff := cmp.Diff(trusts("ARN_OF_THE_ROLE_OF_REPLICATOR"), trust.Statement); diff != "" {
 		t.Error(diff)

@@ -49,7 +49,7 @@ var awsRemedies = []remedy{
 	{"resource denies", says("explicit deny in a resource-based policy"), "",
 		"remove the Deny from the policy of the table, stream or bucket: aws dynamodb get-resource-policy --resource-arn ARN, aws s3api get-bucket-policy --bucket BUCKET", anywhere},
 	{"role cannot be assumed", says("sts:assumerole"), "",
-		"allow this identity sts:AssumeRole on the role, and allow the identity in the role's trust policy (source.role_arn, AWS_ROLE_ARN)", anywhere},
+		"allow this identity sts:AssumeRole on the role, and allow the identity in the role's trust policy, with the external id that it asks for (source.role_arn, source.external_id, AWS_ROLE_ARN)", anywhere},
 	{"resource does not allow", says("no resource-based policy allows"), "",
 		"allow the action to this identity in the policy of the table, stream or bucket, because it belongs to another account", anywhere},
 	{"explicit deny", says("explicit deny"), "",

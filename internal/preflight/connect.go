@@ -16,10 +16,8 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
-	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
@@ -122,6 +120,8 @@ const FetchTime = 20 * time.Second
 // sending expired credentials.
 const renewBefore = 5 * time.Minute
 
+func renewEarly(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = renewBefore }
+
 // LoadAWS reads the AWS configuration. The argument `within` is the timeout of each request for
 // credentials. It returns a *diag.Error if an environment variable has a value that the SDK cannot
 // use.
@@ -131,7 +131,6 @@ func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 		return aws.Config{}, err
 	}
 	bounded := awshttp.NewBuildableClient().WithTimeout(within)
-	early := func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = renewBefore }
 	options := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithRetryMaxAttempts(1),
 		awsconfig.WithHTTPClient(bounded),
@@ -139,7 +138,7 @@ func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 		// The SDK calls the endpoints of containers (ECS, EKS Pod Identity) with a client of their
 		// own, so the limit must be set here again.
 		awsconfig.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = bounded }),
-		awsconfig.WithCredentialsCacheOptions(early),
+		awsconfig.WithCredentialsCacheOptions(renewEarly),
 	}
 	if cfg.Source.Region != "" {
 		options = append(options, awsconfig.WithRegion(cfg.Source.Region))
@@ -154,9 +153,8 @@ func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 	if ac.Credentials != nil {
 		ac.Credentials = checkedCredentials{ac.Credentials}
 	}
-	if cfg.Source.RoleARN != "" {
-		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(ac), cfg.Source.RoleARN)
-		ac.Credentials = checkedCredentials{aws.NewCredentialsCache(role, early)}
+	for i, role := range cfg.Source.Roles {
+		ac.Credentials = assume(ac, role, cfg.Source.ExternalIDOf(i))
 	}
 	return ac, nil
 }

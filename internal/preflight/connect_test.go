@@ -20,6 +20,14 @@ import (
 
 const testRole = "arn:aws:iam::123456789012:role/reader"
 
+// roles returns a list of at most one role.
+func roles(arn string) []string {
+	if arn == "" {
+		return nil
+	}
+	return []string{arn}
+}
+
 // awsEnvironment is an environment in which only the given values lead to credentials.
 func awsEnvironment(t *testing.T, env map[string]string) {
 	t.Helper()
@@ -75,7 +83,7 @@ func TestCredentialsAreWaitedForSoLong(t *testing.T) {
 			defer silent.Close()
 			defer close(over)
 			awsEnvironment(t, way.env(t, silent.URL))
-			ac, err := LoadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1", RoleARN: way.role}}, 50*time.Millisecond)
+			ac, err := LoadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1", Roles: roles(way.role)}}, 50*time.Millisecond)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +119,7 @@ func TestCredentialsAreRenewedBeforeTheirEnd(t *testing.T) {
 	for name, way := range waysToCredentials {
 		t.Run(name, func(t *testing.T) {
 			awsEnvironment(t, way.env(t, sts.URL))
-			ac, err := LoadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1", RoleARN: way.role}}, FetchTime)
+			ac, err := LoadAWS(t.Context(), &config.Config{Source: config.Source{Region: "eu-west-1", Roles: roles(way.role)}}, FetchTime)
 			if err != nil {
 				t.Fatal(err)
 			}

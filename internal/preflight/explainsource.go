@@ -89,8 +89,8 @@ func explainCredentials(what string, err error) *diag.Error {
 		// other source of credentials was configured.
 	case errors.As(err, &answer) && cdc.ReasonOf(answer.ErrorCode(), 0) == cdc.Throttled:
 		e.Code, e.Fix = diag.SourceUnreachable, "wait a moment, then start again: the service that issues the credentials throttles"
-	case errors.As(err, &answer) && answer.ErrorFault() == smithy.FaultClient:
-		e.Code, e.Fix = diag.SourceDenied, "compare the role's trust policy (source.role_arn, AWS_ROLE_ARN) with the identity that assumes it"
+	case errors.As(err, &answer) && (answer.ErrorFault() == smithy.FaultClient || refusedByAWS(err)):
+		e.Code, e.Fix = diag.SourceDenied, "compare the role's trust policy (source.role_arn, source.external_id, AWS_ROLE_ARN) with the identity that assumes it"
 		remediedByAWS(e)
 	case faultOfAWS(err):
 		e.Code, e.Fix = diag.SourceUnreachable, faultOfAWSFix

@@ -37,6 +37,14 @@ func faultOfGoogle(err error) bool {
 
 const faultOfAWSFix = "wait, then try again: the service, or a proxy in front of it, answered with an internal error; https://health.aws.amazon.com/health/status shows known ones"
 
+// refusedByAWS reports whether AWS answered that a request is wrong or not allowed. The SDK does not
+// say so for all errors of STS.
+func refusedByAWS(err error) bool {
+	var response *smithyhttp.ResponseError
+	return errors.As(err, &response) && response.Response != nil && response.Response.Response != nil &&
+		response.HTTPStatusCode() >= http.StatusBadRequest && response.HTTPStatusCode() < http.StatusInternalServerError
+}
+
 // faultOfAWS reports whether AWS, or a gateway or proxy in front of it, answered with an internal
 // error.
 func faultOfAWS(err error) bool {

@@ -23,7 +23,7 @@ type freezing struct {
 }
 
 func newFreezing(cfg *config.Config, s *preflight.Source) *freezing {
-	return &freezing{DynamoDB: tablepolicy.NewDynamoDB(s.Client()), source: s, probe: s.ClientAs(cfg.Cutover.ProbeRole), own: cfg.Source.RoleARN}
+	return &freezing{DynamoDB: tablepolicy.NewDynamoDB(s.Client()), source: s, probe: s.ClientAs(cfg.Cutover.ProbeRole), own: cfg.Source.Role()}
 }
 
 func (f *freezing) Prober(d backfill.Description) tablepolicy.Prober {
