@@ -50,12 +50,14 @@ func (e *Exporter) Recovery(ctx context.Context, table string) (Recovery, error)
 	return Recovery{d.PointInTimeRecoveryStatus == types.PointInTimeRecoveryStatusEnabled, aws.ToTime(d.EarliestRestorableDateTime), aws.ToTime(d.LatestRestorableDateTime)}, nil
 }
 
-// ExportOrder is the request for a full export of the whole table in DynamoDB JSON.
+// ExportOrder is the request for an export of the whole table in DynamoDB JSON: a full export, or an
+// incremental export with old and new images.
 type ExportOrder struct {
 	TableARN       string
 	Bucket, Prefix string
-	// At is the time that the export shows; the service uses whole seconds.
-	At time.Time
+	// From is the beginning of an incremental export; zero for a full export. At is the time that
+	// the export shows, or the end of the incremental export. The service uses whole seconds.
+	From, At time.Time
 	// Token makes the request idempotent. Within eight hours, the same order gives the same export.
 	Token string
 }
@@ -96,6 +98,10 @@ func (e *Exporter) Request(ctx context.Context, o ExportOrder) (ExportReport, er
 	in := &dynamodb.ExportTableToPointInTimeInput{
 		TableArn: &o.TableARN, S3Bucket: &o.Bucket, ExportTime: &o.At, ClientToken: &o.Token,
 		ExportFormat: types.ExportFormatDynamodbJson, ExportType: types.ExportTypeFullExport,
+	}
+	if !o.From.IsZero() {
+		in.ExportTime, in.ExportType = nil, types.ExportTypeIncrementalExport
+		in.IncrementalExportSpecification = &types.IncrementalExportSpecification{ExportFromTime: &o.From, ExportToTime: &o.At, ExportViewType: types.ExportViewTypeNewAndOldImages}
 	}
 	if o.Prefix != "" {
 		in.S3Prefix = &o.Prefix

@@ -18,6 +18,8 @@ type Export struct {
 	From time.Time `json:"from,omitzero"`
 	// At is the time of the content, on the service's clock; for a window its end.
 	At time.Time `json:"at"`
+	// Files is the number of its data files; 0 if an older version recorded it.
+	Files int `json:"files,omitempty"`
 }
 
 // MaxExports bounds the exports of one load, because the table's record names all of them.

@@ -32,6 +32,11 @@ type ExportRequest struct {
 	// Failed explains why there is no export. Only an operator can request another export, because
 	// automatic requests could cost without limit (H106).
 	Failed string `json:"failed,omitempty"`
+	// Incremental reports that incremental exports are requested, which repair a gap without a copy.
+	// Windows are these exports, in chronological order, once a worker has planned them. At is then
+	// the end of the last one.
+	Incremental bool            `json:"incremental,omitempty"`
+	Windows     []WindowRequest `json:"windows,omitempty"`
 }
 
 // Wanted reports whether an export is requested, regardless of its progress.
@@ -39,7 +44,9 @@ func (r ExportRequest) Wanted() bool { return r.To != "" }
 
 // Refused reports whether the load was to copy an existing export that may not be applied. For such
 // a load, replicator requests no export from the service.
-func (r ExportRequest) Refused() bool { return r.Wanted() && r.Serial == 0 && r.Failed != "" }
+func (r ExportRequest) Refused() bool {
+	return r.Wanted() && r.Serial == 0 && r.Failed != "" && !r.Incremental
+}
 
 // ExportToken returns the client token of an export request. The service treats repeated requests
 // with one token as one request while it remembers the token. Each generation, load and attempt has
@@ -51,12 +58,16 @@ func (l *Ledger) ExportToken(s TableState) string {
 
 // RequestExport requests a load of the current generation from an export. The export is requested
 // from the service later. If a load is requested and not sealed yet, RequestExport replaces its
-// source.
+// source. If windows were requested and one has failed, a repeated request keeps the other ones.
 func (s *TableState) RequestExport(at time.Time, approved bool, r ExportRequest) error {
+	if s.retryWindows(r) {
+		s.Load.Sweep.Approved = s.Load.Sweep.Approved || approved
+		return nil
+	}
 	if err := s.AskLoad(at, approved); err != nil {
 		return err
 	}
-	s.Load.Request = ExportRequest{To: r.To, NotBefore: r.NotBefore.UTC()}
+	s.Load.Request = ExportRequest{To: r.To, NotBefore: r.NotBefore.UTC(), Incremental: r.Incremental}
 	return nil
 }
 

@@ -75,7 +75,7 @@ func TestH142_AFastLoadEndsWithItsSweep(t *testing.T) {
 	if err := s.SealLoad(plan); err != nil {
 		t.Errorf("sealed again: %v", err)
 	}
-	if s.written() != Format || (&Target{CopiedAt: at}).written() != Format || (&Target{Recorded: true}).written() != groupFormat {
+	if s.written() != fastFormat || (&Target{CopiedAt: at}).written() != fastFormat || (&Target{Recorded: true}).written() != groupFormat {
 		t.Error("an older program can read the records")
 	}
 	if !s.Copying() || s.Loaded() || s.NeedsNoSweep() {

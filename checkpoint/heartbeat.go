@@ -46,7 +46,11 @@ func (b Heartbeat) Records() bool { return b.Holder.Version == "" || b.Reads >= 
 
 // Copies reports whether the holder's program removes the markers of fast loads. It follows the same
 // rule about releases as Records.
-func (b Heartbeat) Copies() bool { return b.Holder.Version == "" || b.Reads >= Format }
+func (b Heartbeat) Copies() bool { return b.Holder.Version == "" || b.Reads >= fastFormat }
+
+// RequestsWindows reports whether the holder's program reads a request for windows. It follows the
+// same rule about releases as Records.
+func (b Heartbeat) RequestsWindows() bool { return b.Holder.Version == "" || b.Reads >= Format }
 
 // Lasted returns how long the trouble had lasted when the row was written. Both times come from the
 // same clock.

@@ -90,7 +90,7 @@ func TestWhoeverAsksAgainChangesTheSource(t *testing.T) {
 		t.Errorf("a scan: %+v", l)
 	}
 	check(t, s.RequestExport(later, false, checkpoint.ExportRequest{To: "s3://b", NotBefore: begin, Serial: 9, Failed: "old"}))
-	if r := s.Load.Request; r != (checkpoint.ExportRequest{To: "s3://b", NotBefore: begin}) || !s.Load.AskedAt.Equal(begin) {
+	if r := s.Load.Request; !reflect.DeepEqual(r, checkpoint.ExportRequest{To: "s3://b", NotBefore: begin}) || !s.Load.AskedAt.Equal(begin) {
 		t.Errorf("an export that is to be made: %+v", r)
 	}
 	check(t, s.AskExport(later, false, e))
@@ -225,39 +225,39 @@ func TestTheStepsOfAnExport(t *testing.T) {
 	request := func() checkpoint.ExportRequest { return s.Load.Request }
 	check(t, s.RequestExport(begin, false, checkpoint.ExportRequest{To: "s3://b", NotBefore: begin.In(zone)}))
 	want := checkpoint.ExportRequest{To: "s3://b", NotBefore: begin}
-	if request() != want || want.Refused() || !want.Wanted() {
+	if !reflect.DeepEqual(request(), want) || want.Refused() || !want.Wanted() {
 		t.Errorf("wished for: %+v", request())
 	}
 	check(t, s.BeginExport(1, 7, begin.Add(time.Hour).In(zone)))
 	want.Serial, want.Attempts, want.Generation, want.At = 1, 1, 7, begin.Add(time.Hour)
-	if request() != want || s.ExportsAsked != 1 {
+	if !reflect.DeepEqual(request(), want) || s.ExportsAsked != 1 {
 		t.Errorf("begun: %+v", request())
 	}
 	var refused *checkpoint.LoadError
-	if err := s.BeginExport(1, 7, begin.Add(2*time.Hour)); !errors.As(err, &refused) || !refused.Yet || request() != want {
+	if err := s.BeginExport(1, 7, begin.Add(2*time.Hour)); !errors.As(err, &refused) || !refused.Yet || !reflect.DeepEqual(request(), want) {
 		t.Errorf("begun by two at once: %v, %+v", err, request())
 	}
 	check(t, s.AcceptExport(1, "arn/1"))
-	if want.ARN = "arn/1"; request() != want {
+	if want.ARN = "arn/1"; !reflect.DeepEqual(request(), want) {
 		t.Errorf("taken: %+v", request())
 	}
 	check(t, s.FinishExport(1, checkpoint.Export{Address: "s3://b/1", ARN: "arn/1", At: begin.In(zone)}))
-	if s.Load.Export != (checkpoint.Export{Address: "s3://b/1", ARN: "arn/1", At: begin}) || request() != want {
+	if s.Load.Export != (checkpoint.Export{Address: "s3://b/1", ARN: "arn/1", At: begin}) || !reflect.DeepEqual(request(), want) {
 		t.Errorf("there: %+v", s.Load)
 	}
 	check(t, s.BeginExport(2, 7, begin.Add(3*time.Hour)))
 	want.Serial, want.Attempts, want.At, want.ARN = 2, 2, begin.Add(3*time.Hour), ""
-	if request() != want || s.Load.Export != (checkpoint.Export{}) || s.ExportsAsked != 2 {
+	if !reflect.DeepEqual(request(), want) || s.Load.Export != (checkpoint.Export{}) || s.ExportsAsked != 2 {
 		t.Errorf("once more: %+v", s.Load)
 	}
 	check(t, s.FinishExport(2, checkpoint.Export{Address: "s3://b/2", ARN: "arn/2", At: begin}))
 	check(t, s.FailExport(2, "denied"))
-	if want.Failed = "denied"; request() != want || s.Load.Export != (checkpoint.Export{}) || want.Refused() {
+	if want.Failed = "denied"; !reflect.DeepEqual(request(), want) || s.Load.Export != (checkpoint.Export{}) || want.Refused() {
 		t.Errorf("failed: %+v", s.Load)
 	}
 	check(t, s.ForgetRefusal())
 	// The service was asked, so that is no refusal.
-	if request() != want || s.Stage() != checkpoint.StageAsked {
+	if !reflect.DeepEqual(request(), want) || s.Stage() != checkpoint.StageAsked {
 		t.Errorf("after a restart: %+v", s.Load)
 	}
 	check(t, s.AskLoad(begin, false))

@@ -44,10 +44,12 @@ type Row struct {
 // key messages by TableState.OrderingBuckets. An older program writes a table's record back without
 // that member, and later programs then key messages as it does. Format 6 is the format of a target
 // table's record once a fast load has copied items into the table, or may have done so under a lost
-// ledger, and of a table's record with such a load. The rows of older programs would keep the load's markers. All other records have format
-// 2, so workers of several versions may run concurrently until then.
+// ledger, and of a table's record with such a load. The rows of older programs would keep the
+// load's markers. Format 7 is the format of a table's record while replicator requests windows for
+// it. An older program would request a full export instead. All other records have format 2, so workers of several versions may run concurrently until then.
 const (
-	Format       = 6
+	Format       = 7
+	fastFormat   = 6
 	groupFormat  = 5
 	exportFormat = 3
 	plainFormat  = 2

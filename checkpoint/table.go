@@ -199,8 +199,11 @@ func (l *Ledger) UpdateTable(ctx context.Context, source string, change func(*Ta
 
 // written returns the lowest format that can hold the record (Format).
 func (s *TableState) written() int {
-	if s.Load.Fast {
+	if s.Load.Request.Incremental {
 		return Format
+	}
+	if s.Load.Fast {
+		return fastFormat
 	}
 	if s.Load.Export.Address != "" || s.Load.Request.Wanted() || len(s.Former) > 0 {
 		return exportFormat

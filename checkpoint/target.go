@@ -53,7 +53,7 @@ func (t Target) Open() bool { return t.Fence > 0 || t.Withheld != "" }
 func (t *Target) written() int {
 	switch {
 	case !t.CopiedAt.IsZero():
-		return Format
+		return fastFormat
 	case t.Recorded:
 		return groupFormat
 	}

@@ -81,7 +81,7 @@ func TestTheRecordSaysHowMessagesAreKeyed(t *testing.T) {
 		}
 		remove := func(r checkpoint.Row) { swap(r, nil) }
 		downgrade := func(r checkpoint.Row) {
-			swap(r, bytes.ReplaceAll(r.Data, fmt.Appendf(nil, `"reads":%d`, checkpoint.Format), fmt.Appendf(nil, `"reads":%d`, checkpoint.Format-2)))
+			swap(r, bytes.ReplaceAll(r.Data, fmt.Appendf(nil, `"reads":%d`, checkpoint.Format), fmt.Appendf(nil, `"reads":%d`, checkpoint.Format-3)))
 		}
 		downgrade(row("keying/process/old"))
 		check("an older standby", wants, 7)

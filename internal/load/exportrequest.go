@@ -77,6 +77,9 @@ func (c *Conductor) request(life engine.Lifecycle, v engine.View) (there bool, e
 	if !r.Wanted() {
 		return true, nil
 	}
+	if r.Incremental {
+		return c.requestWindows(life, v)
+	}
 	ctx := life.Work
 	now := c.Ledger.ServiceTime(ctx)
 	switch next, why := nextExportStep(v, now, c.settings.late, c.settings.imageAge/2); next {
@@ -130,53 +133,79 @@ type exportCall struct {
 // request, it finds the existing export.
 func (c *Conductor) orderExport(ctx context.Context, state checkpoint.TableState) error {
 	r := state.Load.Request
-	d, err := c.database.Describe(ctx, c.Source)
+	arn, err := c.order(ctx, state, backfill.ExportOrder{At: r.At, Token: c.Ledger.ExportToken(state)})
 	if err != nil {
 		return err
 	}
-	bucket, prefix := source.Bucket(r.To)
-	taken, err := c.exporter.Request(ctx, backfill.ExportOrder{TableARN: d.ARN, Bucket: bucket, Prefix: prefix, At: r.At, Token: c.Ledger.ExportToken(state)})
-	if err != nil {
+	if _, err := c.Ledger.AcceptExport(ctx, c.Source, r.Serial, arn); err != nil {
 		return err
 	}
-	if _, err := c.Ledger.AcceptExport(ctx, c.Source, r.Serial, taken.ARN); err != nil {
-		return err
-	}
-	c.Events.Exporting(c.Source, taken.ARN, "")
+	c.Events.Exporting(c.Source, arn, "")
 	c.wake.Signal()
 	return nil
+}
+
+// order requests an export of the table into the bucket of the request, and returns its ARN.
+func (c *Conductor) order(ctx context.Context, state checkpoint.TableState, o backfill.ExportOrder) (arn string, err error) {
+	d, err := c.database.Describe(ctx, c.Source)
+	if err != nil {
+		return "", err
+	}
+	o.TableARN = d.ARN
+	o.Bucket, o.Prefix = source.Bucket(state.Load.Request.To)
+	taken, err := c.exporter.Request(ctx, o)
+	return taken.ARN, err
 }
 
 // followExport checks the progress of an accepted export. When the export is complete, it passes
 // the export to the load.
 func (c *Conductor) followExport(ctx context.Context, r checkpoint.ExportRequest) error {
-	report, err := c.exporter.Report(ctx, r.ARN)
+	e, why, err := c.delivered(ctx, r.ARN)
 	switch {
 	case err != nil:
 		return err
-	case report.Failed != "":
-		return c.giveUp(ctx, r, report.Failed)
-	case report.Part != "" || !report.JSON: // the export is not the requested one
-		return c.giveUp(ctx, r, "the export "+r.ARN+" is not a full export in DynamoDB JSON")
-	case !report.Done:
+	case why == "" && !e.From.IsZero():
+		why = "the export " + r.ARN + " is not a full export"
+	}
+	if why != "" {
+		return c.giveUp(ctx, r, why)
+	}
+	if e.Address == "" {
 		return nil
+	}
+	_, err = c.Ledger.FinishExport(ctx, c.Source, r.Serial, e)
+	c.wake.Signal()
+	return err
+}
+
+// delivered asks the service about an export. It returns the record of a complete export, or why
+// there will be none. Both are zero while the service writes the export.
+func (c *Conductor) delivered(ctx context.Context, arn string) (e checkpoint.Export, why string, err error) {
+	report, err := c.exporter.Report(ctx, arn)
+	switch {
+	case err != nil:
+		return e, "", err
+	case report.Failed != "":
+		return e, report.Failed, nil
+	case report.Part != "" || !report.JSON: // the export is not the requested one
+		return e, "the export " + arn + " is not of the whole table in DynamoDB JSON", nil
+	case !report.Done:
+		return e, "", nil
 	}
 	address := source.Delivered(report)
 	images, err := source.Open(ctx, c.sources.From, address)
 	var fault *source.Fault
 	switch {
 	case errors.As(err, &fault):
-		return c.giveUp(ctx, r, fault.Error())
+		return e, fault.Error(), nil
 	case err != nil:
-		return err
+		return e, "", err
 	}
-	e := images.Records()[0]
-	if e.ARN != r.ARN {
-		return c.giveUp(ctx, r, "there is another export at "+address)
+	if e = images.Records()[0]; e.ARN != arn {
+		return checkpoint.Export{}, "there is another export at " + address, nil
 	}
-	_, err = c.Ledger.FinishExport(ctx, c.Source, r.Serial, checkpoint.Export{Address: address, ARN: e.ARN, At: e.At})
-	c.wake.Signal()
-	return err
+	e.Address = address
+	return e, "", nil
 }
 
 func (c *Conductor) giveUp(ctx context.Context, r checkpoint.ExportRequest, why string) error {

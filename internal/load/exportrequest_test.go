@@ -201,7 +201,7 @@ func TestH106_OneRefusedExportEndsTheAsking(t *testing.T) {
 	}{
 		"refused":      {&archive{refuse: fmt.Errorf("op: %w", refusal)}, "DynamoDB: PointInTimeRecoveryUnavailableException: off", 1},
 		"failed":       {&archive{fails: "S3NoSuchBucket: none"}, "S3NoSuchBucket: none", 1},
-		"filtered":     {&archive{part: "a filter"}, "not a full export", 1},
+		"filtered":     {&archive{part: "a filter"}, "not of the whole table", 1},
 		"never a time": {&archive{refuse: &backfill.ExportRefusal{Code: "InvalidExportTimeException"}}, "InvalidExportTimeException", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,8 +40,8 @@ var export = &kind{
 // exportCommand is the command that requests an export, up to the table's ARN.
 const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
 
-// recoverable is the time between the latest time that can be exported and the present.
-const recoverable = 5 * time.Minute
+// Recoverable is the time between the latest time that can be exported and the present.
+const Recoverable = 5 * time.Minute
 
 // NextWindow returns the fix that requests an incremental export. Its window begins at the time
 // `from`, and includes all changes up to the time `until`. The service rejects windows that are too
@@ -52,7 +52,7 @@ func NextWindow(d backfill.Description, from, until time.Time) string {
 	if n > 1 {
 		what = exports.Request(from, until.Add(time.Minute-1).Truncate(time.Minute)) + ", and name them too; the first"
 	}
-	if at := end.Add(recoverable); at.After(d.At) {
+	if at := end.Add(Recoverable); at.After(d.At) {
 		what += fmt.Sprintf(" (possible from %s on)", at.Format(time.RFC3339))
 	}
 	return fmt.Sprintf("%s: %s%s --s3-bucket BUCKET --export-type INCREMENTAL_EXPORT --incremental-export-specification ExportFromTime=%d,ExportToTime=%d,ExportViewType=%s",
@@ -123,7 +123,7 @@ func chain(sets []set, of Wanted) ([]set, error) {
 }
 
 func (e exported) Record() checkpoint.Export {
-	return checkpoint.Export{Address: e.address, ARN: e.ARN, From: e.From.UTC(), At: e.At.UTC()}
+	return checkpoint.Export{Address: e.address, ARN: e.ARN, From: e.From.UTC(), At: e.At.UTC(), Files: len(e.Files)}
 }
 
 func (e exported) Size() Size {

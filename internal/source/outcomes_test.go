@@ -63,8 +63,8 @@ func TestThePlanOfAChain(t *testing.T) {
 		edit(t, o, name+"/manifest-summary.json", `"billedSizeBytes":0`, `"billedSizeBytes":`+bytes)
 	}
 	folders := func(_ context.Context, address string) (Store, string, error) { return o, path.Base(address), nil }
-	full := checkpoint.Export{Address: "/e/full", ARN: ordersARN + "/export/full", At: noon}
-	window := checkpoint.Export{Address: "/e/window", ARN: ordersARN + "/export/window", From: noon, At: noon.Add(time.Hour)}
+	full := checkpoint.Export{Address: "/e/full", ARN: ordersARN + "/export/full", At: noon, Files: 2}
+	window := checkpoint.Export{Address: "/e/window", ARN: ordersARN + "/export/window", From: noon, At: noon.Add(time.Hour), Files: 1}
 	r := Opener{From: Ends{Table: "Orders", Folders: folders}}
 	load := checkpoint.Load{Export: full, Windows: []checkpoint.Export{window}}
 	plan, err := r.Plan(t.Context(), load, wanted(t), time.Time{}, 0)

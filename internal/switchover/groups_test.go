@@ -19,7 +19,7 @@ type former struct{ *checkpointtest.Memory }
 
 func (f former) Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error) {
 	reads := func(format int) []byte { return fmt.Appendf(nil, `"reads":%d`, format) }
-	return f.Memory.Swap(ctx, key, was, next, bytes.ReplaceAll(data, reads(checkpoint.Format), reads(checkpoint.Format-2)))
+	return f.Memory.Swap(ctx, key, was, next, bytes.ReplaceAll(data, reads(checkpoint.Format), reads(checkpoint.Format-3)))
 }
 
 // done makes the cutover of a group of one table complete.
