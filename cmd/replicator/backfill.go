@@ -25,10 +25,10 @@ it begins automatically.
 
 All workers share the parts of a load. After the copy a sweep removes orphan rows.`,
 		Example: `  replicator backfill status
-  replicator backfill start --repair-gap --dry-run
+  replicator backfill repair Orders --dry-run
   replicator backfill redo --table Orders --dry-run`,
 	})
-	c.AddCommand(newBackfillStart(p), newBackfillPause(p), newBackfillResume(p), newBackfillRedo(p), newBackfillCancel(p), newBackfillStatus(p))
+	c.AddCommand(newBackfillStart(p), newBackfillRepair(p), newBackfillPause(p), newBackfillResume(p), newBackfillRedo(p), newBackfillCancel(p), newBackfillStatus(p))
 	return c
 }
 
@@ -131,6 +131,46 @@ shows the cost.`,
 	c.Flags().BoolVar(&r.Whole, "whole-export", false, "the export has no filter, projection or key conditions")
 	c.Flags().BoolVar(&r.Wish, "request-export", false, "request an export from DynamoDB into --export s3://BUCKET[/PREFIX]")
 	c.Flags().BoolVar(&s.Yes, "yes", false, "approve the sweep in advance")
+	s.waits(c)
+	return c
+}
+
+func newBackfillRepair(p *program) *cobra.Command {
+	var s steering
+	var how loads.Repair
+	c := &cobra.Command{
+		Use:   "repair TABLE [flags]",
+		Short: "Repair a gap in the cheapest way: windows, export or scan",
+		Long: `Repair a table that needs another load because changes were lost. A table that needs none is left
+alone.
+
+Shows price and duration of each way, or why it is not possible, then takes the cheapest. For equal
+prices it prefers windows to an export, and an export to a scan.
+
+windows: a worker requests incremental exports from before the loss to the present, and loads them.
+Then a sweep reads every item whose row they did not write. This needs point-in-time recovery since
+before the loss. export: a worker requests a full export. scan: the table is read.
+
+DynamoDB writes exports to backfill.exports_to, or to --export. If an export fails, the load waits.
+Repeat the command to request only the failed windows again.`,
+		Example: `  replicator backfill repair Orders --dry-run
+  replicator backfill repair Orders --yes --wait
+  replicator backfill repair Orders --by windows --export s3://exports`,
+		Args: atMost(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return diag.BadUsage("replicator backfill repair needs a table", "name it: replicator backfill repair TABLE")
+			}
+			s.Table = args[0]
+			return p.steer(c.Context(), &s, func(ctx context.Context, o *loads.Operator) error { return o.Repair(ctx, how) })
+		},
+	}
+	c.Flags().SortFlags = false
+	c.Flags().StringVar(&how.By, "by", "", "`WAY` to repair: windows, export or scan (default the cheapest)")
+	c.Flags().StringVar(&how.To, "export", "", "request exports into `s3://BUCKET[/PREFIX]` (default backfill.exports_to)")
+	c.Flags().BoolVar(&s.DryRun, "dry-run", false, "show the ways and their prices; change nothing")
+	c.Flags().BoolVar(&s.Yes, "yes", false, "do not ask, and approve the sweep in advance")
+	allowFlags(c, &s.Allowed)
 	s.waits(c)
 	return c
 }

@@ -201,16 +201,17 @@ func (c *Config) DualWritten(t Table) bool { return c.Late(t) > 0 || t.number !=
 
 // Backfill configures the copy of existing items.
 type Backfill struct {
-	From                string   `key:"from" default:"scan" check:"images"`                                  // source of a table's first load: scan, or the folder of a full export (s3://…, gs://… or a directory that every worker can read). {table} is replaced with the source table's name
-	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                            // confirms that the exports have no filter, projection or key conditions. Needed if DynamoDB cannot describe the exports
-	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                 // limit on reads of each source table by all workers: a share of its provisioned read capacity, such as 25%, or read units a second
-	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`             // limit on the rows that one process copies per second, for all tables together; 0 means no limit
-	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"loads ignore the CPU"` // loads wait while Cloud Monitoring reports a higher CPU load for a cluster of the target
-	Mode                string   `key:"mode" default:"auto" oneof:"auto,guarded,fast"`                       // how loads write rows. guarded: under a condition; fast: many rows in one request, only for the first load into a table that replicator created; auto: fast if that is allowed
-	Fast                bool     `key:"fast" default:"false" oneof:"false" omit:"true"`                      // has no effect; see mode
-	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                             // how a load begins after a gap. wait: an operator starts it; load: it starts automatically
-	SkipExpired         bool     `key:"skip_expired" default:"false"`                                        // do not copy expired items that DynamoDB has not removed yet
-	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                          // parallel Scan segments per table; DynamoDB's limit is 1,000,000
+	From                string   `key:"from" default:"scan" check:"images"`                                                            // source of a table's first load: scan, or the folder of a full export (s3://…, gs://… or a directory that every worker can read). {table} is replaced with the source table's name
+	WholeExport         bool     `key:"whole_export" default:"false" omit:"true"`                                                      // confirms that the exports have no filter, projection or key conditions. Needed if DynamoDB cannot describe the exports
+	ExportsTo           string   `key:"exports_to" check:"destination" unset:"backfill repair needs --export for exports" omit:"true"` // where DynamoDB writes the exports that backfill repair requests: s3://BUCKET or s3://BUCKET/PREFIX
+	MaxReadCapacity     Capacity `key:"max_read_capacity" check:"capacity" unset:"no limit"`                                           // limit on reads of each source table by all workers: a share of its provisioned read capacity, such as 25%, or read units a second
+	MaxRowsPerSecond    int      `key:"max_rows_per_second" default:"0" min:"0" max:"100000000"`                                       // limit on the rows that one process copies per second, for all tables together; 0 means no limit
+	PauseAboveTargetCPU Percent  `key:"pause_above_target_cpu" check:"percent" unset:"loads ignore the CPU"`                           // loads wait while Cloud Monitoring reports a higher CPU load for a cluster of the target
+	Mode                string   `key:"mode" default:"auto" oneof:"auto,guarded,fast"`                                                 // how loads write rows. guarded: under a condition; fast: many rows in one request, only for the first load into a table that replicator created; auto: fast if that is allowed
+	Fast                bool     `key:"fast" default:"false" oneof:"false" omit:"true"`                                                // has no effect; see mode
+	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                                                       // how a load begins after a gap. wait: an operator starts it; load: it starts automatically
+	SkipExpired         bool     `key:"skip_expired" default:"false"`                                                                  // do not copy expired items that DynamoDB has not removed yet
+	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                                                    // parallel Scan segments per table; DynamoDB's limit is 1,000,000
 }
 
 // Verify configures the comparison of source and target.

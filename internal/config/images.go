@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -14,6 +15,9 @@ const ofTable = "{table}"
 
 // images is the pattern of the values that checkImages accepts, for editors.
 var images = source.Form()
+
+// destination is the form of an address to which DynamoDB writes exports.
+var destination = regexp.MustCompile(`^s3://[a-z0-9A-Z][a-z0-9A-Z._-]*[a-z0-9A-Z](?:/\S*)?$`)
 
 // checkImages checks the source of a table's first load.
 func checkImages(s string) *fault {

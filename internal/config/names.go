@@ -70,7 +70,9 @@ var checks = map[string]func(string) *fault{
 	"hook":        checkHook,
 	"capacity":    checkCapacity,
 	"images":      checkImages,
-	"percent":     checkPercent,
+	"destination": form(destination, "DynamoDB writes exports to S3, and this names no bucket there",
+		"write s3://BUCKET or s3://BUCKET/PREFIX"),
+	"percent": checkPercent,
 	// The content is checked when the mapping is parsed.
 	"mapping": checkMappingText,
 	// The parser of conditions checks the text and bounds its length.

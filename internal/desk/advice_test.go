@@ -244,7 +244,7 @@ var walked = []advice{
 		a.table(func(s *checkpoint.TableState) {
 			s.Generation, s.Adopted, s.NeedsLoad, s.Kind = 8, 8, true, checkpoint.KindTargetLost
 		})
-	}, "backfill start --repair-gap --table Orders"},
+	}, "backfill repair Orders"},
 	{"the target is silent", doubted(standing.TargetUnreadable), "plan", does(trusted), ""},
 	{"another cluster", doubted(standing.OtherCluster), "failover --dry-run", does(trusted), ""},
 	{"a clock is wrong", does(func(f *standing.Facts) {
@@ -255,7 +255,7 @@ var walked = []advice{
 	}, ""},
 	{"a gap", with(func(s *checkpoint.TableState) {
 		s.Generation, s.Adopted, s.NeedsLoad, s.Kind = 8, 8, true, checkpoint.KindStream
-	}), "backfill start --repair-gap --table Orders", steer(loads.ActionStart, loads.Request{Repair: true}), ""},
+	}), "backfill repair Orders", steer(loads.ActionStart, loads.Request{Repair: true}), ""},
 	{"a sweep left rows", left, "verify --table Orders", found(checkpoint.VerifyCounts{Extra: 2}), "verify --repair --dry-run --table Orders"},
 	{"a sweep left rows that are named", func(a *advised) { left(a); found(checkpoint.VerifyCounts{Extra: 2, Foreign: 1})(a) },
 		"verify --repair --dry-run --table Orders", found(checkpoint.VerifyCounts{Foreign: 1}), "verify --repair --remove-foreign --dry-run --table Orders"},

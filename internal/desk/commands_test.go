@@ -90,6 +90,9 @@ func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]
 	return map[string]func(context.Context) error{
 		"backfill start": load(loads.ActionStart), "backfill pause": load(loads.ActionPause), "backfill resume": load(loads.ActionResume),
 		"backfill redo": load(loads.ActionRedo), "backfill cancel": load(loads.ActionCancel), "throttle": load(loads.ActionThrottle),
+		"backfill repair": func(ctx context.Context) error {
+			return (&loads.Operator{Console: c, Cfg: cfg, Ends: e, Table: "Orders", Yes: true}).Repair(ctx, loads.Repair{})
+		},
 		"lend": func(ctx context.Context) error {
 			_, err := worker.OpenLending(ctx, worker.LendOptions{Config: cfg, Console: c, Ends: e, Table: "Orders", As: "beam/job/host"})
 			return err
@@ -184,7 +187,7 @@ func TestCommandsRefuseAlike(t *testing.T) {
 		}
 		return rows
 	}
-	for _, command := range []string{"backfill start", "backfill pause", "backfill resume", "backfill redo", "pause", "resume", "throttle", "verify", "verify --repair",
+	for _, command := range []string{"backfill start", "backfill repair", "backfill pause", "backfill resume", "backfill redo", "pause", "resume", "throttle", "verify", "verify --repair",
 		"verify resume", "explain", "parked retry", "parked drop"} {
 		if desk.Demanded[command].Cutover == desk.Whenever {
 			t.Errorf("%s is accepted after the switch", command)

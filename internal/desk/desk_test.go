@@ -144,7 +144,7 @@ func TestWhatCommandsDemand(t *testing.T) {
 	demands := map[string]demand{
 		"explain": {"", diag.ClusterChanged, "", "", diag.CutOver, diag.MappingChanged, "", ""}, "status": {},
 		"backfill status": {}, "verify status": {}, "parked list": {}, "parked show": {}, "relay dead-letter list": {},
-		"backfill start": load, "backfill pause": load, "backfill resume": load, "backfill redo": load, "backfill cancel": load,
+		"backfill start": load, "backfill repair": load, "backfill pause": load, "backfill resume": load, "backfill redo": load, "backfill cancel": load,
 		"throttle":      {diag.LoadRefused, diag.ClusterChanged, "", "", diag.CutOver, "", "", diag.EmulatorNotAllowed},
 		"pause":         {diag.LoadRefused, diag.ClusterChanged, diag.CutoverRefused, diag.CutoverRefused, diag.CutOver, "", "", diag.EmulatorNotAllowed},
 		"resume":        {diag.LoadRefused, diag.ClusterChanged, "", "", diag.CutOver, "", "", diag.EmulatorNotAllowed},

@@ -54,6 +54,7 @@ var commands = map[string]Needs{
 
 	"backfill status": {Role: "operator"},
 	"backfill start":  load("start the load of %s"),
+	"backfill repair": load("repair %s"),
 	"backfill pause":  load("pause the load of %s"),
 	"backfill resume": load("resume the load of %s"),
 	"backfill redo":   load("redo the load of %s"),

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/source"
@@ -133,7 +132,7 @@ func (r Request) start(s checkpoint.TableState, is func(action, format string, a
 		from = ", " + r.named.String()
 	}
 	if r.wish != nil {
-		from = ", from an export to " + r.wish.To + " of " + costText(cost.Default(), r.wish.line)
+		from = r.wish.String()
 	}
 	switch load := standing.LoadOf(s, false); {
 	case load.State == standing.LoadAsked && r.replaces(s.Load):
@@ -192,7 +191,7 @@ func (r Request) replaces(asked checkpoint.Load) bool {
 	case r.Fast && asked.Mode != checkpoint.FastLoad:
 		return true
 	case r.wish != nil:
-		return wish.To != r.wish.To || wish.Failed != ""
+		return wish.To != r.wish.To || wish.Incremental != r.wish.Incremental || wish.Failed != ""
 	case r.named == nil:
 		return asked.Export.Address != "" || wish.Wanted()
 	}

@@ -351,9 +351,9 @@ func TestTheNextStepAfterALoss(t *testing.T) {
 		load checkpoint.Load
 		want string
 	}{
-		"a gap":               {checkpoint.Load{}, "replicator backfill start --repair-gap --table Orders"},
+		"a gap":               {checkpoint.Load{}, "replicator backfill repair Orders"},
 		"the load was over":   {over, "replicator verify --table Orders"},
-		"of a load before it": {checkpoint.Load{Generation: 6, Number: 1, Parts: 1, DoneAt: noon, SweptAt: noon}, "replicator backfill start --repair-gap --table Orders"},
+		"of a load before it": {checkpoint.Load{Generation: 6, Number: 1, Parts: 1, DoneAt: noon, SweptAt: noon}, "replicator backfill repair Orders"},
 	} {
 		s := checkpoint.TableState{Source: "Orders", Generation: 7, Adopted: 7, NeedsLoad: true, Reason: "lost", Load: c.load}
 		if step, ok := Next(s, false, ""); !ok || step.Command != c.want {
@@ -402,11 +402,11 @@ func TestReadUnitsOfCopyAndSweep(t *testing.T) {
 	l := checkpoint.Load{Generation: 7, Number: 1, Parts: 1, Units: 100, Items: 3, StartedAt: noon}
 	s := checkpoint.TableState{Source: "Orders", Generation: 7, Adopted: 7, NeedsLoad: true, Load: l}
 	p := Progress{Sums: checkpoint.Sums{Units: 7, Items: 2, Bytes: 5}}
-	if got := load(s, p, cost.Default()); got.ReadUnits != 7 || got.Items != 2 || got.Bytes != 5 {
+	if got := load(s, nil, p, cost.Default()); got.ReadUnits != 7 || got.Items != 2 || got.Bytes != 5 {
 		t.Errorf("copying %+v", got)
 	}
 	s.Load.DoneAt = noon
-	got := load(s, p, cost.Default())
+	got := load(s, nil, p, cost.Default())
 	if got.ReadUnits != 107 || got.Items != 3 || !reflect.DeepEqual(got.Spent, cost.Default().Spent(107, 0)) {
 		t.Errorf("sweeping %+v", got)
 	}

@@ -36,6 +36,9 @@ type Decided struct {
 	Why    string `json:"why"`
 	// Estimate is null unless the command ran with --dry-run or began a load.
 	Estimate *Estimate `json:"estimate"`
+	// Ways are the ways to repair the table, with their prices. It is null unless the command was
+	// backfill repair and the table needs one.
+	Ways []Way `json:"ways"`
 }
 
 // Estimate is the expected duration and cost of a load.
@@ -80,17 +83,19 @@ type Load struct {
 	Mode *string `json:"mode"`
 	// Guarded explains why the load is not fast. It is null if it is fast, or if no fast
 	// load was wanted.
-	Guarded       *string    `json:"guarded_because"`
-	Exports       []string   `json:"exports"` // addresses of the exports that the load copies; empty for a scan
-	AskedAt       *time.Time `json:"asked_at"`
-	StartedAt     *time.Time `json:"started_at"`
-	CopiedAt      *time.Time `json:"copied_at"`
-	SweptAt       *time.Time `json:"swept_at"`
-	Parts         Parts      `json:"parts"` // parts of the current phase
-	Items         int64      `json:"items"`
-	Bytes         int64      `json:"bytes"`
-	Estimate      *int64     `json:"estimate"` // DynamoDB's count when the load began, which may be hours old
-	EstimateBytes *int64     `json:"estimate_bytes"`
+	Guarded *string  `json:"guarded_because"`
+	Exports []string `json:"exports"` // addresses of the exports that the load copies; empty for a scan
+	// ExportStates is the progress of each export that the load copies or has requested.
+	ExportStates  []ExportState `json:"export_states"`
+	AskedAt       *time.Time    `json:"asked_at"`
+	StartedAt     *time.Time    `json:"started_at"`
+	CopiedAt      *time.Time    `json:"copied_at"`
+	SweptAt       *time.Time    `json:"swept_at"`
+	Parts         Parts         `json:"parts"` // parts of the current phase
+	Items         int64         `json:"items"`
+	Bytes         int64         `json:"bytes"`
+	Estimate      *int64        `json:"estimate"` // DynamoDB's count when the load began, which may be hours old
+	EstimateBytes *int64        `json:"estimate_bytes"`
 	// ItemsPerSecond is the rate over the last five minutes.
 	ItemsPerSecond *float64 `json:"items_per_second"`
 	// ETASeconds is the estimated time until the copy is complete. It is null in the first minute,

@@ -91,7 +91,7 @@ func TestTheLedgerHasTheNamesOfExports(t *testing.T) {
 			t.Fatalf("%+v", told)
 		}
 		got := s.state(ctx).Load.Exports()
-		want := []checkpoint.Export{{Address: at + "full", ARN: ordersARN + "/export/full", At: from}, {Address: at + "w", ARN: ordersARN + "/export/w", From: from, At: to}}
+		want := []checkpoint.Export{{Address: at + "full", ARN: ordersARN + "/export/full", At: from, Files: 1}, {Address: at + "w", ARN: ordersARN + "/export/w", From: from, At: to, Files: 1}}
 		if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 			t.Errorf("%+v", got)
 		}

@@ -20,6 +20,14 @@ type requested struct {
 	line cost.Line // cost of the export
 }
 
+// String describes where the export goes and its cost.
+func (r *requested) String() string {
+	if r.Incremental {
+		return ", by windows that a worker requests to " + r.To
+	}
+	return ", from an export to " + r.To + " of " + costText(cost.Default(), r.line)
+}
+
 // costText describes the cost of an export. The estimate uses the byte count that DynamoDB reports.
 func costText(p cost.Prices, line cost.Line) string {
 	price := p.Prices[line.Price]
@@ -58,14 +66,33 @@ func exportText(l checkpoint.Load) string {
 		return ""
 	case r.Refused():
 		return "the " + source.Noun(r.To) + " " + r.To + " is refused: " + r.Failed
+	case r.Failed != "" && r.Incremental:
+		return "the windows failed: " + r.Failed
 	case r.Failed != "":
 		return "the export failed: " + r.Failed
+	case r.Incremental && len(r.Windows) > 0:
+		return windowsText(r.Windows)
+	case r.Incremental:
+		return "windows to " + r.To + " are planned once the stream has been read for long enough"
 	case r.ARN != "":
 		return fmt.Sprintf("an export as of %s is running: %s", r.At.Format(time.RFC3339), r.ARN)
 	case r.Serial > 0:
 		return fmt.Sprintf("an export as of %s to %s is being requested from DynamoDB", r.At.Format(time.RFC3339), r.To)
 	}
 	return "an export to " + r.To + " is requested once the stream is read from its beginning"
+}
+
+// windowsText counts requested windows by their progress.
+func windowsText(all []checkpoint.WindowRequest) string {
+	count := map[checkpoint.WindowState]int{}
+	for _, w := range all {
+		count[w.State()]++
+	}
+	text := fmt.Sprintf("%d of %s from %s to %s completed", count[checkpoint.WindowCompleted], terminal.Plural(len(all), "window"), all[0].From.Format(time.RFC3339), all[len(all)-1].To.Format(time.RFC3339))
+	if n := count[checkpoint.WindowRunning]; n > 0 {
+		text += fmt.Sprintf(", %d in progress", n)
+	}
+	return text
 }
 
 // CopiedFrom returns the address of the export that an unfinished load copies; "" if the load scans
@@ -100,6 +127,9 @@ func NoExport(s checkpoint.TableState) string {
 func againText(s checkpoint.TableState) string {
 	if s.Load.Request.Refused() {
 		return "backfill start --table TABLE --export " + s.Load.Request.To
+	}
+	if s.Load.Request.Incremental {
+		return "backfill repair TABLE --export " + s.Load.Request.To
 	}
 	return "backfill start --table TABLE --request-export --export " + s.Load.Request.To
 }

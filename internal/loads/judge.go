@@ -58,17 +58,18 @@ func (in *Input) table(t TableInput, prices cost.Prices, now time.Time) Table {
 	if out.State == standing.LoadDone {
 		out.Paused = nil // the pause applies to the next load
 	}
-	out.Load = load(s, ProgressOf(s, t.Parts, now, in.Cfg.State.Lease), prices)
+	out.Load = load(s, t.Parts, ProgressOf(s, t.Parts, now, in.Cfg.State.Lease), prices)
 	return out
 }
 
-func load(s checkpoint.TableState, p Progress, prices cost.Prices) *Load {
+func load(s checkpoint.TableState, parts []checkpoint.Part, p Progress, prices cost.Prices) *Load {
 	l := s.Load
 	out := &Load{Number: l.Number, Exports: []string{}, copiedFrom: CopiedFrom(l), AskedAt: terminal.KnownTime(l.AskedAt), StartedAt: terminal.KnownTime(l.StartedAt), CopiedAt: terminal.KnownTime(l.DoneAt), SweptAt: terminal.KnownTime(l.SweptAt),
 		Parts: Parts{p.Total, p.Done, p.Held}, Items: l.Items, Bytes: l.Bytes, ReadUnits: l.Units, Slowed: append([]string{}, p.Slowed...), Sweep: sweepOf(l.Sweep, p)}
 	for _, e := range l.Exports() {
 		out.Exports = append(out.Exports, e.Address)
 	}
+	out.ExportStates = exportStates(l, parts)
 	if l.Parts > 0 {
 		out.Estimate, out.EstimateBytes = &l.Estimate, &l.EstimateBytes
 		out.Mode = ModeOf(l)

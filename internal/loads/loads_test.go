@@ -140,7 +140,7 @@ func TestDecisions(t *testing.T) {
 		if ended != c.over || (stuck == "") != (c.stuck == "") || !strings.Contains(stuck, c.stuck) {
 			t.Errorf("%s: over %v, stuck %q", name, ended, stuck)
 		}
-		if step, ok := Next(c.state, false, ""); ok != (c.stuck != "") || ok && !strings.Contains(step.Command, "--table Orders") {
+		if step, ok := Next(c.state, false, ""); ok != (c.stuck != "") || ok && !strings.Contains(step.Command, " Orders") {
 			t.Errorf("%s: next %q", name, step.Command)
 		}
 		if d := (Request{Action: ActionRedo}).decide(table); d.Action != ActionRedo && table.Found {
@@ -197,12 +197,12 @@ func TestACancelLeadsToAnotherLoad(t *testing.T) {
 		next  string
 	}{
 		"none":  {func(context.Context, *scene) {}, "no load is running", ""},
-		"asked": {func(ctx context.Context, s *scene) { s.lose(ctx); s.steer(ctx, Request{Action: ActionStart}) }, "the request is withdrawn", "backfill start --repair-gap --table Orders"},
+		"asked": {func(ctx context.Context, s *scene) { s.lose(ctx); s.steer(ctx, Request{Action: ActionStart}) }, "the request is withdrawn", "backfill repair Orders"},
 		"sealed": {func(ctx context.Context, s *scene) {
 			s.lose(ctx)
 			s.steer(ctx, Request{Action: ActionStart})
 			s.seal(ctx, 1, 10, 10)
-		}, "load 1 ends, and another generation begins", "backfill start --repair-gap --table Orders"},
+		}, "load 1 ends, and another generation begins", "backfill repair Orders"},
 		"the first": {func(ctx context.Context, s *scene) {
 			s.update(ctx, func(t *checkpoint.TableState) {
 				t.Base, t.NeedsLoad, t.Load = 0, false, checkpoint.Load{AskedAt: noon}

@@ -222,7 +222,7 @@ func TestAWaitThatLeadsNowhere(t *testing.T) {
 				t.Errorf("%v after %s, want %q", err, s.world.Elapsed()-begun, text)
 			}
 		}
-		waits("on_gap: wait", "replicator backfill start --repair-gap --table Orders -c f")
+		waits("on_gap: wait", "replicator backfill repair Orders -c f")
 		s.steer(ctx, Request{Action: ActionStart})
 		s.steer(ctx, Request{Action: ActionPause})
 		waits("paused by an operator", "replicator backfill resume --table Orders -c f")

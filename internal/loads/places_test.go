@@ -25,7 +25,7 @@ func TestQuestionsAndWaitsNameTheTable(t *testing.T) {
 		s.lose(ctx)
 		over, err := s.read(ctx).verdict(" -c f")
 		var told *diag.Error
-		if over || !errors.As(err, &told) || !strings.Contains(told.What, "table Orders") || !strings.Contains(told.Cause, s.state(ctx).Reason) || told.Fix != "replicator backfill start --repair-gap --table Orders -c f" {
+		if over || !errors.As(err, &told) || !strings.Contains(told.What, "table Orders") || !strings.Contains(told.Cause, s.state(ctx).Reason) || told.Fix != "replicator backfill repair Orders -c f" {
 			t.Errorf("a wait: %+v", told)
 		}
 		// A request that is carried out, but whose load waits for an operator, fails with --wait.
@@ -157,7 +157,7 @@ func TestOnlyACopyHasARemainingTime(t *testing.T) {
 			state.Load.DoneAt, state.Load.Sweep = noon, checkpoint.Sweep{BegunAt: noon, Pass: 1, Parts: 2}
 		}
 		p := ProgressOf(state, []checkpoint.Part{part}, noon, testLease)
-		l := load(state, p, cost.Default())
+		l := load(state, nil, p, cost.Default())
 		if !p.RateKnown || p.ETAKnown == sweeping || l.ItemsPerSecond == nil || (l.ETASeconds == nil) != sweeping || !sweeping && p.ETA != time.Minute {
 			t.Errorf("sweeping %v: %+v", sweeping, p)
 		}

@@ -21,6 +21,9 @@ func (d *Document) render(w io.Writer) error {
 		if e := one.Estimate; e != nil {
 			d.estimate(w, e)
 		}
+		if err := writeWays(w, one.Ways, d.Currency); err != nil {
+			return err
+		}
 	}
 	if d.DryRun {
 		_, err := fmt.Fprintln(w, "nothing was changed")
@@ -169,6 +172,9 @@ func (d *Document) notes() []string {
 		if t.Load != nil {
 			if t.Load.copiedFrom != "" {
 				add("%s is copied %s", t.Source, t.Load.copiedFrom)
+			}
+			for _, e := range t.Load.ExportStates {
+				add("%s: %s", t.Source, e)
 			}
 			if t.Load.copying {
 				add("%s: a fast load; removed items and attributes may show until the sweep is done", t.Source)

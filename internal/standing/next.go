@@ -13,10 +13,10 @@ type NextStep struct {
 	Why     string `json:"why"`
 }
 
-// Command returns a complete command line. It adds the word replicator in front, replaces TABLE in
-// "--table TABLE", and appends the flags that name the configuration.
+// Command returns a complete command line. It adds the word replicator in front, replaces the
+// word TABLE after another word, and appends the flags that name the configuration.
 func Command(command, table, flags string) string {
-	return "replicator " + strings.Replace(command, "--table TABLE", "--table "+table, 1) + flags
+	return "replicator " + strings.Replace(command, " TABLE", " "+table, 1) + flags
 }
 
 // Quote returns a name as one word of a command line.

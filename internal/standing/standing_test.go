@@ -119,17 +119,17 @@ var cases = []struct {
 
 	{"paused", func(f *Facts) { f.Table.Pause.Since = ago(time.Hour); f.Shards[0] = readAgo("s", time.Hour) }, Paused, byOperator, ago(time.Hour), "resume --table Orders"},
 
-	{"a gap", gap(checkpoint.KindStream, 7), NeedsLoad, Reason(checkpoint.KindStream), ago(time.Minute), "backfill start --repair-gap --table Orders"},
+	{"a gap", gap(checkpoint.KindStream, 7), NeedsLoad, Reason(checkpoint.KindStream), ago(time.Minute), "backfill repair Orders"},
 	{"a gap that is loaded by itself", func(f *Facts) { gap(checkpoint.KindStream, 7)(f); f.LoadsAgain = true }, NeedsLoad, Reason(checkpoint.KindStream), time.Time{}, ""},
 	{"loads do not end", func(f *Facts) {
 		gap(checkpoint.KindTargetLost, 7)(f)
 		f.LoadsAgain, f.Table.Tries = true, checkpoint.MaxTries
-	}, NeedsLoad, Reason(checkpoint.KindTargetLost), time.Time{}, "backfill start --repair-gap --table Orders"},
+	}, NeedsLoad, Reason(checkpoint.KindTargetLost), time.Time{}, "backfill repair Orders"},
 	{"a sweep left rows", gap(checkpoint.KindSweep, 8), NeedsLoad, leftRows, time.Time{}, "verify --table Orders"},
 	{"a sweep left rows, and a verify named them", leftAndVerified(1), NeedsLoad, leftRows, time.Time{}, "verify --repair --dry-run --table Orders"},
 	{"a sweep left rows, and they are repaired", leftAndVerified(0), NeedsLoad, leftRows, time.Time{}, "backfill redo --table Orders"},
 	{"a sweep left rows that appliers write", func(f *Facts) { leftAndVerified(1)(f); f.Table.Apply = checkpoint.Topic }, NeedsLoad, leftRows, time.Time{}, "backfill redo --table Orders"},
-	{"a gap of an older record", gap("", 7), NeedsLoad, Reason(checkpoint.KindUnknown), time.Time{}, "backfill start --repair-gap --table Orders"},
+	{"a gap of an older record", gap("", 7), NeedsLoad, Reason(checkpoint.KindUnknown), time.Time{}, "backfill repair Orders"},
 	{"a gap that nobody declared", func(f *Facts) {
 		f.Shards = append(f.Shards, checkpoint.Shard{ID: "lost", Label: "L", State: checkpoint.Gap, Loss: checkpoint.NotFound, Generation: 7, DoneAt: ago(time.Minute)})
 	}, NeedsLoad, undeclared, ago(time.Minute), "run"},

@@ -116,7 +116,7 @@ func wordingOf(s State, r Reason) wording {
 const (
 	look      = "status --shards --table TABLE"
 	redo      = "backfill redo --table TABLE"
-	repairGap = "backfill start --repair-gap --table TABLE"
+	repairGap = "backfill repair TABLE"
 	list      = "verify --table TABLE"
 	repair    = "verify --repair --dry-run --table TABLE"
 	foreign   = "verify --repair --remove-foreign --dry-run --table TABLE"

@@ -38,7 +38,7 @@ func TestNextSteps(t *testing.T) {
 		{"reads are denied, and the headroom goes", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{denied}},
 			[]string{"replicator status --shards --table Orders"}},
 		{"items are parked", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{owned}, Parked: 2}, []string{"replicator parked list --table Orders"}},
-		{"changes were lost", TableInput{Found: true, State: lost, Shards: []checkpoint.Shard{owned}}, []string{"replicator backfill start --repair-gap --table Orders"}},
+		{"changes were lost", TableInput{Found: true, State: lost, Shards: []checkpoint.Shard{owned}}, []string{"replicator backfill repair Orders"}},
 	} {
 		m := judged(c.in)
 		var got []string

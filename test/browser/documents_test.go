@@ -40,7 +40,7 @@ var states = []struct{ name, changes string }{
 		"cutover": {"ready": false, "open_gates": ["copy", "lag", "headroom"], "gates": [
 		 {"gate": "copy", "table": "VideoApp", "ready": false, "figure": "needs a load: GetRecords: trimmed"}, {"gate": "lag", "table": "VideoApp", "ready": false, "figure": "no worker reads shard shardId-00000001793598765432-77fe03b1"},
 		 {"gate": "headroom", "table": "VideoApp", "ready": false, "figure": "5h"}]},
-		"next_steps": [{"command": "replicator backfill start --repair-gap --table VideoApp", "why": "VideoApp: GetRecords: trimmed"},
+		"next_steps": [{"command": "replicator backfill repair VideoApp", "why": "VideoApp: GetRecords: trimmed"},
 		 {"command": "replicator status --shards --table VideoApp", "why": "VideoApp: the stream drops unapplied changes in <5h; VideoApp: cannot read a shard (for 4m in 1 shard): DynamoDB: AccessDeniedException"}]}`},
 	{"paused", `{"state": "paused", "phase": "copy", "tables": [{"source": "Billing", "state": "paused", "phase": "copy", "paused": {"since": "2026-11-02T10:02:00Z", "reason": "index rebuild, CHG-4711"}, "lag_seconds": 2407, "headroom_seconds": 83993, "changes_per_second": null}],
 		"shards": [{"id": "shardId-00000001793600000002-c0de0002", "owner": null, "lag_seconds": 2407, "changes_per_second": null, "why": {"code": "nobody", "text": "for a worker to acquire it"}}],

@@ -59,7 +59,7 @@ func TestWords(t *testing.T) {
 		for _, want := range map[string][]string{
 			"in-sync": {"✓ in sync", "1.2k/s", "4 done", "waiting for parent", "✓ no gap"},
 			"copy":    {"30%", "ETA 1h10m", "VideoApp: is not copied yet", "Billing: never"},
-			"gap":     {"needs a load", "✗ 1 gap", ", retrying", "✗ silent", "backfill start --repair-gap"},
+			"gap":     {"needs a load", "✗ 1 gap", ", retrying", "✗ silent", "backfill repair"},
 			"paused":  {"‖ paused", "c0de0002", "index rebuild, CHG-4711", "resume --table Billing"},
 			"parked":  {"✗ 12", "2 rows differ", "parked list"},
 			"cutover": {"◐ drain", "Attempt 2; the application's writes were frozen for 12s", "○ switch"},
@@ -198,7 +198,7 @@ func TestKeyboard(t *testing.T) {
 	p.press(kb.Enter)
 	p.until("copied", `document.getElementById("copy-0").textContent === "copied"`)
 	clip := p.text(`navigator.clipboard.readText()`)
-	if want := "replicator backfill start --repair-gap --table VideoApp"; clip != want {
+	if want := "replicator backfill repair VideoApp"; clip != want {
 		t.Errorf("copied %q, want %q", clip, want)
 	}
 	site.show(changed(t, `{"at": "2026-11-02T10:42:12Z", "next_steps": [{"command": "replicator run", "why": "no worker reads the stream"}]}`))
