@@ -46,7 +46,8 @@ type Row struct {
 // table's record once a fast load has copied items into the table, or may have done so under a lost
 // ledger, and of a table's record with such a load. The rows of older programs would keep the
 // load's markers. Format 7 is the format of a table's record while replicator requests windows for
-// it. An older program would request a full export instead. All other records have format 2, so workers of several versions may run concurrently until then.
+// it. An older program would request a full export instead. All other records have format 2, so
+// workers of several versions may run concurrently until then.
 const (
 	Format       = 7
 	fastFormat   = 6

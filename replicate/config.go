@@ -26,8 +26,11 @@ type Config struct {
 
 // Source is Amazon DynamoDB.
 type Source struct {
-	Region  string // AWS region (source.region); by default that of the AWS configuration
-	RoleARN string // role to assume (source.role_arn)
+	Region string // AWS region (source.region); by default that of the AWS configuration
+	// Roles are the ARNs of roles to assume, each with the one before it (source.role_arn).
+	Roles []string
+	// ExternalID is sent with the request for the last role (source.external_id).
+	ExternalID string
 	// Endpoint is the URL of DynamoDB and its streams, for an emulator. By default the AWS
 	// configuration decides.
 	Endpoint string

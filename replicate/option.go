@@ -22,7 +22,7 @@ func WithEnvironment(lookup func(name string) (value string, ok bool)) Option {
 }
 
 // WithAWSConfig uses an AWS configuration in place of the environment, the profile and the identity
-// of the process. Source.Region and Source.RoleARN of Config still apply. Its settings of retries
+// of the process. Source.Region and Source.Roles of Config still apply. Its settings of retries
 // have no effect, because the replicator retries by itself.
 func WithAWSConfig(cfg aws.Config) Option {
 	return func(r *Replicator) { r.clients.AWS = &cfg }

@@ -42,7 +42,7 @@ func (c *Config) flags() (flags []config.Flag) {
 	for _, f := range []config.Flag{
 		{Name: "Config.Name", Key: "name", Value: c.Name},
 		{Name: "Config.Source.Region", Key: "source.region", Value: c.Source.Region},
-		{Name: "Config.Source.RoleARN", Key: "source.role_arn", Value: c.Source.RoleARN},
+		{Name: "Config.Source.ExternalID", Key: "source.external_id", Value: c.Source.ExternalID},
 		{Name: "Config.Target.Project", Key: "target.project", Value: c.Target.Project},
 		{Name: "Config.Target.Instance", Key: "target.instance", Value: c.Target.Instance},
 		{Name: "Config.Target.AppProfile", Key: "target.app_profile", Value: c.Target.AppProfile},
@@ -56,6 +56,9 @@ func (c *Config) flags() (flags []config.Flag) {
 		if f.Value != "" {
 			flags = append(flags, f)
 		}
+	}
+	for _, role := range c.Source.Roles {
+		flags = append(flags, config.Flag{Name: "Config.Source.Roles", Key: "source.role_arn", Value: role})
 	}
 	return flags
 }

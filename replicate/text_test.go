@@ -15,10 +15,10 @@ func noVariables(string) (string, bool) { return "", false }
 // Fields of Config mean the same as the keys that they are named after.
 func TestFieldsAreKeys(t *testing.T) {
 	target := Target{Project: "p-1", Instance: "i-1", AppProfile: "single"}
-	const head = "version: 1\nname: orders\nsource: { region: eu-west-1, role_arn: 'arn:aws:iam::111122223333:role/r' }\n" +
+	const head = "version: 1\nname: orders\nsource: { region: eu-west-1, role_arn: ['arn:aws:iam::111122223333:role/q', 'arn:aws:iam::111122223333:role/r'], external_id: partner }\n" +
 		"target: { project: p-1, instance: i-1, app_profile: single }\nstate: { table: s }\n" +
 		"backfill: { from: 's3://bucket/AWSDynamoDB/{table}', mode: guarded, on_gap: load, max_rows_per_second: 7 }\nhttp: { listen: '127.0.0.1:1' }\n"
-	base := Config{Name: "orders", Source: Source{Region: "eu-west-1", RoleARN: "arn:aws:iam::111122223333:role/r", Endpoint: "http://localhost:1"}, Target: target, StateTable: "s",
+	base := Config{Name: "orders", Source: Source{Region: "eu-west-1", Roles: []string{"arn:aws:iam::111122223333:role/q", "arn:aws:iam::111122223333:role/r"}, ExternalID: "partner", Endpoint: "http://localhost:1"}, Target: target, StateTable: "s",
 		Backfill: Backfill{From: "s3://bucket/AWSDynamoDB/{table}", Mode: "guarded", OnGap: "load", MaxRowsPerSecond: 7}, Listen: "127.0.0.1:1"}
 	for _, c := range []struct {
 		name   string

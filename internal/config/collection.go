@@ -95,6 +95,18 @@ func (d *decoder) element(f *field, n *yaml.Node, v reflect.Value, path string) 
 	}
 }
 
+// replaceTexts replaces a list of strings by the values of flags, one for each element.
+func (d *decoder) replaceTexts(f *field, flags []Flag, v reflect.Value) {
+	element := *f
+	element.kind = text
+	v.SetZero()
+	for _, flag := range flags {
+		value := reflect.New(reflect.TypeFor[string]()).Elem()
+		d.text(&element, flag.Value, value, fmt.Sprintf("%s[%d]", f.path, v.Len()), diag.Position{File: flag.Name})
+		v.Set(reflect.Append(v, value))
+	}
+}
+
 // requiredOfDictionary checks that each entry of a dictionary has its required keys.
 func (d *decoder) requiredOfDictionary(f *field, v reflect.Value, path string) {
 	for i := range v.Len() {

@@ -182,10 +182,13 @@ func (d *decoder) overlay(v reflect.Value, flags []Flag) {
 			}
 		}
 		known[f.path] = true
-		for _, flag := range flags {
-			if flag.Key == f.path {
-				d.text(f, flag.Value, value, f.path, diag.Position{File: flag.Name})
-			}
+		given := slices.DeleteFunc(slices.Clone(flags), func(flag Flag) bool { return flag.Key != f.path })
+		if f.single && len(given) > 0 {
+			d.replaceTexts(f, given, value)
+			return
+		}
+		for _, flag := range given {
+			d.text(f, flag.Value, value, f.path, diag.Position{File: flag.Name})
 		}
 	})
 	for _, flag := range flags {

@@ -124,7 +124,7 @@ func walkScalars(f *field, v reflect.Value, visit func(*field, reflect.Value)) {
 	for i := range f.fields {
 		sub := &f.fields[i]
 		switch {
-		case sub.isScalar():
+		case sub.isScalar() || sub.single:
 			visit(sub, v.Field(sub.index))
 		case sub.kind == section:
 			walkScalars(sub, v.Field(sub.index), visit)
