@@ -41,6 +41,7 @@ func newSide(t *testing.T) *side {
 		Target:   replicate.Target{Project: "my-project", Instance: "my-instance", Emulator: emulator},
 		Tables:   []replicate.Table{{From: "Orders", Columns: []replicate.Column{{Attribute: "state", To: "o:state"}}, YAML: "families: { o: maxversions=1 }"}},
 		Backfill: replicate.Backfill{Mode: "guarded"},
+		YAML:     "version: 1\nstate: { lease: 5s }\n", // sweeps wait for a lease
 	}}
 }
 
