@@ -47,6 +47,11 @@ func TestClientsSpeakInRecords(t *testing.T) {
 	Clients(logTo(t, &text))
 	AWS(nil).Logf(logging.Warn, "a %s of\nthe SDK", "warning")
 	AWS(nil).Logf(logging.Debug, "nothing to read")
+	var own bytes.Buffer
+	AWS(logTo(t, &own)).Logf(logging.Warn, "of a program")
+	if found := records(t, own.String()); len(found) != 1 || found[0]["message"] != "of a program" {
+		t.Errorf("a program's own log has %s", own.String())
+	}
 	grpclog.Error("an error of gRPC")
 	grpclog.Info("nothing to read")
 	stdlog.Print("a line of a library")
