@@ -37,7 +37,7 @@ func run(ctx context.Context, words []string, call cutover.Call) (how, output st
 		args = append(args[:len(args):len(args)], "--probe")
 	}
 	c := exec.CommandContext(ctx, words[0], args...)
-	c.Env = environment(os.Environ(), call)
+	c.Env = variables(os.Environ(), call)
 	c.WaitDelay = closing
 	var kept tail
 	c.Stdout, c.Stderr = &kept, &kept
@@ -82,8 +82,8 @@ func judge(ctx context.Context, hook string, status int, err error) (how string,
 	return err.Error(), cutover.HookUnknown
 }
 
-// environment returns the worker's own environment, extended by the variables of the call.
-func environment(own []string, call cutover.Call) []string {
+// variables returns the worker's own environment, extended by the variables of the call.
+func variables(own []string, call cutover.Call) []string {
 	var env []string
 	for _, v := range own {
 		if !strings.HasPrefix(v, "CUTOVER_") {

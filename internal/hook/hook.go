@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
+	"github.com/dynamodb-bigtable/replicator/internal/environment"
 )
 
 // Hook is one hook: a command, or an address.
@@ -25,16 +25,9 @@ type Hook struct {
 // Plain http is allowed only for addresses of this machine.
 func Parse(text, dir string) (Hook, error) {
 	if strings.Contains(text, "://") {
-		u, err := url.Parse(text)
-		switch {
-		case err != nil: // the error is not shown, because the address may contain a secret
-			return Hook{}, errors.New("the address is not valid")
-		case u.Scheme == "http" && !loopback(u.Hostname()):
-			return Hook{}, errors.New("http would send the token unencrypted; use https, or http on this machine")
-		case u.Scheme != "https" && u.Scheme != "http":
-			return Hook{}, fmt.Errorf("%s:// is not supported; use https, or http on this machine", u.Scheme)
-		case u.Hostname() == "":
-			return Hook{}, errors.New("the address has no host")
+		u, err := ParseAddress(text)
+		if err != nil {
+			return Hook{}, err
 		}
 		return Hook{URL: u}, nil
 	}
@@ -56,9 +49,37 @@ func Parse(text, dir string) (Hook, error) {
 	return Hook{Command: words}, nil
 }
 
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+// ParseAddress parses an https:// address. Plain http is allowed only for addresses of this machine.
+// The error does not show the address, because it may contain a secret.
+func ParseAddress(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, errors.New("the address is not valid")
+	case u.Scheme == "http" && !environment.IsLoopback(u.Hostname()):
+		return nil, errors.New("http would send the token unencrypted; use https, or http on this machine")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("%s:// is not supported; use https, or http on this machine", u.Scheme)
+	case u.Hostname() == "":
+		return nil, errors.New("the address has no host")
+	}
+	return u, nil
+}
+
+// NewClient returns a client that does not follow redirects. Transport, if not nil, sends the
+// requests; otherwise they obey the proxy variables of the environment.
+func NewClient(transport http.RoundTripper) *http.Client {
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// WithoutAddress returns the cause of a failed request without its address, which may contain a
+// secret.
+func WithoutAddress(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
 }
 
 // String names the hook without parts of its address that may be secret.
@@ -93,10 +114,7 @@ func New(hooks map[string]Hook, transport http.RoundTripper, optional ...string)
 			return nil, fmt.Errorf("hook %s is missing", name)
 		}
 	}
-	return &Hooks{hooks: hooks, client: &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	return &Hooks{hooks: hooks, client: NewClient(transport)}, nil
 }
 
 var _ cutover.Hooks = (*Hooks)(nil)

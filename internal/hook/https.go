@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -79,11 +78,7 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, o
 	}
 	answer, err := h.client.Do(request)
 	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
-			err = wrapped.Err // without the URL, which may contain a secret
-		}
-		return "it did not answer: " + err.Error(), "", cutover.HookUnknown
+		return "it did not answer: " + WithoutAddress(err).Error(), "", cutover.HookUnknown
 	}
 	defer answer.Body.Close()
 	var kept tail
