@@ -157,6 +157,11 @@ func (c *Cutover) Expired(now time.Time) bool {
 	return c.Step == CutoverRequested && !c.Expires.IsZero() && !now.Before(c.Expires)
 }
 
+// Lapsed reports whether the request was cancelled because it had expired before a freeze began.
+func (c *Cutover) Lapsed() bool {
+	return c.Step == CutoverCancelled && c.FreezeBegunAt.IsZero() && (c.NoMoment || !c.Expires.IsZero() && !c.EndedAt.Before(c.Expires))
+}
+
 // Due reports whether a request is approved and the time of day allows its checks to begin.
 func (c *Cutover) Due(now time.Time) bool {
 	if c.Step != CutoverRequested || !c.Approved || now.Before(c.NotBefore) {
