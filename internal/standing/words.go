@@ -88,6 +88,9 @@ func Cause(s State, r Reason, detail string) string {
 	return Sentence(s, r, detail)
 }
 
+// AwaitsApproval reports whether the table waits for an operator's approval.
+func (c Condition) AwaitsApproval() bool { return c.State == Sweeping && c.Reason == approval }
+
 // NextStep returns the command to run for a condition of the named table; false if the condition
 // passes without a command. The argument `flags` is appended to the command, as in Command.
 func (c Condition) NextStep(table, flags string) (NextStep, bool) {
