@@ -17,6 +17,7 @@
 //	filled a given list must not be empty: an empty list would mean the opposite of no list
 //	omit      not printed if it is empty
 //	short for a dictionary: the key that an entry sets if it is a single value
+//	secret an address that may contain a secret; Print shows only its host
 //
 // A value is taken from the first of: command-line flag, REPLICATOR_* variable, file, default. The
 // variables are REPLICATOR_NAME, REPLICATOR_HTTP_LISTEN, REPLICATOR_LOG_LEVEL and
@@ -55,12 +56,14 @@ type Config struct {
 	Relay      Relay      `key:"relay"`                                                     // publishing of changes to Pub/Sub
 	Errors     Errors     `key:"errors"`                                                    // handling of items that cannot be mapped or stored; none is ever skipped
 	HTTP       HTTP       `key:"http"`                                                      // server of health, metrics and status
+	Notify     Notify     `key:"notify" omit:"true"`                                        // notifications of troubles and steps, sent by the processes of run
 	Log        Log        `key:"log"`                                                       // log on stderr
 
 	// where holds the position of each given value and of each section, by path ("tables[0].from").
 	// A value that is a default has no position. The position of a section is the position of its
 	// key.
 	where map[string]diag.Position
+	forms map[string]written // form of each value in the file
 }
 
 // Start is the point from which a table's changes are applied while it has no checkpoint.
@@ -323,6 +326,22 @@ func (e Errors) Topic() string {
 type HTTP struct {
 	Listen   string `key:"listen" default:"127.0.0.1:8080" check:"listen" env:"REPLICATOR_HTTP_LISTEN"` // address to listen on, host:port
 	ShowKeys bool   `key:"show_keys" default:"false" oneof:"false" later:"true"`                        // false: keys are never shown
+}
+
+// Notify configures notifications. Addresses must be https://, or http:// on this machine.
+type Notify struct {
+	Heartbeat string     `key:"heartbeat" check:"address" secret:"true" omit:"true" unset:"no heartbeat is sent"` // address that is asked with GET each minute while the state of the migration can be read. A monitor outside of the cluster reports its silence
+	To        []Receiver `key:"to" omit:"true"`                                                                   // receivers of notifications
+}
+
+// Receiver is an address that receives notifications. One of url and url_file names the address;
+// for pagerduty it may be omitted. Relative paths start at the configuration's folder.
+type Receiver struct {
+	URL        string `key:"url" check:"address" secret:"true" omit:"true" unset:"see url_file"` // address that is called with POST. Write ${NAME} if it contains a secret
+	URLFile    string `key:"url_file" check:"mapping" omit:"true" unset:"see url"`               // file with the address. It is read before each call, so it can be replaced
+	Format     string `key:"format" omit:"true" oneof:"json,slack,pagerduty"`                    // json (default): docs/reference/json.md; slack: incoming webhook; pagerduty: Events API v2
+	SecretFile string `key:"secret_file" check:"mapping" omit:"true" unset:"see secret_env"`     // file with the secret: for json, the key of the signature; for pagerduty, the routing key. It is read before each call
+	SecretEnv  string `key:"secret_env" check:"variable" omit:"true" unset:"no secret"`          // environment variable with the secret, instead of secret_file
 }
 
 // Log configures the log on stderr.

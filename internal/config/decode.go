@@ -134,7 +134,7 @@ func (d *decoder) scalar(f *field, n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	d.text(f, text, v, path, d.at(n))
-	d.written[path] = written{d.at(n), n.Style, text, d.lines[min(n.Line-1, len(d.lines)):]}
+	d.written[path] = written{d.at(n), n.Style, text, n.Value, d.lines[min(n.Line-1, len(d.lines)):]}
 }
 
 // text stores a value from the file, a variable or a flag. An empty value counts as not given.

@@ -132,7 +132,7 @@ func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag
 	if syntax != nil {
 		return nil, diag.List{syntax}
 	}
-	c := &Config{where: d.where}
+	c := &Config{where: d.where, forms: d.written}
 	v := reflect.ValueOf(c).Elem()
 	setDefaults(v)
 	d.refuseFeatures(root)
@@ -157,6 +157,7 @@ func parse(file string, content []byte, env Lookup, flags []Flag) (*Config, diag
 	d.checkHooks(c)
 	d.checkFreeze(c)
 	d.checkGroups(c)
+	d.checkNotify(c)
 	delete(d.where, "")
 	return c, sorted(d.found)
 }

@@ -68,6 +68,8 @@ var checks = map[string]func(string) *fault{
 	"principal":   form(principalARN, "this is not the ARN of an IAM role or user", "write it like arn:aws:iam::111122223333:role/batch, without wildcards"),
 	"listen":      checkListen,
 	"hook":        checkHook,
+	"address":     checkAddress,
+	"variable":    form(variableName, "this is not the name of an environment variable", "write only its name, like PAGERDUTY_KEY"),
 	"capacity":    checkCapacity,
 	"images":      checkImages,
 	"destination": form(destination, "DynamoDB writes exports to S3, and this names no bucket there",

@@ -13,8 +13,8 @@ import (
 // Print writes the effective configuration as YAML. Load returns the same configuration for this
 // YAML. Print writes every key with its value, including defaults, in the order of the
 // documentation. Only empty keys of mappings are left out. The position of a value follows the
-// value, unless the value is a default. Variables appear expanded; the configuration has no
-// secrets.
+// value, unless the value is a default. Variables appear expanded.
+// Of an address that may contain a secret it shows the variable, or only the host.
 func (c *Config) Print(w io.Writer) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
@@ -71,6 +71,9 @@ func escapeDollars(value string) string { return strings.ReplaceAll(value, "$", 
 func (c *Config) scalarNode(f *field, v reflect.Value, path string) *yaml.Node {
 	value := f.format(v)
 	n := &yaml.Node{Kind: yaml.ScalarNode, Value: escapeDollars(value)}
+	if f.secret {
+		n.Value = c.withoutSecret(value, path)
+	}
 	if f.kind == text {
 		n.Tag = "!!str" // quoted if it would parse as another type
 	}

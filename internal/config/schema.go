@@ -42,6 +42,7 @@ type field struct {
 	check    string
 	env      string
 	unset    string
+	secret   bool // Print shows only the host
 }
 
 // nameKey is the key in the tag of a struct's first field, if it holds the name of a dictionary's
@@ -66,7 +67,7 @@ func fieldsOf(t reflect.Type, prefix string) []field {
 			oneOf: commas(tag.Get("oneof")), later: commas(tag.Get("later")),
 			min: tag.Get("min"), max: tag.Get("max"),
 			check: tag.Get("check"), env: tag.Get("env"), unset: tag.Get("unset"), omit: tag.Get("omit") != "", filled: tag.Get("filled") != "",
-			single: tag.Get("single") != "",
+			single: tag.Get("single") != "", secret: tag.Get("secret") != "",
 		}
 		if f.key == nameKey {
 			continue // the name of a dictionary's entry, not a key below it

@@ -14,6 +14,7 @@ type written struct {
 	at    diag.Position
 	style yaml.Style
 	text  string
+	value string   // before variables are expanded
 	lines []string // lines of the file, beginning with the value's line
 }
 
