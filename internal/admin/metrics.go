@@ -64,6 +64,7 @@ type Metrics struct {
 	topicLag       *prometheus.GaugeVec
 	topicHeadroom  *prometheus.GaugeVec
 	deadLetter     *prometheus.GaugeVec
+	notified       *prometheus.CounterVec
 }
 
 // NewMetrics registers every metric, and the metrics of the Go runtime and the process. Each series
@@ -127,6 +128,8 @@ func NewMetrics(pipeline string, build Build) *Metrics {
 	m.topicLag = gauge("replicator_relay_lag_seconds", "Age of the last change before the oldest message that is not confirmed as applied. 0 if all are.", table)
 	m.topicHeadroom = gauge("replicator_relay_retention_headroom_seconds", "Minimum time left until the subscription drops messages that are not applied.", table)
 	m.deadLetter = gauge("replicator_relay_dead_letter_messages", "Minimum number of messages in the dead-letter topic of the subscription.", table)
+	m.notified = counter("replicator_notifications_total",
+		"Calls of receivers of notifications by this process. The receiver is its number in notify.to, or heartbeat. outcome: sent, failed (is retried), refused (is not retried), dropped (not accepted within a day).", "receiver", "outcome")
 	m.registerer.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -295,6 +298,11 @@ func (m *Metrics) NoTopic(table string) {
 	for _, gauge := range []*prometheus.GaugeVec{m.behind, m.topicLag, m.topicHeadroom, m.deadLetter} {
 		gauge.DeleteLabelValues(table)
 	}
+}
+
+// Notified counts a call of a receiver of notifications.
+func (m *Metrics) Notified(receiver, outcome string) {
+	m.notified.WithLabelValues(receiver, outcome).Inc()
 }
 
 // LeaseTaken counts a newly held lease.

@@ -71,6 +71,7 @@ func filled() *Metrics {
 	m.Topic("Orders", 12, 90*time.Second, 7*24*time.Hour, 2)
 	m.Topic("Billing", 1, time.Second, 0, 0)
 	m.NoTopic("Billing")
+	m.Notified("1", "sent")
 	m.Published("Orders", 20, 1)
 	m.ClockOffset(-1500 * time.Millisecond)
 	m.Cutovers([]Cutover{{Group: "Orders", Ready: true, Strays: 3, Unanswered: 1, Frozen: 90 * time.Second, Limit: time.Hour, Lasted: 5 * time.Second, Driven: true, Cancelling: time.Minute}})
@@ -155,7 +156,7 @@ func TestMetricsPassTheLinter(t *testing.T) {
 
 // TestLabelsAreBounded: only these few labels exist, and none names a shard or a key.
 func TestLabelsAreBounded(t *testing.T) {
-	known := []string{"version", "revision", "goversion", "phase", "source_table", "state", "event", "code", "reason", "rule", "winner", "group", "role", "pipeline"}
+	known := []string{"version", "revision", "goversion", "phase", "source_table", "state", "event", "code", "reason", "rule", "winner", "group", "role", "pipeline", "receiver", "outcome"}
 	families, err := filled().registry.Gather()
 	if err != nil {
 		t.Fatal(err)
