@@ -70,6 +70,8 @@ var documents = []struct{ schema, command, declared, below string }{
 	{"replicator.dead_letter/v1", "replicator relay dead-letter list -o json", "deadletter.document", ""},
 	{"replicator.dead_letter_drop/v1", "replicator relay dead-letter drop -o json", "deadletter.document", ""},
 	{"replicator.functions/v1", "replicator config functions -o json", "config.TemplateFunction", "functions[]."},
+	{"replicator.notification/v1", "the body of a notification in the format json (notify.to)", "notify.Event", ""},
+	{"replicator.notify_test/v1", "replicator notify test -o json", "notify.trial", "receivers[]."},
 	{"replicator.demo/v1", "replicator demo -o json", "demo.Verdict", ""},
 	{"replicator.version/v1", "replicator version -o json", "build.Info", ""},
 }
@@ -86,7 +88,7 @@ func referenceJSON(t *testing.T) string {
 		"`\"event\":\"progress\"` have `table`, `items` and `done` and, if known, `estimate`, `items_per_second`, `eta_seconds`,\n"+
 		"`lag_seconds`, `headroom_seconds`, `throttled` and, at the end, `took_seconds`.")
 	packages, others := map[string]structs{"main": structsOf(t, "cmd/replicator")}, structs{}
-	for _, in := range []string{"build", "comparison", "config", "cost", "deadletter", "demo", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "parked", "plan", "preflight", "repair", "standing", "starter", "status", "switchover", "worker"} {
+	for _, in := range []string{"build", "comparison", "config", "cost", "deadletter", "demo", "evidence", "hook", "inspect", "lever", "loads", "mappingtest", "notify", "parked", "plan", "preflight", "repair", "standing", "starter", "status", "switchover", "worker"} {
 		packages[in] = structsOf(t, "internal/"+in)
 		for name, declared := range packages[in] {
 			others[in+"."+name] = declared
@@ -156,6 +158,7 @@ func referenceStateTable(t *testing.T) string {
 		"| `<name>/merged/<source table>/<stream label>/<shard>` | applied messages of a topic, of all processes | the coordinator |\n"+
 		"| `<name>/deadletter` | messages in the dead-letter topic; absent while there are none | appliers |\n"+
 		"| `<name>/keeper/<source table>` | the coordinator of the table, and the pace of its load | the coordinator |\n"+
+		"| `<name>/notices` | what operators were notified of, and what is still to be sent; absent without `notify` | the holder of the lease `<name>/keeper//notices` |\n"+
 		"| `<name>/process/<process>` | a running process that holds no lease | that process |\n"+
 		"| `<name>/writer/<process>` | a process that may write to target tables | that process, and coordinators |\n"+
 		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
@@ -166,7 +169,7 @@ func referenceStateTable(t *testing.T) string {
 		"40 and 4 digits. Hop 0 means a load, whose sequence is the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
-		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "coordinatorRecord"}, {"A process", "Process"}, {"A process that may write", "Writer"},
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "coordinatorRecord"}, {"The notifications", "Notices"}, {"A process", "Process"}, {"A process that may write", "Writer"},
 	} {
 		fmt.Fprintf(b, "\n## %s\n", r.title)
 		if declared[r.declared] == nil {

@@ -61,6 +61,7 @@ func newRoot(p *program) *cobra.Command {
 		newResume(p),
 		newFailover(p),
 		newParked(p),
+		newNotify(p),
 		newConfig(p),
 		newHealthcheck(p),
 		newVersion(p),

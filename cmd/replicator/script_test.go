@@ -124,6 +124,8 @@ func play(t *testing.T, folder string) {
 			"exports":      exportsAre,
 			"serve-demo":   serveDemo,
 			"demo-put":     putIntoDemo,
+			"receiver":     withReceiver,
+			"received":     received,
 		},
 		Setup: func(env *testscript.Env) error {
 			// The AWS SDK must find neither the user's files nor an instance's metadata service.
@@ -145,6 +147,7 @@ func play(t *testing.T, folder string) {
 			env.Setenv("WRAPPER", wrapper)
 			env.Values[slotKey{}] = &slot{}
 			env.Values[damageKey{}] = new(*damaged)
+			env.Values[receiverKey{}] = &receiver{}
 			return nil
 		},
 	})

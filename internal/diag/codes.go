@@ -121,6 +121,7 @@ const (
 	TimedOut             = "R1602"
 	Interrupted          = "R1603"
 	NotHealthy           = "R1604"
+	NotAccepted          = "R1605"
 )
 
 // registry is kept in ascending order of codes. Texts name only commands and flags that exist.
@@ -485,4 +486,7 @@ var registry = []Entry{
 	{NotHealthy, "the process on this machine is not live or not ready",
 		"`replicator healthcheck` asked the process on this machine. The cause shows the answer, or why there is none.",
 		"see its log and `replicator status`; if it listens on another address, give that with --address", ExitFailed},
+	{NotAccepted, "a receiver did not accept a notification",
+		"`replicator notify test` called the receivers of `notify.to` and the address of `notify.heartbeat`. At least one did not answer, or refused the call. The answers name neither addresses nor secrets.",
+		"correct the address or the secret in notify.to; a proxy is taken from HTTPS_PROXY", ExitFailed},
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
+	"github.com/dynamodb-bigtable/replicator/internal/notify"
 	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -31,6 +32,7 @@ type observer struct {
 	lines   *backfill.Renderer
 	feed    *admin.Feed
 	board   *dashboard.Board
+	notices *notify.Sender // nil if this process sends no notifications
 	worker  string
 	clock   func() time.Time
 	began   time.Time

@@ -47,6 +47,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 			o.metrics.ClockOffset(offset)
 			teller.Tell(offset)
 		}
+		began := task.Mono(ctx)
 		l, err := status.Read(ctx, w.Config, w.target, "")
 		if err != nil && ctx.Err() == nil {
 			o.retry("", stepSurvey, every, err)
@@ -54,6 +55,7 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 		if m, happened := last.Take(l, err, w.Console.Env, w.Hints, w.now(ctx)); m != nil {
 			if err == nil {
 				usual = surveyAfter(l.Rows(), len(m.Workers), w.Config.State.Lease)
+				o.notices.Read(m, began)
 			}
 			o.surveyed(m, happened)
 			o.board.Show(m, err == nil, last.ReadAt())

@@ -279,6 +279,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	// This group has no context of its own, so that surveys continue if the endpoints fail.
 	var side errgroup.Group
 	side.Go(func() error { o.draw(beside); return nil })
+	o.notices = w.notices(ledger, o)
 	side.Go(func() error { w.survey(beside, o, parking); return nil })
 	side.Go(func() error { w.rereadOnRequest(beside); return nil })
 	if listener != nil {
@@ -293,6 +294,7 @@ func (w *Worker) replicate(ctx context.Context, listener net.Listener) error {
 	})
 	leaders, unled := context.WithCancel(beside)
 	staying, leave := context.WithCancel(ctx)
+	side.Go(func() error { o.notices.Run(staying); return nil })
 	led := task.NewEvent(beside)
 	side.Go(func() error {
 		defer led.Set()

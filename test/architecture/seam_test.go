@@ -12,7 +12,7 @@ import (
 
 // seamed lists the packages whose waiting, timing, randomness and concurrency go through
 // internal/task. So the simulation runs the product's own loops.
-var seamed = []string{"cdc", "checkpoint", "transform", "sink", "backfill", "verify", "relay", "internal/fence", "internal/canary", "internal/readiness", "internal/drain", "internal/cutover", "internal/hook", "internal/engine", "internal/stream", "internal/follow", "internal/job", "internal/load", "internal/verify", "internal/apply", "internal/pipeline", "internal/status", "internal/parked", "internal/desk", "internal/fallback", "internal/reverse", "internal/tablepolicy", "internal/freeze"}
+var seamed = []string{"cdc", "checkpoint", "transform", "sink", "backfill", "verify", "relay", "internal/fence", "internal/canary", "internal/readiness", "internal/drain", "internal/cutover", "internal/hook", "internal/notify", "internal/engine", "internal/stream", "internal/follow", "internal/job", "internal/load", "internal/verify", "internal/apply", "internal/pipeline", "internal/status", "internal/parked", "internal/desk", "internal/fallback", "internal/reverse", "internal/tablepolicy", "internal/freeze"}
 
 // timed lists packages of commands whose time goes through internal/task, so that their tests run
 // in virtual time. They may draw random identifiers without it.

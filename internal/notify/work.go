@@ -1,0 +1,421 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/config"
+	"github.com/dynamodb-bigtable/replicator/internal/hook"
+	"github.com/dynamodb-bigtable/replicator/internal/status"
+	"github.com/dynamodb-bigtable/replicator/internal/task"
+)
+
+// The outcomes of calls that are counted.
+const (
+	sent    = "sent"
+	failed  = "failed"  // it is retried
+	refused = "refused" // it is not retried
+	dropped = "dropped" // it was not accepted in time
+)
+
+// heartbeatName is the name of the heartbeat among the receivers.
+const heartbeatName = "heartbeat"
+
+const (
+	takeEvery = 3 * time.Second  // time between two attempts to acquire the lease
+	passEvery = time.Second      // longest wait for a new status, and shortest between two attempts
+	firstRest = 2 * time.Second  // wait after the first failure of a receiver
+	longRest  = 5 * time.Minute  // longest wait after a failure
+	turn      = 15 * time.Second // how long a receiver may take before the next status is looked at
+	beatEvery = time.Minute
+	// mostUnsent and mostAge bound the notifications that wait for a receiver. Older ones are
+	// dropped.
+	mostUnsent = 200
+	mostAge    = 24 * time.Hour
+)
+
+// Sender sends the notifications of a pipeline while its process holds the lease.
+type Sender struct {
+	ledger    *checkpoint.Ledger
+	pipeline  string
+	to        []*receiver
+	heartbeat string
+	client    *http.Client
+	log       *slog.Logger
+	count     func(receiver, outcome string)
+
+	news task.Wakeup
+	mu   sync.Mutex
+	last *status.Document // last status that was read
+	at   time.Duration    // when its reading began, on the monotonic clock
+}
+
+// Options are the settings of a Sender.
+type Options struct {
+	Config    *config.Config
+	Env       config.Lookup
+	Ledger    *checkpoint.Ledger
+	Log       *slog.Logger
+	Transport http.RoundTripper // nil: the default transport
+	// Count counts a call by its receiver (its number in notify.to, or heartbeat) and its outcome.
+	Count func(receiver, outcome string)
+}
+
+// New returns the sender of a configuration; nil if the configuration has no notifications.
+func New(o Options) *Sender {
+	if !o.Config.Notify.Given() {
+		return nil
+	}
+	s := &Sender{ledger: o.Ledger, pipeline: o.Config.Name, to: receivers(o.Config, o.Env), heartbeat: o.Config.Notify.Heartbeat,
+		client: hook.NewClient(o.Transport), log: o.Log, count: o.Count}
+	for _, r := range s.to {
+		for _, path := range r.exposed() {
+			s.log.Warn("every user of this machine may read a file with a secret of a receiver", "receiver", r.name, "file", path)
+		}
+	}
+	return s
+}
+
+// Read gives the sender a status. The argument `began` is when the reading of the ledger began, on the
+// monotonic clock. A nil Sender ignores it.
+func (s *Sender) Read(m *status.Document, began time.Duration) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	s.last, s.at = m, began
+	s.mu.Unlock()
+	s.news.Signal()
+}
+
+// after returns the last status if its reading began after the given time.
+func (s *Sender) after(at time.Duration) (*status.Document, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || s.at <= at {
+		return nil, 0
+	}
+	return s.last, s.at
+}
+
+// Run sends whenever this process holds the lease, until ctx ends. A nil Sender returns at once.
+func (s *Sender) Run(ctx context.Context) {
+	if s == nil {
+		return
+	}
+	watch, trouble := s.ledger.NewWatch(), outage{log: s.log, operation: "send notifications"}
+	for ctx.Err() == nil {
+		err := s.lead(ctx, watch)
+		if ctx.Err() == nil {
+			trouble.note(err)
+		}
+		_ = task.Sleep(ctx, min(takeEvery, s.ledger.Lease()))
+	}
+}
+
+// lead acquires the lease if it is free, and sends until the lease is lost or ctx ends.
+func (s *Sender) lead(ctx context.Context, watch *checkpoint.Watch) error {
+	lease, err := s.ledger.CoordinatorLease(ctx, checkpoint.NoticesLease())
+	if err != nil || !watch.CoordinatorLeaseFree(lease, task.Mono(ctx)) {
+		return err
+	}
+	held, err := s.ledger.TakeCoordinatorLease(ctx, lease)
+	if errors.Is(err, checkpoint.ErrTaken) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	began := task.Mono(ctx)
+	g := task.NewGroup(held.Context(), 0)
+	g.Go("renew the lease of the notifications", func(context.Context) error { return held.Keep() })
+	g.Go("send notifications", func(ctx context.Context) error {
+		t := &term{Sender: s, held: held, tracker: newTracker(), seen: began, tries: map[string]*tries{}}
+		for _, r := range s.to {
+			t.tries[r.hash] = &tries{outage: outage{log: s.log, operation: "send notifications", receiver: r.name}}
+		}
+		return t.run(ctx)
+	})
+	if s.heartbeat != "" {
+		g.Go("send heartbeats", func(ctx context.Context) error { s.beat(ctx, began); return nil })
+	}
+	err = g.Wait()
+	if ctx.Err() != nil { // so that another process continues at once
+		limited, cancel := task.WithTimeout(context.WithoutCancel(ctx), s.ledger.Lease()/3)
+		defer cancel()
+		return held.Release(limited)
+	}
+	held.Abandon()
+	if isOver(err) {
+		return nil
+	}
+	return err
+}
+
+// isOver reports whether an error means that another process sends now.
+func isOver(err error) bool {
+	return errors.Is(err, checkpoint.ErrLeaseLost) || errors.Is(err, checkpoint.ErrNoticesTaken)
+}
+
+// term is the time for which this process holds the lease.
+type term struct {
+	*Sender
+	held    *checkpoint.Coordinator
+	tracker *tracker
+	seen    time.Duration // when the reading of the last status that was looked at began
+	tries   map[string]*tries
+
+	mu     sync.Mutex // guards the next two fields while receivers are called concurrently
+	record checkpoint.Notices
+	dirty  bool // the record is not saved
+}
+
+// tries are the failed attempts to call a receiver.
+type tries struct {
+	outage
+	fails int
+	due   time.Duration // monotonic time of the next attempt
+}
+
+// run looks at each new status, and sends, until ctx ends or the lease is lost. Nothing is sent before
+// it is in the ledger.
+func (t *term) run(ctx context.Context) error {
+	record, found, err := t.ledger.Notices(ctx)
+	if err != nil {
+		return err
+	}
+	t.record = record
+	trouble := outage{log: t.log, operation: "record notifications"}
+	for ctx.Err() == nil {
+		if m, at := t.after(t.seen); m != nil {
+			t.seen = at
+			if err := t.look(ctx, m, !found); err != nil {
+				return err
+			}
+			found = true
+		}
+		err := t.save(ctx)
+		if err == nil {
+			err = t.deliver(ctx)
+		}
+		if ctx.Err() != nil || isOver(err) {
+			return err
+		}
+		trouble.note(err)
+		_ = t.news.Wait(ctx, passEvery)
+	}
+	return nil
+}
+
+// look compares a status with the record, and adds what is new.
+func (t *term) look(ctx context.Context, m *status.Document, first bool) error {
+	noticed, all := t.tracker.next(task.Mono(ctx), m.At, m.Occurrences(), t.record.Noticed, first)
+	unsent := t.waiting(t.record.Unsent, m.At)
+	for _, n := range all {
+		e := n.event(t.pipeline, m.At)
+		body, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		u := checkpoint.Unsent{At: e.At, Body: body}
+		for _, r := range t.to {
+			if takes(r.format, e) {
+				u.To = append(u.To, r.hash)
+			}
+		}
+		t.log.Info("notifying of "+e.Kind, "action", e.Action, "summary", e.Summary)
+		if len(u.To) > 0 {
+			unsent = append(unsent, u)
+		}
+	}
+	t.record.Noticed, t.record.Unsent, t.dirty = noticed, unsent, true
+	return nil
+}
+
+// waiting returns the notifications that still wait for a receiver, without those that have waited too
+// long.
+func (t *term) waiting(unsent []checkpoint.Unsent, now time.Time) (kept []checkpoint.Unsent) {
+	for i, u := range unsent {
+		u.To = slices.DeleteFunc(slices.Clone(u.To), func(hash string) bool {
+			r := t.receiver(hash)
+			old := now.Sub(u.At) > mostAge || i < len(unsent)-mostUnsent
+			if r != nil && old {
+				t.count(strconv.Itoa(r.number), dropped)
+				t.log.Warn("dropping a notification that its receiver has not accepted in time", "receiver", r.name, "at", u.At)
+			}
+			return r == nil || old
+		})
+		if len(u.To) > 0 {
+			kept = append(kept, u)
+		}
+	}
+	return kept
+}
+
+func (t *term) receiver(hash string) *receiver {
+	if i := slices.IndexFunc(t.to, func(r *receiver) bool { return r.hash == hash }); i >= 0 {
+		return t.to[i]
+	}
+	return nil
+}
+
+// save writes the record, unless it is saved.
+func (t *term) save(ctx context.Context) error {
+	if !t.dirty {
+		return nil
+	}
+	err := t.ledger.SaveNotices(ctx, t.held.Epoch(), t.record)
+	t.dirty = err != nil
+	return err
+}
+
+// deliver sends what is due to every receiver. It makes sure of the lease before.
+func (t *term) deliver(ctx context.Context) error {
+	var due []*receiver
+	for _, r := range t.to {
+		if t.tries[r.hash].due <= task.Mono(ctx) && t.first(r) != nil {
+			due = append(due, r)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	if err := t.held.Renew(ctx); err != nil {
+		return err
+	}
+	g := task.NewGroup(ctx, 0)
+	for _, r := range due {
+		g.Go("send notifications to "+r.name, func(ctx context.Context) error { return t.deliverTo(ctx, r) })
+	}
+	return g.Wait()
+}
+
+// first returns the oldest notification that a receiver has not accepted; nil if there is none.
+func (t *term) first(r *receiver) *checkpoint.Unsent {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := slices.IndexFunc(t.record.Unsent, func(u checkpoint.Unsent) bool { return slices.Contains(u.To, r.hash) }); i >= 0 {
+		u := t.record.Unsent[i]
+		return &u
+	}
+	return nil
+}
+
+// deliverTo sends notifications to a receiver in their order, until one fails or its turn is over.
+func (t *term) deliverTo(ctx context.Context, r *receiver) error {
+	tries, until := t.tries[r.hash], task.Mono(ctx)+turn
+	for u := t.first(r); u != nil && task.Mono(ctx) < until; u = t.first(r) {
+		var e Event
+		err := json.Unmarshal(u.Body, &e)
+		if err == nil {
+			err = r.send(ctx, t.client, e)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		var final *refusedError
+		isFinal := errors.As(err, &final)
+		tries.note(err)
+		switch {
+		case err == nil:
+			t.count(strconv.Itoa(r.number), sent)
+			tries.fails, tries.due = 0, 0
+		case isFinal:
+			t.count(strconv.Itoa(r.number), refused)
+		default:
+			t.count(strconv.Itoa(r.number), failed)
+			tries.due = task.Mono(ctx) + time.Duration(float64(rest(tries.fails))*(0.5+task.Rand(ctx)/2))
+			tries.fails++
+			return nil
+		}
+		if err := t.done(ctx, r, *u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest returns the longest wait after a number of earlier failures.
+func rest(fails int) time.Duration { return min(firstRest<<min(fails, 10), longRest) }
+
+// done records that a receiver needs no call for a notification any more.
+func (t *term) done(ctx context.Context, r *receiver, of checkpoint.Unsent) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var unsent []checkpoint.Unsent
+	for _, u := range t.record.Unsent {
+		if u.At.Equal(of.At) && string(u.Body) == string(of.Body) {
+			u.To = slices.DeleteFunc(slices.Clone(u.To), func(hash string) bool { return hash == r.hash })
+		}
+		if len(u.To) > 0 {
+			unsent = append(unsent, u)
+		}
+	}
+	t.record.Unsent, t.dirty = unsent, true
+	return t.save(ctx)
+}
+
+// beat asks the heartbeat's address each minute, if the state of the migration was read since the
+// last time.
+func (s *Sender) beat(ctx context.Context, began time.Duration) {
+	trouble := outage{log: s.log, operation: "send heartbeats", receiver: heartbeatName}
+	for ctx.Err() == nil {
+		m, at := s.after(began)
+		if m == nil {
+			_ = task.Sleep(ctx, passEvery)
+			continue
+		}
+		began = at
+		err := ask(ctx, s.client, s.heartbeat)
+		if ctx.Err() != nil {
+			return
+		}
+		trouble.note(err)
+		outcome := sent
+		if err != nil {
+			outcome = failed
+		}
+		s.count(heartbeatName, outcome)
+		_ = task.Sleep(ctx, beatEvery)
+	}
+}
+
+// ask asks the heartbeat's address.
+func ask(ctx context.Context, client *http.Client, address string) error {
+	ctx, cancel := task.WithTimeout(ctx, answerTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return errors.New("the address is not valid")
+	}
+	return answered(client, request)
+}
+
+// outage logs the beginning and the end of failures.
+type outage struct {
+	log                 *slog.Logger
+	operation, receiver string
+	lasts               bool
+}
+
+// note records an attempt.
+func (o *outage) note(err error) {
+	switch {
+	case err != nil && !o.lasts:
+		attributes := []any{"error", err.Error()}
+		if o.receiver != "" {
+			attributes = append(attributes, "receiver", o.receiver)
+		}
+		o.log.Warn("failed to "+o.operation, attributes...)
+	case err == nil && o.lasts:
+		o.log.Info("recovered: "+o.operation, "receiver", o.receiver)
+	}
+	o.lasts = err != nil
+}
