@@ -208,7 +208,7 @@ func (w *Writer) copyOnce(ctx context.Context, stamps Stamps, source string, r *
 	for i, err := range errs {
 		if err == nil {
 			if w.o.Events.Applied != nil {
-				w.o.Events.Applied(source, took)
+				w.o.Events.Applied(ctx, source, took)
 			}
 			continue
 		}

@@ -62,9 +62,10 @@ type Options struct {
 // receive no item data.
 type Events struct {
 	// Applied and Stale report that a row is durable, and how long its request took. Stale means
-	// that the row already held the same or a higher version.
-	Applied func(source string, took time.Duration)
-	Stale   func(source string, took time.Duration)
+	// that the row already held the same or a higher version. The context has the values of the
+	// context of the Write.
+	Applied func(ctx context.Context, source string, took time.Duration)
+	Stale   func(ctx context.Context, source string, took time.Duration)
 	// Failed reports that a request failed with a gRPC code. The request will be repeated, parked
 	// or abandoned.
 	Failed func(source, code string)
@@ -368,9 +369,9 @@ func (w *Writer) apply(ctx context.Context, limits *deadlines, stamps Stamps, so
 		}
 		return "", failure
 	case applied && e.Applied != nil:
-		e.Applied(source, took)
+		e.Applied(whole, source, took)
 	case !applied && e.Stale != nil:
-		e.Stale(source, took)
+		e.Stale(whole, source, took)
 	}
 	if !applied {
 		return w.outranked(whole, m)

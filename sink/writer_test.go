@@ -137,7 +137,7 @@ func TestH04_UnknownOutcomesAreRepeatedIdentically(t *testing.T) {
 				return false, unknown()
 			}
 			w := sink.NewWriter(sink.Options{Table: table, Parking: newLot(), Events: sink.Events{
-				Stale:  func(source string, _ time.Duration) { stale = append(stale, source) },
+				Stale:  func(_ context.Context, source string, _ time.Duration) { stale = append(stale, source) },
 				Failed: func(source, code string) { failed = append(failed, source+" "+code) },
 			}, InFlight: 1})
 			b := fold("a", "b", "c")

@@ -35,6 +35,8 @@ type Metrics struct {
 	registry   *prometheus.Registry
 	registerer prometheus.Registerer           // adds the label pipeline
 	gauges     map[string]*prometheus.GaugeVec // gauges of tables, by name
+	// exemplars is set if observations may have exemplars, which only the OpenMetrics format has.
+	exemplars bool
 
 	phase          *prometheus.GaugeVec
 	state          *prometheus.GaugeVec
@@ -139,10 +141,19 @@ func register[C prometheus.Collector](m *Metrics, c C) C {
 	return c
 }
 
-// Handler serves the metrics in Prometheus' formats.
+// Handler serves the metrics in Prometheus' formats. It offers OpenMetrics only after
+// ShowExemplars.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: m.exemplars})
 }
+
+// ShowExemplars makes Handler offer the OpenMetrics format, which shows exemplars. It must be called
+// before Handler. Without exemplars the format stays the text format, because OpenMetrics writes the
+// bounds of buckets differently: a Prometheus of version 2 would store le="1.0" beside le="1".
+func (m *Metrics) ShowExemplars() { m.exemplars = true }
+
+// Gatherer returns the registry, to export the metrics under the same names elsewhere.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 // Phase sets the migration's phase, one of Phases.
 func (m *Metrics) Phase(phase string) {
@@ -261,8 +272,19 @@ func (m *Metrics) Estimated(table string, items int64) {
 	m.estimated.WithLabelValues(table).Set(float64(items))
 }
 
-// Written observes the duration of one write request, successful or not.
-func (m *Metrics) Written(took time.Duration) { m.writeDurations.Observe(took.Seconds()) }
+// Exemplar names a recorded span, in hexadecimal digits. The zero value names none.
+type Exemplar struct{ Trace, Span string }
+
+// Written observes the duration of one write request, successful or not. The exemplar is the span
+// to which the request belongs.
+func (m *Metrics) Written(took time.Duration, of Exemplar) {
+	observer, can := m.writeDurations.(prometheus.ExemplarObserver)
+	if !can || of.Trace == "" {
+		m.writeDurations.Observe(took.Seconds())
+		return
+	}
+	observer.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": of.Trace, "span_id": of.Span})
+}
 
 // WriteFailed counts a failed write request; code is the name of its gRPC status code.
 func (m *Metrics) WriteFailed(code string) { m.writeErrors.WithLabelValues(code).Inc() }

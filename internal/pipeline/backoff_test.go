@@ -35,7 +35,7 @@ func TestH81_PagesBringTheirTime(t *testing.T) {
 	o.Open = func(string) cdc.Source { return dated{newBacklog(5)} }
 	applied, parked := 0, 0
 	o.Writer = sink.NewWriter(sink.Options{Table: enginetest.Targets{}, Parking: nowhere{}, MaxImageAge: behindTheWorker / 2, Events: sink.Events{
-		Applied: func(string, time.Duration) { applied++ }, Parked: func(string, string) { parked++ }}})
+		Applied: func(context.Context, string, time.Duration) { applied++ }, Parked: func(string, string) { parked++ }}})
 	play(t, &checkpointtest.Memory{}, time.Minute, o, enginetest.Behind(1, "Orders"))
 	if applied != 5 || parked != 0 {
 		t.Errorf("%d changes applied, %d parked", applied, parked)

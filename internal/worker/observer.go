@@ -39,6 +39,8 @@ type observer struct {
 	waits   status.Coalesced
 	outages outages
 	stopped func() bool
+	// span returns the recorded span of a context; nil if this process exports no traces.
+	span func(ctx context.Context) admin.Exemplar
 
 	mu     sync.Mutex
 	copies map[string]*copyProgress // by source table
@@ -209,14 +211,24 @@ func (o *observer) joined(table string) {
 // writes returns the callbacks of the writer.
 func (o *observer) writes() sink.Events {
 	return sink.Events{
-		Applied:   func(_ string, took time.Duration) { o.metrics.Written(took) },
-		Stale:     func(_ string, took time.Duration) { o.metrics.Written(took) },
+		Applied:   o.written,
+		Stale:     o.written,
 		Failed:    func(_, code string) { o.metrics.WriteFailed(code) },
 		Overtaken: o.metrics.Overtaken,
 		Parked: func(table, reason string) {
 			o.log.Warn("parked item", admin.KeyTable, table, admin.KeyReason, reason)
 		},
 	}
+}
+
+// written observes the duration of a write request, with the span that it belongs to, if there is
+// one.
+func (o *observer) written(ctx context.Context, _ string, took time.Duration) {
+	var span admin.Exemplar
+	if o.span != nil {
+		span = o.span(ctx)
+	}
+	o.metrics.Written(took, span)
 }
 
 func counts(n engine.Tally) admin.EventCounts {

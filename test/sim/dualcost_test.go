@@ -31,7 +31,7 @@ func costOf(t *testing.T, late, every time.Duration, room int64) (c dualCost) {
 	w.StepLimit = 0
 	m := NewMigration(w, 2)
 	m.Timing = engine.Timing{Poll: 2 * time.Second}
-	count := func(string, time.Duration) { c.requests++ }
+	count := func(context.Context, string, time.Duration) { c.requests++ }
 	m.Writes = sink.Events{Applied: count, Stale: count}
 	err := w.Run(40*time.Hour, func(ctx context.Context) {
 		m.Start("worker", func(o *engine.Options) {
