@@ -24,6 +24,19 @@ type Page struct {
 	Oversize []int
 }
 
+// TraceparentAttribute is the attribute of a message that names the span of its publication, in the
+// form of W3C's Trace Context. A message has it only if that span is recorded. Appliers read the
+// data of messages alone, so it changes nothing for them but the links of their spans.
+const TraceparentAttribute = "traceparent"
+
+// Trace names the span of their publication in the attributes of the open messages. If the page is
+// published again after a crash, its messages name another span.
+func (p *Page) Trace(traceparent string) {
+	for i := range p.Open {
+		p.Open[i].Attributes[TraceparentAttribute] = traceparent
+	}
+}
+
 // Number is the position at which the messages of a page begin. It says how many of the shard's
 // changes precede them, and the latest cell time of these changes.
 type Number struct {

@@ -33,6 +33,7 @@ type message struct {
 	bytes  int64         // reserved from appliers.data
 	since  time.Duration // time of the pull, on the monotonic clock
 	noted  bool          // must be noted in the ledger as applied, once it is durable
+	link   string        // traceparent of its publication; "" if unknown, or if spans are off
 
 	item   string     // the item, if its messages are applied in order; otherwise empty
 	queued []*message // messages of the item that arrived after this one
@@ -54,6 +55,10 @@ const (
 	doubtful         // the ledger does not know its change yet
 	behind           // waits because another message of its table fails
 )
+
+func (o outcome) String() string {
+	return [...]string{"not applied", "applied", "dropped", "waits for the ledger", "waits for another message"}[o]
+}
 
 // lane holds the messages of one table.
 type lane struct {
@@ -286,12 +291,14 @@ func (l *lane) ended(again bool) {
 // succeeds. If another message of the table already fails, this message is put back.
 func (l *lane) apply(life engine.Lifecycle, m *message) error {
 	out := undone
+	life, span := l.trace(life, m)
 	err := l.Retry(life.Finishing(), "write", func(ctx context.Context) (err error) {
 		if out, err = l.attempt(ctx, m); err != nil && engine.Repeatable(err) && !l.fails(ctx, m, err) {
 			out, err = behind, nil
 		}
 		return err
 	})
+	span.End(engine.SpanFacts{Outcome: out.String()}, err)
 	l.clearFailure(m)
 	if engine.Fatal(err) {
 		l.a.halt(err) // wakes the tasks that wait for room
@@ -314,6 +321,15 @@ func (l *lane) apply(life engine.Lifecycle, m *message) error {
 		l.giveBack(life.Work)
 	}
 	return nil
+}
+
+// trace begins the span of an attempt to apply a message for the first time.
+func (l *lane) trace(life engine.Lifecycle, m *message) (engine.Lifecycle, engine.Span) {
+	if l.o.Tracer == nil || m.exact != nil {
+		return life, engine.Span{}
+	}
+	ctx, span := engine.Trace(life.Work, l.o.Tracer, engine.SpanApply, 0, engine.SpanFacts{Table: l.Source, Shard: m.change.Shard, Link: m.link})
+	return life.Within(ctx), span
 }
 
 // fails records that a message failed, and reports whether this message must be retried.

@@ -41,6 +41,7 @@ type Options struct {
 	// ParkedPublished says that parked changes are published, with their old images.
 	ParkedPublished bool
 	Events          engine.Events
+	Tracer          engine.Tracer // begins the spans of this process; nil for none
 	Timing          engine.Timing
 	// Pulls is the number of concurrent pulls. Pull is the number of messages that each of them
 	// requests. Held is the maximum number of unacknowledged messages. The defaults are 4, 100 and
@@ -290,6 +291,9 @@ func (a *appliers) sort(life engine.Lifecycle, decoder *relay.Decoder, d relay.D
 		return nil
 	}
 	m := &message{id: d.ID, data: d.Data, change: c, since: task.Mono(life.Work)}
+	if a.Tracer != nil {
+		m.link = d.Attributes[relay.TraceparentAttribute]
+	}
 	l := a.lane(c.Table)
 	if l == nil {
 		a.holdStranger(life, m)

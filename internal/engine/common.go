@@ -20,6 +20,7 @@ type Common struct {
 	MappingHash string
 	Mode        checkpoint.Mode
 	Timing      Timing
+	Tracer      Tracer                  // nil if this process records no traces
 	halt        context.CancelCauseFunc // starts a clean stop of the process
 }
 

@@ -79,7 +79,9 @@ type Options struct {
 	Discover      func(ctx context.Context, followed func(source string) bool) (Discovery, error)
 	DiscoverEvery time.Duration
 	Events        Events
-	Timing        Timing
+	// Tracer begins the spans of this process; nil for none.
+	Tracer Tracer
+	Timing Timing
 	// Pages is the maximum number of pages that all shards with backlog may hold together; default
 	// 24.
 	Pages int

@@ -90,6 +90,8 @@ func (p Publisher) Publish(life Lifecycle, shard checkpoint.Shard, at checkpoint
 	if err != nil {
 		return nil, err
 	}
+	life, span := p.traced(life, &page)
+	defer func() { span.Done(err) }()
 	since := task.Mono(life.Work)
 	err = p.Retry(life.Finishing(), "publish", func(ctx context.Context) error {
 		done, err := p.attempt(ctx, &page)
@@ -149,10 +151,24 @@ func (p Publisher) PublishLoad(life Lifecycle, state checkpoint.TableState, part
 		}
 		page.Open = append(page.Open, message)
 	}
-	return p.Retry(life.Finishing(), "publish", func(ctx context.Context) error {
+	life, span := p.traced(life, &page)
+	err := p.Retry(life.Finishing(), "publish", func(ctx context.Context) error {
 		_, err := p.attempt(ctx, &page)
 		return err
 	})
+	span.Done(err)
+	return err
+}
+
+// traced begins the span of a publication, if the page or part in life has a span. The messages name
+// the new span, so that the spans of their application are linked to it.
+func (p Publisher) traced(life Lifecycle, page *relay.Page) (Lifecycle, Span) {
+	if p.Tracer == nil || p.Tracer.Traceparent(life.Work) == "" {
+		return life, Span{}
+	}
+	ctx, span := Trace(life.Work, p.Tracer, SpanPublish, 0, SpanFacts{Records: len(page.Open)})
+	page.Trace(p.Tracer.Traceparent(ctx))
+	return life.Within(ctx), span
 }
 
 // attempt publishes the unpublished messages of a page, once, and returns how many became durable.

@@ -40,7 +40,7 @@ func NewWorker(o *Options, halt context.CancelCauseFunc) *Worker {
 // Common returns the state that all loops of a table share. If spec is nil, it is for work that
 // belongs to no table.
 func (p *Worker) Common(spec *Spec) *Common {
-	c := &Common{Retrier: &Retrier{Events: p.Events, now: p.Ledger.Now}, Ledger: p.Ledger, Register: p.Register, Floors: p.Floors, Timing: p.Timing, halt: p.halt, Mode: p.Mode}
+	c := &Common{Retrier: &Retrier{Events: p.Events, now: p.Ledger.Now}, Ledger: p.Ledger, Register: p.Register, Floors: p.Floors, Timing: p.Timing, halt: p.halt, Mode: p.Mode, Tracer: p.Tracer}
 	if spec != nil {
 		c.Source, c.MappingHash = spec.Mapping.Source, spec.MappingHash
 	}

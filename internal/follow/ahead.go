@@ -23,6 +23,7 @@ type pageReader struct {
 	slot   *engine.PageSlot // the slot of the page that is being written
 	behind int              // number of consecutive pages with changes
 	asked  time.Duration    // when the last page was requested, on the monotonic clock
+	traced pageTrace        // of the page that is being written
 
 	reading *task.Group // task that reads ahead; nil if there is none
 	cancel  context.CancelFunc

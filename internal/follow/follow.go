@@ -58,6 +58,7 @@ func (f *follower) follow(life engine.Lifecycle, lease *checkpoint.Lease, right 
 	defer slot.Drop(true)
 	pages := &pageReader{follower: f, reader: reader, slot: slot}
 	err := f.loop(life, lease, right, pages, state, settling, recheck)
+	pages.traced.end(err)
 	// This is not deferred, because drop waits for a read, and a process that panics must not wait.
 	pages.drop()
 	return err
@@ -87,24 +88,29 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 			return err
 		}
 		f.outages.Answered(shard.ID)
+		traced := pages.trace(life, &page)
 		if at, err = f.publisher.Announce(life, lease, at, page.Changes); err != nil {
 			return err
 		}
 		next := at
 		changes := engine.Keep(&next, cut, page.Changes)
 		kept := changes
-		changes, err = f.publisher.Publish(life, shard, at, page.Changes, len(page.Changes)-len(changes), slot)
+		changes, err = f.publisher.Publish(traced, shard, at, page.Changes, len(page.Changes)-len(changes), slot)
 		if errors.Is(err, engine.ErrPutBack) {
 			continue
 		} else if err != nil {
 			return err
 		}
+		_, step := pages.step(traced, engine.SpanFold)
 		batch := transform.Fold(f.mapping, changes, transform.Stamp{Generation: shard.Generation, Hop: shard.Hop, NotBefore: at.CellTime, DualWrites: settling != nil})
 		batch.Latest = latestOf(batch.Latest, kept) // also counts the changes that appliers write
 		batch.Read = transform.Reading{At: page.At, Mono: page.answered}
 		f.own(&batch, older)
 		asserted := recheck.take(&batch)
-		err = f.applier.Write(life, right, settling.timestampedBatch(&batch), changes, slot)
+		pages.traced.folded(step, len(changes), len(batch.Rows))
+		writing, step := pages.step(traced, engine.SpanWrite)
+		err = f.applier.Write(writing, right, settling.timestampedBatch(&batch), changes, slot)
+		step.Done(err)
 		slot.Drop(err != nil || len(page.Changes) > 0)
 		if errors.Is(err, engine.ErrPutBack) {
 			continue
@@ -136,7 +142,9 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 		}
 		at.Rechecked = recheck.state()
 		if now := task.Mono(ctx); !settles && (f.due(before, looks, now-committed) || recheck.news()) {
-			if err := f.Retry(life.Finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) }); err != nil {
+			committing, step := pages.step(traced, engine.SpanCommit)
+			err := f.Retry(committing.Finishing(), "commit", func(ctx context.Context) error { return lease.Commit(ctx, at) })
+			if step.Done(err); err != nil {
 				return err
 			}
 			committed, saved = now, at.Applied
@@ -147,6 +155,7 @@ func (f *follower) loop(life engine.Lifecycle, lease *checkpoint.Lease, right *e
 		if !at.CaughtUp {
 			changed = task.Mono(ctx)
 		}
+		pages.traced.end(nil)
 		// A stop ends the wait and then the loop.
 		if err := pages.rest(life, f.between(empty, task.Mono(ctx)-changed)); err != nil {
 			return err

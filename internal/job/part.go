@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -35,6 +36,28 @@ func (s *phaseLoop) take(state checkpoint.TableState, part checkpoint.Part) erro
 	return nil
 }
 
+// trace begins the span of this worker's work on a part.
+func (l *Loop) trace(ctx context.Context, part checkpoint.Part) (context.Context, engine.Span) {
+	if l.Tracer == nil {
+		return ctx, engine.Span{}
+	}
+	return engine.Trace(ctx, l.Tracer, l.Verb+" "+engine.SpanPart, 0, engine.SpanFacts{
+		Table: l.Source, Phase: string(part.Phase), Part: part.Index, Parts: part.Total,
+	})
+}
+
+// endOfPart ends the span of a part. A part that is released is no failure, because the next worker
+// resumes it.
+func endOfPart(span engine.Span, part checkpoint.Part, err error, draining bool) {
+	facts := engine.SpanFacts{Items: part.Items, Outcome: "done"}
+	if err != nil && (draining || errors.Is(err, backfill.ErrDrained)) {
+		facts.Outcome, err = "released", nil
+	} else if err != nil {
+		facts.Outcome = "failed"
+	}
+	span.End(facts, err)
+}
+
 // hold processes a part under its lease until the part is done or released, or the lease is lost.
 // It returns only errors that must end the process.
 func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Work) error {
@@ -42,7 +65,9 @@ func (l *Loop) hold(life engine.Lifecycle, lease *checkpoint.PartLease, work Wor
 	g.Go("renew the part", func(context.Context) error { return lease.Keep() })
 	g.Go(l.Verb+" the part", func(ctx context.Context) error {
 		defer lease.Abandon()
+		ctx, span := l.trace(ctx, lease.Part())
 		err := work(life.Within(ctx).Noting(lease.Note))
+		endOfPart(span, lease.Part(), err, life.Draining())
 		if err == nil {
 			return nil
 		}

@@ -92,6 +92,7 @@ type Options struct {
 	Open   func(streamARN string) cdc.Source
 	Table  engine.Spec
 	Events engine.Events
+	Tracer engine.Tracer // begins the spans of this process; nil for none
 	Timing engine.Timing
 	// Patience is how long a part waits for the changes from before its comparison to be applied.
 	// After that the part fails. 0 means 15 minutes.
@@ -134,7 +135,7 @@ func Run(ctx context.Context, o Options) error {
 // verifier returns the Verifier of a process that only works on verifies of the table.
 func (o Options) verifier(halt context.CancelCauseFunc) *Verifier {
 	p := engine.NewWorker(&engine.Options{
-		Ledger: o.Ledger, Floors: &engine.Floors{}, Database: o.Database, Open: o.Open, Events: o.Events.OrSilent(), Timing: o.Timing.OrDefault(o.Ledger.Lease()),
+		Ledger: o.Ledger, Floors: &engine.Floors{}, Database: o.Database, Open: o.Open, Events: o.Events.OrSilent(), Tracer: o.Tracer, Timing: o.Timing.OrDefault(o.Ledger.Lease()),
 	}, halt)
 	t := engine.NewTable(p, o.Table)
 	v := NewVerifier(t, o.Rows, func() int { return 1 }, o.Slots.slots())
