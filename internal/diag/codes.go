@@ -52,6 +52,7 @@ const (
 	InsecureEndpoint     = "R1107"
 	ClockWrong           = "R1108"
 	ProxyInvalid         = "R1109"
+	TelemetryInvalid     = "R1110"
 	SourceNotFound       = "R1201"
 	StreamDisabled       = "R1202"
 	StreamViewUnusable   = "R1203"
@@ -274,6 +275,9 @@ var registry = []Entry{
 	{ProxyInvalid, "proxy address cannot be parsed",
 		"`HTTPS_PROXY` or `HTTP_PROXY` holds an address that is not a URL. Go ignores such an address and bypasses the proxy, so the program stops. The usual reason is an unescaped character in the user or password. The password is never shown.",
 		"write it as http://USER:PASSWORD@HOST:PORT, with percent-encoding in USER and PASSWORD (% as %25, # as %23, / as %2F, @ as %40)", ExitUsage},
+	{TelemetryInvalid, "OpenTelemetry variable has an invalid value",
+		"A variable of OpenTelemetry, such as `OTEL_EXPORTER_OTLP_ENDPOINT`, has a value that the SDK would ignore. Traces or metrics would then be missing, or go to another place. Only OTLP over HTTP is supported. Headers are never shown.",
+		"correct the variable, or set OTEL_SDK_DISABLED=true to run without OpenTelemetry", ExitUsage},
 
 	{SourceNotFound, "source table not found",
 		"DynamoDB has no table with this name in this region and account.",
