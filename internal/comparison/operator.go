@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/repair"
@@ -73,6 +74,7 @@ type Operator struct {
 	migration *desk.Migration
 	ends      ends
 	ledger    *checkpoint.Ledger // the migration's ledger
+	tracer    engine.Tracer      // nil if no traces are exported
 	tables    []table
 }
 

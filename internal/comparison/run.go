@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
@@ -15,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/telemetry"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -42,6 +44,12 @@ func (o *Operator) Begin(ctx context.Context) error {
 	if err := o.checkReport(); err != nil {
 		return err
 	}
+	exports, err := o.exports(ctx)
+	if err != nil {
+		return err
+	}
+	defer exports.Stop()
+	o.tracer = exports.Tracer()
 	if err := o.open(ctx, o.command()); err != nil {
 		return err
 	}
@@ -101,6 +109,16 @@ func (t *table) ready() error {
 	return nil
 }
 
+// exports starts the export of this command's traces, if the environment asks for it. The command has
+// no metrics.
+func (o *Operator) exports(ctx context.Context) (*telemetry.Telemetry, error) {
+	log := o.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return telemetry.Start(ctx, telemetry.Options{Env: o.Env, Clock: task.Clock(ctx), Log: log, Pipeline: o.Cfg.Name, TracesOnly: true})
+}
+
 // begin plans the verify of a table, unless one is running.
 func (o *Operator) begin(ctx context.Context, t *table) error {
 	if err := t.ready(); err != nil {
@@ -152,7 +170,7 @@ func (o *Operator) work(ctx context.Context) error {
 				Ledger: o.ledger, Database: o.ends.source, Rows: o.ends.target, Open: o.ends.stream, Over: over, Patience: o.patience(), Slots: slots,
 				Table: engine.Spec{Mapping: t.mapping, MappingHash: o.Cfg.Hash(t.config), Settle: o.Cfg.Verify.Settle, Late: o.Cfg.Late(t.config), Owned: t.config.Owned,
 					Segments: partsAtOnce, Limits: loads.Configured(o.Cfg.Backfill)},
-				Timing: engine.Timing{Pass: 500 * time.Millisecond},
+				Timing: engine.Timing{Pass: 500 * time.Millisecond}, Tracer: o.tracer,
 			})
 			// An error of one table does not end the verifies of other tables.
 			failed[i] = explain(ctx, "cannot verify table "+t.config.From, err)

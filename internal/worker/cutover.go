@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -37,7 +38,7 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry fun
 			called.Heard = func(call cutover.Call, output string) {
 				w.Log.Info("a hook of the cutover printed", admin.KeyHook, call.Hook, admin.KeyToken, call.Token, admin.KeyOutput, output)
 			}
-			hooks = called
+			hooks = tracedHooks{called, w.telemetry.Tracer()}
 		}
 	}
 	d := switchover.Driver(switchover.EndsOf(w.Config, ledger, w.source, w.target, w.Build.Version), hooks)
@@ -61,6 +62,20 @@ func (w *Worker) drive(ctx context.Context, ledger *checkpoint.Ledger, retry fun
 		}
 	}
 	return d.RunAll(ctx, func(all checkpoint.Cutovers) bool { return over(w.Config, all) })
+}
+
+// tracedHooks records each call of a hook as a span.
+type tracedHooks struct {
+	cutover.Hooks
+	tracer engine.Tracer
+}
+
+// Call implements cutover.Hooks.
+func (h tracedHooks) Call(ctx context.Context, call cutover.Call) (output string, outcome cutover.Outcome) {
+	ctx, span := engine.Trace(ctx, h.tracer, engine.SpanHook, 0, engine.SpanFacts{Hook: call.Hook, Direction: cmp.Or(call.Direction, cutover.Forward)})
+	output, outcome = h.Hooks.Call(ctx, call)
+	span.End(engine.SpanFacts{Outcome: string(outcome)}, nil)
+	return output, outcome
 }
 
 // endOfLead is how long a process that ends waits for its leaders of ways back.

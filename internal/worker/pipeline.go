@@ -35,7 +35,7 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 		maxParked = -1 // allow no parked items; for the writer, 0 means no limit
 	}
 	out := engine.Options{
-		Ledger: ledger, Floors: floors, Database: w.source.Tables, Events: o.events(), Once: w.Once,
+		Ledger: ledger, Floors: floors, Database: w.source.Tables, Events: o.events(), Tracer: w.telemetry.Tracer(), Once: w.Once,
 		Writer: sink.NewWriter(sink.Options{
 			Table: w.target.Data, Rows: w.target.Data, Parking: w.lot(parking), Floor: floors.Floor, OnBadItem: policy, MaxParked: maxParked,
 			MaxImageAge: loads.ImageAge(cfg), Events: o.writes(),

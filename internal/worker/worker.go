@@ -26,6 +26,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/internal/telemetry"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -82,6 +83,7 @@ type Worker struct {
 	deadTopic string
 	retention time.Duration // retention of subscription
 	limits    limits
+	telemetry *telemetry.Telemetry // nil if nothing is exported to OpenTelemetry
 
 	idling atomic.Bool // the tables are cut over
 	shown  atomic.Bool // the ledger may have a row of this process
@@ -96,6 +98,14 @@ func New(o Options) *Worker { return &Worker{Options: o, id: newID()} }
 // Run replicates until ctx ends or, with Once, until all tables are drained. If the tables are cut
 // over, it idles; with Once it fails with checkpoint.ErrCutOver instead.
 func (w *Worker) Run(ctx context.Context) error {
+	var err error
+	w.telemetry, err = telemetry.Start(ctx, telemetry.Options{
+		Env: w.Console.Env, Clock: task.Clock(ctx), Log: w.Log, Version: w.Build.Version, Instance: w.id, Pipeline: w.Config.Name,
+	})
+	if err != nil {
+		return err
+	}
+	defer w.telemetry.Stop()
 	for {
 		err := w.life(ctx)
 		if !errors.Is(err, errResumed) {
@@ -254,7 +264,16 @@ func (w *Worker) observe(clock func() time.Time) *observer {
 		names = append(names, t.Config.From)
 	}
 	metrics := admin.NewMetrics(w.Config.Name, admin.Build{Version: w.Build.Version, Revision: w.Build.Revision, GoVersion: w.Build.Go})
-	return newObserver(clock, w.id, metrics, admin.NewHealth(clock, names...), w.Log, w.Lines, names)
+	w.telemetry.Gather(metrics.Gatherer())
+	o := newObserver(clock, w.id, metrics, admin.NewHealth(clock, names...), w.Log, w.Lines, names)
+	if w.telemetry.Tracer() != nil {
+		metrics.ShowExemplars()
+		o.span = func(ctx context.Context) (e admin.Exemplar) {
+			e.Trace, e.Span = telemetry.Recorded(ctx)
+			return e
+		}
+	}
+	return o
 }
 
 // replicate runs the pipeline between source and target. Concurrently it runs the observer, the
@@ -364,7 +383,7 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 			tables = append(tables, w.table(t.Config, t.Mapping, nil))
 		}
 	}
-	options := apply.Options{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Timing: all.Timing,
+	options := apply.Options{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Tracer: all.Tracer, Timing: all.Timing,
 		Cluster: all.Cluster, Families: all.Families, Restore: all.Restore, ParkedPublished: all.ParkedPublished}
 	if w.deadLetter != nil { // an interface that holds a nil pointer would not be nil
 		options.DeadLetter = w.deadLetter
