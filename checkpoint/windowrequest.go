@@ -78,9 +78,9 @@ func (l *Ledger) WindowToken(s TableState, w WindowRequest) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// BeginWindows records that the attempt with the number `serial` will request windows. Windows of
+// beginWindows records that the attempt with the number `serial` will request windows. Windows of
 // the previous attempt that are among them keep their progress.
-func (s *TableState) BeginWindows(serial, generation uint32, windows []WindowRequest) error {
+func (s *TableState) beginWindows(serial, generation uint32, windows []WindowRequest) error {
 	if n := len(windows); n < 1 || n > MaxExports {
 		return s.refuse("request windows", fmt.Sprintf("the time needs %d incremental exports, but a load takes at most %d", n, MaxExports), "copy everything instead")
 	}
@@ -110,9 +110,9 @@ func (s *TableState) window(step string, from time.Time) (*WindowRequest, error)
 	return nil, s.refuseYet(step, "the window is no longer requested", "the table's record has changed: retry")
 }
 
-// AskWindow records that the window may be requested from now on. A window whose earlier request is
+// askWindow records that the window may be requested from now on. A window whose earlier request is
 // too old to be repeated gets another token.
-func (s *TableState) AskWindow(from, at time.Time) error {
+func (s *TableState) askWindow(from, at time.Time) error {
 	w, err := s.window("request a window", from)
 	if err != nil || w.AskedAt.Equal(at) {
 		return err
@@ -124,8 +124,8 @@ func (s *TableState) AskWindow(from, at time.Time) error {
 	return nil
 }
 
-// AcceptWindow records that the service has accepted the request for the window.
-func (s *TableState) AcceptWindow(from time.Time, arn string) error {
+// acceptWindow records that the service has accepted the request for the window.
+func (s *TableState) acceptWindow(from time.Time, arn string) error {
 	w, err := s.window("note the window", from)
 	if err == nil {
 		w.ARN = arn
@@ -133,9 +133,9 @@ func (s *TableState) AcceptWindow(from time.Time, arn string) error {
 	return err
 }
 
-// FailWindow records why there will be no export of the window. The load then waits for an
+// failWindow records why there will be no export of the window. The load then waits for an
 // operator.
-func (s *TableState) FailWindow(from time.Time, why string) error {
+func (s *TableState) failWindow(from time.Time, why string) error {
 	w, err := s.window("abandon the window", from)
 	if err == nil {
 		w.Failed = why
@@ -144,9 +144,9 @@ func (s *TableState) FailWindow(from time.Time, why string) error {
 	return err
 }
 
-// FinishWindow records the completed export of the window. After the last one, the load continues
+// finishWindow records the completed export of the window. After the last one, the load continues
 // as with exports that an operator has named.
-func (s *TableState) FinishWindow(from time.Time, e Export) error {
+func (s *TableState) finishWindow(from time.Time, e Export) error {
 	w, err := s.window("take the window", from)
 	if err != nil {
 		return err
@@ -183,25 +183,25 @@ func (s *TableState) retryWindows(wish ExportRequest) bool {
 
 // BeginWindows records that windows will be requested.
 func (l *Ledger) BeginWindows(ctx context.Context, source string, serial, generation uint32, windows []WindowRequest) (TableState, error) {
-	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.BeginWindows(serial, generation, windows) })
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.beginWindows(serial, generation, windows) })
 }
 
 // AskWindow records that the window which begins at `from` may be requested.
 func (l *Ledger) AskWindow(ctx context.Context, source string, from, at time.Time) (TableState, error) {
-	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AskWindow(from, at) })
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.askWindow(from, at) })
 }
 
 // AcceptWindow records that the service has accepted the request for the window.
 func (l *Ledger) AcceptWindow(ctx context.Context, source string, from time.Time, arn string) (TableState, error) {
-	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.AcceptWindow(from, arn) })
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.acceptWindow(from, arn) })
 }
 
 // FailWindow records why there will be no export of the window.
 func (l *Ledger) FailWindow(ctx context.Context, source string, from time.Time, why string) (TableState, error) {
-	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.FailWindow(from, why) })
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.failWindow(from, why) })
 }
 
 // FinishWindow records the completed export of the window.
 func (l *Ledger) FinishWindow(ctx context.Context, source string, from time.Time, e Export) (TableState, error) {
-	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.FinishWindow(from, e) })
+	return l.UpdateTable(ctx, source, func(s *TableState) error { return s.finishWindow(from, e) })
 }

@@ -250,9 +250,13 @@ func eachItem(ts *testscript.TestScript, args []string, operation, field string)
 	}
 }
 
-// refuse OPERATION… makes DynamoDB deny these operations from now on.
-func refuse(ts *testscript.TestScript, _ bool, args []string) {
+// refuse OPERATION… makes DynamoDB deny these operations from now on; with ! it serves them again.
+func refuse(ts *testscript.TestScript, not bool, args []string) {
 	for _, operation := range args {
+		if not {
+			servicesOf(ts).refused.Delete(operation)
+			continue
+		}
 		servicesOf(ts).refused.Store(operation, true)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/source"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -49,7 +48,7 @@ func nextWindowsStep(v engine.View, now time.Time, late, oldest time.Duration) (
 		return exportWaits, nil, ""
 	}
 	var kept []checkpoint.WindowRequest
-	from := exports.Since(s.WindowsBy(), end)
+	from := source.Since(s.WindowsBy(), end)
 	if young { // a new gap: the windows of the previous attempt stay, and others follow them
 		kept, from = r.Windows, covered
 	} else if first := wholeSecond(r.NotBefore); from.Before(first) && !s.WindowsBy().Before(first) {
@@ -78,7 +77,7 @@ func wholeSecond(at time.Time) time.Time {
 // planWindows adds the windows between two times to those of the previous attempt; nil if that time
 // is too short.
 func planWindows(kept []checkpoint.WindowRequest, from, end time.Time, serial uint32) []checkpoint.WindowRequest {
-	added := exports.Windows(from, end)
+	added := source.Windows(from, end)
 	if len(added) == 0 {
 		return nil
 	}

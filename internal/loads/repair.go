@@ -28,13 +28,13 @@ import (
 
 // The ways to repair a table, in the order in which one is chosen among those of the same price.
 const (
-	ByWindows = "windows" // incremental exports, then a sweep of all other rows
-	ByExport  = "export"  // a full export
-	ByScan    = "scan"
+	byWindows = "windows" // incremental exports, then a sweep of all other rows
+	byExport  = "export"  // a full export
+	byScan    = "scan"
 )
 
-// Ways lists the ways to repair a table.
-var Ways = []string{ByWindows, ByExport, ByScan}
+// wayNames lists the ways to repair a table.
+var wayNames = []string{byWindows, byExport, byScan}
 
 // Way is one way to repair a table, with its price.
 type Way struct {
@@ -54,7 +54,7 @@ type Way struct {
 
 // Repair is how an operator wants a table to be repaired.
 type Repair struct {
-	By string // one of Ways; "" for the cheapest
+	By string // windows, export or scan; "" for the cheapest
 	To string // where DynamoDB writes exports; "" for the configured destination
 }
 
@@ -77,8 +77,8 @@ func (o *Operator) Repair(ctx context.Context, how Repair) error {
 	if !o.Yes && !o.DryRun && o.Confirm == nil {
 		return diag.BadUsage("replicator backfill repair needs confirmation, but there is no terminal", "add --yes, or --dry-run to see the price")
 	}
-	if how.By != "" && !slices.Contains(Ways, how.By) {
-		return diag.BadUsage(fmt.Sprintf("--by %s is no way to repair a table", how.By), "write "+strings.Join(Ways, ", ")+", or leave it out for the cheapest")
+	if how.By != "" && !slices.Contains(wayNames, how.By) {
+		return diag.BadUsage(fmt.Sprintf("--by %s is no way to repair a table", how.By), "write "+strings.Join(wayNames, ", ")+", or leave it out for the cheapest")
 	}
 	to, err := o.destination(how.To)
 	if err != nil {
@@ -155,9 +155,9 @@ func (o *Operator) choose(ctx context.Context, m *desk.Migration, in *Input, r R
 	}
 	ways[i].Chosen = true
 	switch ways[i].By {
-	case ByWindows:
+	case byWindows:
 		r.wish = &requested{ExportRequest: checkpoint.ExportRequest{To: to, NotBefore: d.recovery.From, Incremental: true}}
-	case ByExport:
+	case byExport:
 		r.wish = &requested{ExportRequest: checkpoint.ExportRequest{To: to, NotBefore: d.recovery.From}, line: cost.Default().Export(d.of.Bytes)}
 	}
 	decided := r.decide(t)
@@ -230,12 +230,12 @@ func (d damage) noWindows() string {
 // span returns the windows that a worker would request now.
 func (d damage) span() []exports.Window {
 	end := d.of.At.Add(-source.Recoverable).Truncate(time.Second)
-	return exports.Windows(exports.Since(d.state.WindowsBy(), end), end)
+	return source.Windows(source.Since(d.state.WindowsBy(), end), end)
 }
 
-// ways returns every way to repair the table with its price, in the order of Ways.
+// ways returns every way to repair the table with its price, in the order of wayNames.
 func (d damage) ways(p cost.Prices) (all []Way) {
-	windows, export, scan := Way{By: ByWindows, Impossible: terminal.Known(d.noWindows())}, Way{By: ByExport, Impossible: terminal.Known(d.noExport())}, Way{By: ByScan}
+	windows, export, scan := Way{By: byWindows, Impossible: terminal.Known(d.noWindows())}, Way{By: byExport, Impossible: terminal.Known(d.noExport())}, Way{By: byScan}
 	if windows.Impossible == nil {
 		span, changes := d.span(), 0.0
 		for _, s := range standing.Open(d.state, d.shards) {

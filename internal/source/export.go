@@ -43,6 +43,14 @@ const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
 // Recoverable is the time between the latest time that can be exported and the present.
 const Recoverable = 5 * time.Minute
 
+// Windows divides a time into the windows of incremental exports that follow one another. There is
+// none if the time is shorter than the shortest window.
+func Windows(from, until time.Time) []exports.Window { return exports.Windows(from, until) }
+
+// Since returns the latest time at which windows up to the time `until` may begin so that they
+// contain the time `from`.
+func Since(from, until time.Time) time.Time { return exports.Since(from, until) }
+
 // NextWindow returns the fix that requests an incremental export. Its window begins at the time
 // `from`, and includes all changes up to the time `until`. The service rejects windows that are too
 // short or too long, and windows that end too recently.
