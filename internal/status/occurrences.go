@@ -109,7 +109,7 @@ func (m *Document) tableOccurrences(t *Table) (all []Occurrence) {
 
 // cutoverOccurrences returns the occurrences of the cutover of one group.
 func (m *Document) cutoverOccurrences(s *Cutover) (all []Occurrence) {
-	c := s.latest()
+	c := s.Latest()
 	if c.Attempt == 0 {
 		return nil
 	}
