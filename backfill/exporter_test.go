@@ -150,6 +150,15 @@ func TestOrdersAndReports(t *testing.T) {
 			t.Errorf("prefix %q: %s", prefix, *asked)
 		}
 	}
+	e, asked := exporterOf(t, 200, running)
+	if _, err := e.Request(t.Context(), backfill.ExportOrder{TableARN: "table", Bucket: "b", From: time.Unix(1_795_083_600, 0), At: time.Unix(1_795_170_000, 0), Token: "t"}); err != nil {
+		t.Error(err)
+	}
+	for _, part := range []string{`"ExportType":"INCREMENTAL_EXPORT"`, `"ExportFromTime":1795083600`, `"ExportToTime":1795170000`, `"ExportViewType":"NEW_AND_OLD_IMAGES"`} {
+		if !strings.Contains(*asked, part) || strings.Contains(*asked, `"ExportTime"`) {
+			t.Errorf("a window: %s lacks %s", *asked, part)
+		}
+	}
 	for members, want := range map[string]backfill.ExportReport{
 		`"ExportStatus":"COMPLETED","S3Bucket":"b","ExportManifest":"m","ExportFormat":"DYNAMODB_JSON"`: {ARN: "arn", Done: true, Bucket: "b", Manifest: "m", JSON: true},
 		`"ExportStatus":"FAILED","FailureCode":"S3AccessDenied","FailureMessage":"no"`:                  {ARN: "arn", Failed: "S3AccessDenied: no"},

@@ -27,10 +27,10 @@ type recoveryDescription struct {
 	LatestRestorableDateTime   *seconds `json:",omitempty"`
 }
 
-func (t *table) describeBackups(now time.Time) any {
+func (t *table) describeBackups(now time.Time, lag time.Duration) any {
 	d := recoveryDescription{PointInTimeRecoveryStatus: "DISABLED"}
 	if h := t.history; h != nil {
-		first, last := seconds(h.first(now)), seconds(now)
+		first, last := seconds(h.first(now)), seconds(h.last(now, lag))
 		d = recoveryDescription{"ENABLED", h.days, &first, &last}
 	}
 	return struct{ ContinuousBackupsDescription backupsDescription }{backupsDescription{"ENABLED", d}}
@@ -43,7 +43,7 @@ func (s *Server) describeBackups(ref *tableRef) (any, error) {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.describeBackups(s.Now()), nil
+	return t.describeBackups(s.Now(), s.opts.RecoveryLag), nil
 }
 
 // updateBackups turns point-in-time recovery on or off. While it is on, every image of every item
@@ -80,5 +80,5 @@ func (s *Server) updateBackups(req *updateBackupsRequest) (any, error) {
 			return nil, err
 		}
 	}
-	return t.describeBackups(now), nil
+	return t.describeBackups(now, s.opts.RecoveryLag), nil
 }

@@ -135,10 +135,10 @@ func (s *Server) checkExport(req *exportRequest) (*export, error) {
 	if e.selects, err = filterOf(e.filter, e.kind); err != nil {
 		return nil, err
 	}
-	first := t.history.first(now)
+	first, last := t.history.first(now), t.history.last(now, s.opts.RecoveryLag)
 	if e.kind == fullExport {
-		e.to = timeOf(req.ExportTime, now)
-		if e.to.Before(first) || e.to.After(now) {
+		e.to = timeOf(req.ExportTime, last)
+		if e.to.Before(first) || e.to.After(last) {
 			return nil, newError("InvalidExportTimeException", "The specified ExportTime is outside of the point in time recovery window")
 		}
 		return e, nil
@@ -152,9 +152,9 @@ func (s *Server) checkExport(req *exportRequest) (*export, error) {
 	}
 	e.view = cmp.Or(spec.ExportViewType, "NEW_AND_OLD_IMAGES")
 	e.from = timeOf(spec.ExportFromTime, first)
-	e.to = timeOf(spec.ExportToTime, now.Truncate(time.Second))
+	e.to = timeOf(spec.ExportToTime, last.Truncate(time.Second))
 	switch {
-	case e.from.Before(first.Truncate(time.Second)) || e.to.After(now):
+	case e.from.Before(first.Truncate(time.Second)) || e.to.After(last):
 		return nil, newError("InvalidExportTimeException", "The specified export window is outside of the point in time recovery window")
 	case e.to.Sub(e.from) < leastWindow || e.to.Sub(e.from) > mostWindow:
 		return nil, validation("The export window must be between 15 minutes and 24 hours")

@@ -298,3 +298,32 @@ func TestObjectsOfExports(t *testing.T) {
 		t.Errorf("listed are %q", keys)
 	}
 }
+
+// Only times that can be restored can be exported, and the present cannot be restored yet.
+func TestThePresentCannotBeExportedYet(t *testing.T) {
+	f := newFixture(t, dynamodbtest.Options{RecoveryLag: 5 * time.Minute})
+	f.createTable("Orders", "", "")
+	if d := f.recovery(true); !d.LatestRestorableDateTime.Equal(*d.EarliestRestorableDateTime) {
+		t.Errorf("as it begins: %v", d)
+	}
+	f.server.AdvanceClock(time.Hour)
+	now := f.server.Now().Truncate(time.Second)
+	window := func(to time.Time) error {
+		_, err := f.db.ExportTableToPointInTime(f.ctx, &dynamodb.ExportTableToPointInTimeInput{TableArn: ptr(exportedTable), S3Bucket: ptr("bucket"), ExportType: types.ExportTypeIncrementalExport,
+			IncrementalExportSpecification: &types.IncrementalExportSpecification{ExportFromTime: ptr(to.Add(-30 * time.Minute)), ExportToTime: &to}})
+		return err
+	}
+	full := func(at time.Time) error {
+		_, err := f.db.ExportTableToPointInTime(f.ctx, &dynamodb.ExportTableToPointInTimeInput{TableArn: ptr(exportedTable), S3Bucket: ptr("bucket"), ExportTime: &at})
+		return err
+	}
+	var refused *types.InvalidExportTimeException
+	for name, export := range map[string]func(time.Time) error{"window": window, "full": full} {
+		if err := export(now.Add(-4 * time.Minute)); !errors.As(err, &refused) {
+			t.Errorf("%s, too late: %v", name, err)
+		}
+		if err := export(now.Add(-6 * time.Minute)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

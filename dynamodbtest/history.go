@@ -74,6 +74,14 @@ func (h *history) first(now time.Time) time.Time {
 	return h.since
 }
 
+// last returns the latest time that can be restored. It is not before the history began.
+func (h *history) last(now time.Time, lag time.Duration) time.Time {
+	if last := now.Add(-lag); last.After(h.since) {
+		return last
+	}
+	return h.since
+}
+
 // order returns the history's items in the order of a scan.
 func (h *history) order() []*lifeline {
 	var all []*lifeline

@@ -48,6 +48,9 @@ type Options struct {
 	// ExportFiles is the number of data files of an export; default 4. An export of DynamoDB has
 	// one file per partition.
 	ExportFiles int
+	// RecoveryLag is how far the latest time that can be restored lies behind Clock. DynamoDB's lies
+	// about five minutes behind. Exports of a later time are rejected.
+	RecoveryLag time.Duration
 	// Roles maps access key ids to the ARNs of the roles that sign with them. Other keys belong to
 	// the account's root. The roles matter only for resource policies.
 	Roles map[string]string

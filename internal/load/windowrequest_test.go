@@ -79,6 +79,9 @@ func TestH107_WhatIsNextForWindows(t *testing.T) {
 		if got != c.want || len(windows) != c.windows || (why != "") != (got == exportEnds) {
 			t.Errorf("%s: %d with %d windows, %q; want %d with %d", name, got, len(windows), why, c.want, c.windows)
 		}
+		if n := len(windows); n > 0 && !windows[n-1].To.Equal(now.Add(-source.Recoverable)) {
+			t.Errorf("%s: they end at %s", name, windows[n-1].To)
+		}
 		if len(windows) > 0 && (windows[0].From.After(state.WindowsBy()) || !windows[0].From.Equal(windows[0].From.Truncate(time.Second)) || windows[0].From.Before(state.Load.Request.NotBefore)) {
 			t.Errorf("%s: from %s, lost since %s", name, windows[0].From, state.WindowsBy())
 		}

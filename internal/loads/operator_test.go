@@ -34,15 +34,16 @@ const ordersARN = "arn:aws:dynamodb:eu-west-1:111122223333:table/Orders"
 // answers holds the source's answers about its tables and exports.
 type answers struct {
 	desk.Source
-	capacity int64
-	ahead    time.Duration // of its clock before the operator's
-	recovery backfill.Recovery
-	report   backfill.ExportReport
-	unknown  error // instead of a report
-	exports  map[string]archived
-	asked    []string
-	failing  int // the call that fails, from 1; 0 for none
-	calls    int
+	capacity    int64
+	ahead       time.Duration // of its clock before the operator's
+	recovery    backfill.Recovery
+	unrecovered error // instead of a state of recovery
+	report      backfill.ExportReport
+	unknown     error // instead of a report
+	exports     map[string]archived
+	asked       []string
+	failing     int // the call that fails, from 1; 0 for none
+	calls       int
 }
 
 // call fails for another table than the two of the migration, and where the test asks for it.
@@ -67,7 +68,7 @@ func (a *answers) Describe(ctx context.Context, table string) (backfill.Descript
 }
 
 func (a *answers) Recovery(_ context.Context, table string) (backfill.Recovery, error) {
-	return a.recovery, a.call(table)
+	return a.recovery, cmp.Or(a.unrecovered, a.call(table))
 }
 
 func (a *answers) Report(context.Context, string) (backfill.ExportReport, error) {
