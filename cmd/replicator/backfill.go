@@ -155,7 +155,8 @@ DynamoDB writes exports to backfill.exports_to, or to --export. If an export fai
 Repeat the command to request only the failed windows again.`,
 		Example: `  replicator backfill repair Orders --dry-run
   replicator backfill repair Orders --yes --wait
-  replicator backfill repair Orders --by windows --export s3://exports`,
+  replicator backfill repair Orders --by windows \
+    --export s3://exports --dry-run`,
 		Args: atMost(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
