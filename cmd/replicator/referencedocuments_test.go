@@ -159,6 +159,7 @@ func referenceStateTable(t *testing.T) string {
 		"| `<name>/deadletter` | messages in the dead-letter topic; absent while there are none | appliers |\n"+
 		"| `<name>/keeper/<source table>` | the coordinator of the table, and the pace of its load | the coordinator |\n"+
 		"| `<name>/notices` | what operators were notified of, and what is still to be sent; absent without `notify` | the holder of the lease `<name>/keeper//notices` |\n"+
+		"| `<name>/history/<source table>/<hour, as YYYYMMDDHH>` | an hour of the table, for a week | the table's coordinators |\n"+
 		"| `<name>/process/<process>` | a running process that holds no lease | that process |\n"+
 		"| `<name>/writer/<process>` | a process that may write to target tables | that process, and coordinators |\n"+
 		"| `<name>/parked/<source table>/<hash of the key>/<version>` | a parked change, whole, in the family `parked` | workers; `replicator parked` |\n\n"+
@@ -169,7 +170,7 @@ func referenceStateTable(t *testing.T) string {
 		"40 and 4 digits. Hop 0 means a load, whose sequence is the second of its read.")
 	declared := structsOf(t, "checkpoint")
 	for _, r := range []struct{ title, declared string }{
-		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "coordinatorRecord"}, {"The notifications", "Notices"}, {"A process", "Process"}, {"A process that may write", "Writer"},
+		{"Every record", "header"}, {"The ledger", "pipeline"}, {"A source table", "TableState"}, {"A target table", "Target"}, {"A shard", "Shard"}, {"A part", "Part"}, {"Rows known to differ", "sampledRecord"}, {"The dead-letter topic", "deadLetterRow"}, {"The coordinator", "coordinatorRecord"}, {"The notifications", "Notices"}, {"An hour of a table", "hourRow"}, {"A coordinator's part of an hour", "HourPart"}, {"A process", "Process"}, {"A process that may write", "Writer"},
 	} {
 		fmt.Fprintf(b, "\n## %s\n", r.title)
 		if declared[r.declared] == nil {

@@ -23,6 +23,7 @@ type tablePage struct {
 	Headline state
 	Fields   []datum
 	Results  []result
+	Past     past
 	Shards   []status.Drawn
 	Unread   state
 }
@@ -34,7 +35,7 @@ type result struct {
 	Rows  []datum
 }
 
-func tablePageOf(m *status.Document, name string) (tablePage, error) {
+func tablePageOf(ctx context.Context, m *status.Document, ledger *Ledger, name string) (tablePage, error) {
 	t, err := tableOf(m, name)
 	if err != nil {
 		return tablePage{}, err
@@ -51,6 +52,10 @@ func tablePageOf(m *status.Document, name string) (tablePage, error) {
 	}
 	if g := t.LastGap; g != nil {
 		v.Fields = append(v.Fields, datum{"gaps", "Gaps", fmt.Sprintf("%d, the last at %s: %s", t.Gaps, timeText(g.At), g.Reason), strconv.Itoa(t.Gaps)})
+	}
+	hours, err := ledger.history(ctx, name, firstHour(m.At))
+	if v.Past = pastOf(hours, m.At); err != nil {
+		v.Past.Failed = err.Error() // the rest of the page does not depend on it
 	}
 	last, full := t.Verified()
 	for _, of := range []struct {

@@ -32,8 +32,8 @@ var errNoSuch = errors.New("this migration has nothing of that name")
 // read from the ledger when such a page is opened.
 func (b *Board) Pages(ledger *Ledger) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /tables/{table}", b.leaf("../", "table", func(_ context.Context, m *status.Document, r *http.Request) (string, any, error) {
-		v, err := tablePageOf(m, r.PathValue("table"))
+	mux.Handle("GET /tables/{table}", b.leaf("../", "table", func(ctx context.Context, m *status.Document, r *http.Request) (string, any, error) {
+		v, err := tablePageOf(ctx, m, ledger, r.PathValue("table"))
 		return r.PathValue("table"), v, err
 	}))
 	mux.Handle("GET /tables/{table}/parked", b.leaf("../../", "parked", func(ctx context.Context, m *status.Document, r *http.Request) (string, any, error) {

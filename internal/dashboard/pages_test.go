@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
@@ -70,6 +71,23 @@ func (s *lot) Scan(ctx context.Context, prefix string, keysOnly bool, f func(str
 	return s.Records.Scan(ctx, prefix, keysOnly, f)
 }
 
+// recorded returns a ledger with two hours of the table Orders.
+func recorded(t *testing.T) checkpoint.Store {
+	t.Helper()
+	store := &checkpointtest.Memory{}
+	l, err := checkpoint.Open(t.Context(), store, "acme", checkpoint.Options{Worker: "w", ID: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, part := range map[time.Time]checkpoint.HourPart{noon.Add(-2 * time.Hour): {Until: noon.Add(-time.Hour), Changes: 1500, State: "parked", Parked: 2}, noon.Add(-time.Hour): {Until: noon, Lag: new(3.0), State: "in_sync"},
+		noon.Add(-30 * time.Hour): {Until: noon.Add(-29 * time.Hour), State: "stalled"}} {
+		if err := l.NoteHour(t.Context(), "Orders", from, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return store
+}
+
 // park parks an item of the table Orders.
 func (s *stores) park(t *testing.T, key string) {
 	t.Helper()
@@ -91,7 +109,7 @@ func get(t *testing.T, h http.Handler, path string) (code int, text string, head
 // Each page shows its record with values for programs. Names that the migration lacks are not found.
 func TestPages(t *testing.T) {
 	b := New(func(int) []admin.Event { return nil })
-	s := &stores{}
+	s := &stores{store: recorded(t)}
 	h := b.Pages(&Ledger{Config: testConfig(), Target: s})
 	if code, text, _ := get(t, h, "/tables/Orders"); code != http.StatusServiceUnavailable {
 		t.Errorf("before the first reading: %d, %s", code, text)
@@ -101,7 +119,9 @@ func TestPages(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/tables/Orders": {`<h1>Orders</h1>`, `id="verdict" data-value="cutover" data-severity="info"`, `Cutover since 11:59 UTC: the application&#39;s writes are frozen`, `id="up" href="../"`,
 			`id="lag" data-value="0"`, `id="generation" data-value="7"`, `id="gaps" data-value="1">1, the last at 2026-11-01 16:00:00 UTC: GetRecords: trimmed`, `href="Orders/parked">List of 1 parked items`,
-			`id="verify-0-missing" data-value="2"`, `id="verify-1-compared" data-value="9000"`, `2 rows differ`, `last of all items`, `href="Orders/shards/s-2"`, `replicator verify status --table Orders`},
+			`id="verify-0-missing" data-value="2"`, `id="verify-1-compared" data-value="9000"`, `2 rows differ`, `last of all items`, `href="Orders/shards/s-2"`, `replicator verify status --table Orders`,
+			`id="history" data-value="2"`, `<title>11:00 UTC: 3.0s</title>`, `<title>10:00 UTC: 1.5k</title>`, `text-anchor="middle">06:00</text>`, `text-anchor="end">2k</text>`,
+			`<th scope="row">2026-11-02 11:00</th><td class="number">3.0s</td><td class="number">-</td><td class="number">0</td>`},
 		"/tables/Orders/parked": {`<h1>Parked items of Orders</h1>`, `id="parked" data-value="1"`, sink.HashOf("secret-key"), `REMOVE`, `2026-11-02 12:00:00`, `the row key is &lt;empty&gt;`, `href="../../"`},
 		"/tables/Orders/shards/s-2": {`<h1>Shard s-2</h1>`, `id="owner" data-value="w-a">w-a`, `id="changes" data-value="4711"`, `id="parent" data-value="s-1">Parent: <a href="s-1">`, `Children: none`, `■</span> reading`,
 			`id="read_at" data-value="2026-11-02T12:00:00Z">2026-11-02 12:00:00 UTC`, `id="done_at" data-value="">-`},
@@ -167,4 +187,41 @@ func TestPagesReadSeldom(t *testing.T) {
 			t.Errorf("a failure: %d, %s", code, text)
 		}
 	})
+}
+
+// A chart has a bar for each known hour, higher for a higher figure, and axes with times and values. A
+// figure that is zero is a line.
+func TestAChart(t *testing.T) {
+	hour := func(ago int, lag *float64) checkpoint.Hour {
+		return checkpoint.Hour{From: noon.Add(-time.Duration(ago) * time.Hour), HourPart: checkpoint.HourPart{Lag: lag}}
+	}
+	p := pastOf([]checkpoint.Hour{hour(40, new(900.0)), hour(23, new(0.0)), hour(2, nil), hour(1, new(30.0)), hour(0, new(60.0))}, noon.Add(59*time.Minute))
+	c := p.Charts[0]
+	if len(c.Bars) != 3 || c.Bars[0].X != plotLeft+barGap/2.0 || c.Bars[0].Height != 1 || c.Bars[2].Height != plotHeight || c.Bars[1].Height != plotHeight/2 || c.Bars[2].X+c.Bars[2].Width > plotLeft+plotWidth {
+		t.Errorf("bars %+v", c.Bars)
+	}
+	if c.Bars[2].Y+c.Bars[2].Height != plotTop+plotHeight || c.Bars[2].Y < plotTop {
+		t.Errorf("the highest bar leaves the plot: %+v", c.Bars[2])
+	}
+	var times []string
+	for _, tick := range c.Times {
+		times = append(times, tick.Text)
+	}
+	if got := strings.Join(times, " "); got != "18:00 00:00 06:00 12:00" {
+		t.Errorf("times %s", got)
+	}
+	if c.Values[0].Text != "0.0s" || c.Values[0].At != plotTop+plotHeight || c.Values[2].At != plotTop {
+		t.Errorf("values %+v", c.Values)
+	}
+	if len(p.Hours) != 4 || p.Hours[0].At != "2026-11-02 12:00" || p.Hours[2].Lag != "-" {
+		t.Errorf("the list: %+v", p.Hours)
+	}
+	if none := pastOf(nil, noon); none.Charts != nil || none.Hours != nil {
+		t.Errorf("without hours: %+v", none)
+	}
+	for highest, want := range map[float64]float64{0: 1, 0.4: 1, 1: 1, 1.2: 2, 60: 60, 61: 70, 86_000: 90_000} {
+		if got := roundUp(highest); got != want {
+			t.Errorf("the axis of %v ends at %v, want %v", highest, got, want)
+		}
+	}
 }

@@ -31,6 +31,9 @@ func (t *Table) headroomLittle() bool {
 	return t.HeadroomSeconds != nil && *t.HeadroomSeconds < littleHeadroom.Seconds()
 }
 
+// CoordinatedBy reports whether a process is the coordinator of the table.
+func (t *Table) CoordinatedBy(process string) bool { return process != "" && t.coordinator == process }
+
 // Verified returns the results of the last verify and of the last verify of all items. They are unknown
 // if the document was read from JSON.
 func (t *Table) Verified() (last, full checkpoint.VerifyResult) { return t.last, t.full }

@@ -30,6 +30,12 @@ const stepSurvey = "read the ledger for metrics (ReadRows)"
 func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking) {
 	beside, wait := oneBeside()
 	defer wait()
+	hours := &history{}
+	besideHours, waitForHours := oneBeside()
+	defer func() {
+		waitForHours()
+		w.record(ctx, hours, true)
+	}()
 	var last status.Survey
 	// beaten is when this process last recorded itself in the ledger; 0 if it has not done so yet.
 	var beaten time.Duration
@@ -63,6 +69,9 @@ func (w *Worker) survey(ctx context.Context, o *observer, parking *sink.Parking)
 			if now := task.Mono(ctx); err == nil && w.isStandby(m) && (beaten == 0 || now-beaten >= w.Config.State.Lease) {
 				beaten = now
 				w.beat(ctx)
+			}
+			if err == nil && hours.add(m, w.id) {
+				besideHours(func() { w.record(ctx, hours, false) })
 			}
 			if err == nil && m.AnyParked() {
 				beside(func() { w.resolve(ctx, parking, m.Stays) })

@@ -47,6 +47,7 @@ func TestPagesBelow(t *testing.T) {
 		name, links, heading, shows string
 	}{
 		{"table", "#table-VideoApp-details", "VideoApp", "List of 3 parked items"},
+		{"history", "#table-VideoApp-details", "VideoApp", "Changes per hour"},
 		{"parked", "#table-VideoApp-details, #parked-list", "Parked items of VideoApp", "the row key is longer than 4096 bytes"},
 		{"shard", "#table-VideoApp-details, #shards a", "Shard shardId-00000001793598765432-52b7aa10", "77fe03b1"},
 		{"cutover", "#about-cutover p a", "Cutover of VideoApp", "every gate is ready"},

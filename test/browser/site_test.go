@@ -12,6 +12,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/checkpoint/checkpointtest"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
@@ -65,7 +66,21 @@ func serve(t *testing.T) *site {
 // ledgerOf returns a ledger with some parked items of the table VideoApp.
 func ledgerOf(t *testing.T) *dashboard.Ledger {
 	t.Helper()
-	to := stores{&sinktest.Records{}}
+	to := stores{&sinktest.Records{}, &checkpointtest.Memory{}}
+	hours, err := checkpoint.Open(t.Context(), to.ledger, "acme-2026", checkpoint.Options{Worker: "worker-a", ID: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 23 {
+		from := at.Truncate(time.Hour).Add(-time.Duration(n+1) * time.Hour)
+		part := checkpoint.HourPart{Until: from.Add(time.Hour), Lag: new(0.4 + float64(n*n%37)), Headroom: new(86000.0 - float64(n)), Changes: uint64(40_000 + n*n*700), State: "in_sync"}
+		if n == 7 { // an outage
+			part.State, part.Parked, part.Lag, part.Headroom = "stalled", 3, new(2400.0), new(83000.0)
+		}
+		if err := hours.NoteHour(t.Context(), "VideoApp", from, part); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for n := range uint64(3) {
 		key := fmt.Sprintf("k%d", n)
 		change := cdc.Change{Event: cdc.Modify, Time: at, Sequence: cdc.SequenceOf(n + 1), Keys: attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(key)}})}
@@ -78,10 +93,13 @@ func ledgerOf(t *testing.T) *dashboard.Ledger {
 	return &dashboard.Ledger{Config: &config.Config{Name: "acme-2026", State: config.State{Table: "replicator_state", Lease: 15 * time.Second}}, Target: to}
 }
 
-// stores are the stores of a migration without a ledger.
-type stores struct{ records *sinktest.Records }
+// stores are the stores of a migration.
+type stores struct {
+	records *sinktest.Records
+	ledger  checkpoint.Store
+}
 
-func (s stores) Ledger(string) checkpoint.Store { return nil }
+func (s stores) Ledger(string) checkpoint.Store { return s.ledger }
 func (s stores) Records(string) sink.Records    { return s.records }
 
 // mutable is a response that can stop sending without ending.
