@@ -23,10 +23,13 @@ type ExportAPI interface {
 
 // Exporter requests exports of tables from DynamoDB to S3, and reads their progress. The calls of
 // an Exporter behave like the calls of Tables.
-type Exporter struct{ api ExportAPI }
+type Exporter struct {
+	api    ExportAPI
+	bucket ExportBucket
+}
 
 // NewExporter returns an Exporter that uses a client built with ClientOptions.
-func NewExporter(api ExportAPI) *Exporter { return &Exporter{api} }
+func NewExporter(api ExportAPI) *Exporter { return &Exporter{api: api} }
 
 // Recovery is a table's point-in-time recovery, which exports require. Times are on the service's
 // clock.
@@ -106,6 +109,7 @@ func (e *Exporter) Request(ctx context.Context, o ExportOrder) (ExportReport, er
 	if o.Prefix != "" {
 		in.S3Prefix = &o.Prefix
 	}
+	e.bucket.describe(in)
 	out, err := ask(ctx, e.api.ExportTableToPointInTime, in)
 	if err != nil {
 		return ExportReport{}, exportFailure(ctx, op, err)

@@ -183,6 +183,34 @@ func TestOrdersAndReports(t *testing.T) {
 	}
 }
 
+// The request has the owner and the key of the bucket only if they are given. Without an algorithm,
+// DynamoDB would ignore the key.
+func TestOrdersIntoABucketOfAnotherAccount(t *testing.T) {
+	const key = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+	for _, c := range []struct {
+		to   backfill.ExportBucket
+		want []string
+	}{
+		{backfill.ExportBucket{}, nil},
+		{backfill.ExportBucket{Owner: "111122223333"}, []string{`"S3BucketOwner":"111122223333"`}},
+		{backfill.ExportBucket{KMSKey: key}, []string{`"S3SseAlgorithm":"KMS"`, `"S3SseKmsKeyId":"` + key + `"`}},
+	} {
+		e, asked := exporterOf(t, 200, `{"ExportDescription":{"ExportArn":"arn","ExportStatus":"IN_PROGRESS"}}`)
+		if _, err := e.To(c.to).Request(t.Context(), backfill.ExportOrder{TableARN: "table", Bucket: "bucket", At: time.Unix(1_795_170_000, 0), Token: "token"}); err != nil {
+			t.Error(err)
+		}
+		given := strings.Count(*asked, "S3BucketOwner") + strings.Count(*asked, "S3Sse")
+		for _, part := range c.want {
+			if !strings.Contains(*asked, part) {
+				t.Errorf("%+v: %s lacks %s", c.to, *asked, part)
+			}
+		}
+		if given != len(c.want) {
+			t.Errorf("%+v: %s has more than was given", c.to, *asked)
+		}
+	}
+}
+
 // Permanent refusals differ from transient errors. Recovery is on if the service says so.
 func TestRefusalsOfExports(t *testing.T) {
 	for code, refused := range map[string]bool{"PointInTimeRecoveryUnavailableException": true, "InvalidExportTimeException": true, "ExportConflictException": true,

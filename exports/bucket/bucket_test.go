@@ -138,6 +138,25 @@ func TestS3(t *testing.T) {
 	}
 }
 
+// TestRequesterPays: only a client with the option offers to pay, in a signed header.
+func TestRequesterPays(t *testing.T) {
+	var offered, signed string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		offered, signed = r.Header.Get("X-Amz-Request-Payer"), r.Header.Get("Authorization")
+		_, _ = io.WriteString(w, "content")
+	}))
+	defer server.Close()
+	for want, options := range map[string][]func(*s3.Options){"": {pathStyle}, "requester": {pathStyle, RequesterPays}} {
+		object, err := NewS3(config(server.URL), Place{S3, "b", "root/", "x"}, options...).Open(t.Context(), "here")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := object.Close(); err != nil || offered != want || strings.Contains(signed, "x-amz-request-payer") != (want != "") {
+			t.Errorf("the header is %q, want %q; signed: %s (%v)", offered, want, signed, err)
+		}
+	}
+}
+
 // TestS3Answers: a bucket in another region is found. A caller that may not list gets "forbidden"
 // for a missing object. S3 names the region in a redirect or, if the request was signed for another
 // region, with a 400.

@@ -34,6 +34,14 @@ func NewS3(cfg aws.Config, p Place, options ...func(*s3.Options)) *S3Store {
 	}}, options...)...), p.Bucket, p.Root}
 }
 
+// RequesterPays is an option of NewS3: the caller's account pays for requests and transfer, which a
+// bucket with this setting requires
+// (https://docs.aws.amazon.com/AmazonS3/latest/userguide/ObjectsinRequesterPaysBuckets.html). Other
+// buckets ignore it.
+func RequesterPays(o *s3.Options) {
+	o.APIOptions = append(o.APIOptions, smithyhttp.SetHeaderValue("X-Amz-Request-Payer", "requester"))
+}
+
 // transportOf returns the configuration's transport, which has the certificates of AWS_CA_BUNDLE or
 // of a profile's ca_bundle. It leaves out the time limit, because that limit is for requests of a
 // few seconds.

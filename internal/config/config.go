@@ -213,8 +213,17 @@ type Backfill struct {
 	Mode                string   `key:"mode" default:"auto" oneof:"auto,guarded,fast"`                                                 // how loads write rows. guarded: under a condition; fast: many rows in one request, only for the first load into a table that replicator created; auto: fast if that is allowed
 	Fast                bool     `key:"fast" default:"false" oneof:"false" omit:"true"`                                                // has no effect; see mode
 	OnGap               string   `key:"on_gap" default:"wait" oneof:"wait,load"`                                                       // how a load begins after a gap. wait: an operator starts it; load: it starts automatically
+	Export              Export   `key:"export" omit:"true"`                                                                            // the S3 bucket of exports
 	SkipExpired         bool     `key:"skip_expired" default:"false"`                                                                  // do not copy expired items that DynamoDB has not removed yet
 	Segments            int      `key:"segments" default:"4" min:"1" max:"1000000"`                                                    // parallel Scan segments per table; DynamoDB's limit is 1,000,000
+}
+
+// Export describes the S3 bucket to which `backfill start --request-export` lets DynamoDB export a
+// table, and from which exports are read.
+type Export struct {
+	KMSKey        string `key:"kms_key" check:"kms_key" unset:"keys of S3"`                      // id or ARN of the KMS key that encrypts a requested export
+	BucketOwner   string `key:"bucket_owner" check:"account" unset:"the identity's own account"` // account that owns the bucket of a requested export
+	RequesterPays bool   `key:"requester_pays" default:"false"`                                  // true: the identity's own account pays for reading exports, as a bucket with Requester Pays requires
 }
 
 // Verify configures the comparison of source and target.

@@ -177,7 +177,7 @@ func notKnown(f *field) object {
 
 // textForms are the patterns that can be checked without the decoder, by the name of their check.
 var textForms = map[string]*regexp.Regexp{
-	"name": migrationName, "bigtable_table": bigtableTable, "resource": resourceID, "region": awsRegion, "role": roleARN, "external_id": externalID, "principal": principalARN, "view": authorizedView,
+	"name": migrationName, "bigtable_table": bigtableTable, "resource": resourceID, "region": awsRegion, "role": roleARN, "external_id": externalID, "kms_key": kmsKey, "account": awsAccount, "principal": principalARN, "view": authorizedView,
 	"capacity": capacity, "percent": percent, "park_to": parkTo, "images": images, "destination": destination,
 }
 

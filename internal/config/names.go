@@ -44,6 +44,9 @@ var (
 	// externalID is the form of an external id, of 2 to 1,224 characters
 	// (docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html).
 	externalID = regexp.MustCompile(`^[\w+=,.@:/-]{2,}$`)
+	// kmsKey is an id of a key, or its ARN, which a key of another account needs.
+	kmsKey     = regexp.MustCompile(`^(arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/)?(mrk-)?[0-9a-f-]{32,36}$`)
+	awsAccount = regexp.MustCompile(`^[0-9]{12}$`)
 	roleARN    = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]{1,576}$`)
 )
 
@@ -65,6 +68,8 @@ var checks = map[string]func(string) *fault{
 		"write it like projects/my-project/subscriptions/appliers"),
 	"role":        form(roleARN, "this is not the ARN of an IAM role", "write it like arn:aws:iam::111122223333:role/replicator"),
 	"external_id": checkExternalID,
+	"kms_key":     form(kmsKey, "this is neither the id nor the ARN of a KMS key", "write it like arn:aws:kms:eu-west-1:111122223333:key/ID; for an alias, aws kms describe-key --key-id alias/NAME prints it"),
+	"account":     form(awsAccount, "the id of an AWS account has 12 digits", "write it like 111122223333"),
 	"principal":   form(principalARN, "this is not the ARN of an IAM role or user", "write it like arn:aws:iam::111122223333:role/batch, without wildcards"),
 	"listen":      checkListen,
 	"hook":        checkHook,

@@ -83,6 +83,9 @@ func TestNames(t *testing.T) {
 			[]string{"replicator", "arn:aws:iam::1:role/x", "arn:aws:iam::111122223333:user/x", "arn:aws:iam::111122223333:role/x\n"}},
 		{"principal", []string{"arn:aws:iam::111122223333:role/a/b", "arn:aws:iam::111122223333:user/x"},
 			[]string{"*", "arn:aws:iam::111122223333:root", "arn:aws:iam::111122223333:role/*", "arn:aws:iam::111122223333:role/x\n"}},
+		{"kms_key", []string{"1234abcd-12ab-34cd-56ef-1234567890ab", "mrk-1234abcd12ab34cd56ef1234567890ab", "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"},
+			[]string{"alias/exports", "arn:aws:kms:eu-west-1:111122223333:alias/exports", "key/1234abcd-12ab-34cd-56ef-1234567890ab", "x"}},
+		{"account", []string{"111122223333", "000000000000"}, []string{"1", "1111222233334", "1111-2222-3333"}},
 		{"listen", []string{":8080", "127.0.0.1:0", "[::1]:80", "localhost:65535"},
 			[]string{"8080", "localhost", "localhost:http", ":65536", ":-1", ":080", "a b:1", "::1:80", "http://x:1"}},
 	} {

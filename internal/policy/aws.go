@@ -56,6 +56,10 @@ func AWS(cfg *config.Config, region string) Policy {
 			Statement{"AssumeProbe", "Allow", permissions([]string{"sts"}, Assuming), []string{cfg.Cutover.ProbeRole}})
 	}
 	statements = append(statements, importing(cfg, region)...)
+	if key := cfg.Backfill.Export.KMSKey; key != "" {
+		uses := slices.Concat(permissions([]string{"kms"}, Decrypting), permissions([]string{"kms"}, Encrypting))
+		statements = append(statements, Statement{"EncryptExports", "Allow", uses, []string{keyARN(tables[0], key)}})
+	}
 	if len(expiring) > 0 {
 		statements = append(statements, Statement{"ReadExpiry", "Allow", permissions([]string{"dynamodb"}, Expiring), expiring})
 	}
@@ -92,6 +96,16 @@ func importing(cfg *config.Config, region string) (statements []Statement) {
 		statements = append(statements, Statement{"ReadExports", "Allow", permissions([]string{"s3"}, Importing), slices.Compact(objects)})
 	}
 	return statements
+}
+
+// keyARN returns the ARN of a KMS key. A key that is named by its id is in the account and region of
+// the table.
+func keyARN(table, key string) string {
+	if strings.HasPrefix(key, "arn:") {
+		return key
+	}
+	parts := strings.SplitN(table, ":", 6)
+	return strings.Join([]string{parts[0], parts[1], "kms", parts[3], parts[4], "key/" + key}, ":")
 }
 
 // bucketARN returns the ARN of a bucket, or of objects in it, in the partition of a table.

@@ -433,3 +433,16 @@ func TestRolesOfAChain(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A key of exports needs the permissions to write with it and to read with it. An id means a key in
+// the account of the tables.
+func TestKeyOfExports(t *testing.T) {
+	const id, arn = "1234abcd-12ab-34cd-56ef-1234567890ab", "arn:aws:kms:us-east-1:777788889999:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+	for key, want := range map[string]string{id: "arn:aws:kms:eu-west-1:444455556666:key/" + id, arn: arn} {
+		cfg := parsed(t, "version: 1\ntarget: {project: p, instance: i}\nsource: {role_arn: 'arn:aws:iam::444455556666:role/reader'}\ntables: [{from: Orders}]\nbackfill: {export: {kms_key: '"+key+"'}}\n")
+		all := AWS(cfg, "eu-west-1").Statement
+		if diff := cmp.Diff(Statement{"EncryptExports", "Allow", []string{"kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"}, []string{want}}, all[len(all)-1]); diff != "" {
+			t.Error(diff)
+		}
+	}
+}

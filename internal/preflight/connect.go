@@ -18,9 +18,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/exports/bucket"
 	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
@@ -41,6 +43,7 @@ type Source struct {
 	*backfill.Exporter
 	Expiry  *backfill.Expiry
 	Canary  *backfill.CanaryWriter
+	s3      []func(*s3.Options) // options of the clients that read exports
 	streams *dynamodbstreams.Client
 	clock   *clock.Watch
 }
@@ -91,11 +94,17 @@ func ConnectSource(ctx context.Context, cfg *config.Config) (*Source, error) {
 			return nil, err
 		}
 	}
+	var folders []func(*s3.Options)
+	if cfg.Backfill.Export.RequesterPays {
+		folders = append(folders, bucket.RequesterPays)
+	}
 	return &Source{
 		Region: ac.Region, config: ac, client: client, byARN: byARN,
-		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client), Canary: backfill.NewCanaryWriter(client), Exporter: backfill.NewExporter(client),
-		streams: streams,
-		clock:   watch,
+		Tables: backfill.NewTables(client), Expiry: backfill.NewExpiry(client), Canary: backfill.NewCanaryWriter(client),
+		Exporter: backfill.NewExporter(client).To(backfill.ExportBucket{Owner: cfg.Backfill.Export.BucketOwner, KMSKey: cfg.Backfill.Export.KMSKey}),
+		s3:       folders,
+		streams:  streams,
+		clock:    watch,
 	}, nil
 }
 

@@ -23,7 +23,7 @@ func (s *Source) OpenFolder(ctx context.Context, env config.Lookup, address stri
 	}
 	switch p.Scheme {
 	case bucket.S3:
-		store = bucket.NewS3(s.config, p)
+		store = bucket.NewS3(s.config, p, s.s3...)
 	case bucket.CloudStorage:
 		var options []option.ClientOption
 		if host, _ := env("STORAGE_EMULATOR_HOST"); host != "" {

@@ -105,7 +105,7 @@ func TestImportsPointOneWay(t *testing.T) {
 // edges lists the files that may use a vendor's client.
 var edges = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams": {"cdc/dynamodbstreams.go"},
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb":        {"backfill/dynamodb.go", "backfill/byarn.go", "backfill/canarywriter.go", "backfill/exporter.go", "internal/fallback/dynamodb.go", "internal/tablepolicy/dynamodb.go", "internal/tablepolicy/probe.go"},
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb":        {"backfill/dynamodb.go", "backfill/byarn.go", "backfill/canarywriter.go", "backfill/exporter.go", "backfill/exportbucket.go", "internal/fallback/dynamodb.go", "internal/tablepolicy/dynamodb.go", "internal/tablepolicy/probe.go"},
 	"cloud.google.com/go/pubsub":                           {"relay/pubsub.go"},
 	"github.com/aws/aws-sdk-go-v2/service/s3":              {"exports/bucket/s3.go"},
 	"google.golang.org/api/storage":                        {"exports/bucket/cloudstorage.go"},
