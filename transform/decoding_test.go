@@ -67,6 +67,7 @@ func TestDecodeCells(t *testing.T) {
 		{AsInt64, "12", Seen{}, string(errNotEight)},
 		{AsDynamoDBJSON, `{"SS":["b","a"]}`, Seen{}, `{"SS":["a","b"]}`},
 		{AsDynamoDBJSON, `{"SS":["a","a"]}`, Seen{}, string(errNotTyped)},
+		{AsFloat32s, "1234", Seen{Kinds: kinds(n)}, string(errNoInverse)},
 		{AsFloat64, "12345678", Seen{Kinds: kinds(n)}, string(errNoInverse)},
 	} {
 		v, err := decodeAs(c.as, []byte(c.cell), c.seen)

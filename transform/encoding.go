@@ -14,6 +14,8 @@ const (
 	errNotInt64   errEncoding = "not a whole number within 64 bits"
 	errNotBytes   errEncoding = "neither S nor B"
 	errNotFloat64 errEncoding = "beyond the range of a double"
+	errNotVector  errEncoding = "not a list of numbers"
+	errNotFloat32 errEncoding = "a number in it is beyond the range of a single"
 )
 
 // appendAs appends a value in an encoding that makes one cell.
@@ -51,6 +53,8 @@ func appendAs(b []byte, as Encoding, v attribute.Value) ([]byte, error) {
 			return b, errNotFloat64
 		}
 		return binary.BigEndian.AppendUint64(b, math.Float64bits(f)), nil
+	case AsFloat32s:
+		return appendVector(b, v)
 	case AsBytes:
 		if v.Kind() != attribute.KindS && v.Kind() != attribute.KindB {
 			return b, errNotBytes
@@ -58,6 +62,24 @@ func appendAs(b []byte, as Encoding, v attribute.Value) ([]byte, error) {
 		return append(b, v.Text()...), nil
 	}
 	return b, errKind
+}
+
+// appendVector appends the numbers of a list. A set of numbers is refused, because it has no order.
+func appendVector(b []byte, v attribute.Value) ([]byte, error) {
+	if v.Kind() != attribute.KindL {
+		return b, errNotVector
+	}
+	for _, e := range v.Elements() {
+		if e.Kind() != attribute.KindN {
+			return b, errNotVector
+		}
+		f, err := strconv.ParseFloat(e.Text(), 32)
+		if err != nil {
+			return b, errNotFloat32
+		}
+		b = binary.BigEndian.AppendUint32(b, math.Float32bits(float32(f)))
+	}
+	return b, nil
 }
 
 // appendCell appends a top-level attribute.

@@ -68,6 +68,17 @@ func TestParseFamily(t *testing.T) {
 // An encoding refuses a value that it would change.
 func TestEncodings(t *testing.T) {
 	number := func(text string) attribute.Value { return number(text) }
+	vector := func(texts ...string) attribute.Value {
+		var elements []attribute.Value
+		for _, text := range texts {
+			elements = append(elements, number(text))
+		}
+		return attribute.List(elements)
+	}
+	numbers, err := attribute.NumberSet([]string{"1", "2"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		as    Encoding
 		value attribute.Value
@@ -80,6 +91,11 @@ func TestEncodings(t *testing.T) {
 		{AsInt64, number("9223372036854775808"), "!"}, {AsInt64, number("1.5"), "!"}, {AsInt64, attribute.String("1"), "!"},
 		{AsFloat64, number("1.5"), `"?\xf8\x00\x00\x00\x00\x00\x00"`}, {AsFloat64, attribute.String("1"), "!"}, {AsFloat64, number("1e125"), `"Y\xec\x9b\xf0!\xbc\xf5\xe0"`},
 		{AsBytes, attribute.Binary([]byte{0, 255}), `"\x00\xff"`}, {AsBytes, attribute.String("x"), `"x"`}, {AsBytes, number("1"), "!"},
+		{AsFloat32s, vector("1.5", "-2", "0"), `"?\xc0\x00\x00\xc0\x00\x00\x00\x00\x00\x00\x00"`}, {AsFloat32s, vector(), `""`},
+		{AsFloat32s, vector("0.1"), `"=\xcc\xcc\xcd"`}, {AsFloat32s, vector("16777217"), `"K\x80\x00\x00"`}, {AsFloat32s, vector("1e-60"), `"\x00\x00\x00\x00"`},
+		{AsFloat32s, vector("3e38"), `"\x7fa\xb1\xe6"`}, {AsFloat32s, vector("1", "3.5e38"), "!"}, {AsFloat32s, vector("-1e125"), "!"},
+		{AsFloat32s, attribute.List([]attribute.Value{number("1"), attribute.String("2")}), "!"}, {AsFloat32s, number("1"), "!"}, {AsFloat32s, attribute.Null(), "!"},
+		{AsFloat32s, numbers, "!"}, {AsFloat32s, attribute.List([]attribute.Value{vector("1")}), "!"},
 		{AsCounter, number("7"), `"\x00\x00\x00\x00\x00\x00\x00\a"`}, {AsCounter, number("0.5"), "!"},
 	} {
 		b, err := appendAs(nil, c.as, c.value)

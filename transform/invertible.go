@@ -107,6 +107,7 @@ var losses = [...]string{
 	AsCounter:       "adds a number to an aggregate",
 	AsCells:         "makes several cells of one column",
 	AsFlattened:     "makes columns of members, which show no types",
+	AsFloat32s:      "rounds numbers",
 	AsGoogleUtility: "shows no types, and joins the names of members in an ambiguous way",
 }
 

@@ -45,6 +45,7 @@ func TestNotInvertible(t *testing.T) {
 		"a hash":             {rowKey("{PK | hash(4)}#{SK}"), []string{`the row key does not show "PK": hash cannot be undone`}},
 		"an ambiguous end":   {rowKey("{PK | raw}#{SK}"), []string{`the row key does not show "PK": the row does not show where it ends`, `the row key does not show "SK": the row`}},
 		"doubles":            {named(ColumnRule{Attribute: "n", To: "d:n", As: AsFloat64}), []string{`attribute "n" is written as: float64, which rounds numbers`}},
+		"vectors":            {named(ColumnRule{Attribute: "n", To: "d:n", As: AsFloat32s}), []string{`attribute "n" is written as: float32s, which rounds numbers`}},
 		"columns of members": {named(ColumnRule{Attribute: "n", To: "d:n", As: AsColumns}), []string{`attribute "n" is written as: columns`}},
 		"a list of cells": {func(s *Spec) {
 			s.Families = families("d", "l=never")

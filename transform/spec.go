@@ -132,9 +132,13 @@ const (
 	AsCells                         // an L: a cell per element, all in one column, the last element newest
 	AsFlattened                     // for "*": a column per member of maps, at any depth; other values as AsText
 	AsGoogleUtility                 // for "*": as Google's batch utility writes values, byte for byte except for members whose Java hashes share a bucket; docs/how-to/google-utility.md
+	// AsFloat32s writes an L of N as a vector: for each element the nearest IEEE 754 single, 4 bytes,
+	// big-endian. GoogleSQL for Bigtable reads it with TO_VECTOR32
+	// (https://cloud.google.com/bigtable/docs/reference/sql/conversion_functions).
+	AsFloat32s
 )
 
-var encodingNames = [...]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter", "cells", "flattened", "google_utility"}
+var encodingNames = [...]string{"", "text", "json", "dynamodb_json", "int64", "float64", "bytes", "columns", "counter", "cells", "flattened", "google_utility", "float32s"}
 
 // String returns the encoding's name in the configuration; "" for the default.
 func (e Encoding) String() string { return encodingNames[e] }
