@@ -15,7 +15,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
-	"github.com/dynamodb-bigtable/replicator/exports"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -228,7 +227,7 @@ func (d damage) noWindows() string {
 }
 
 // span returns the windows that a worker would request now.
-func (d damage) span() []exports.Window {
+func (d damage) span() []source.Window {
 	end := d.of.At.Add(-source.Recoverable).Truncate(time.Second)
 	return source.Windows(source.Since(d.state.WindowsBy(), end), end)
 }

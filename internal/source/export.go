@@ -43,9 +43,12 @@ const exportCommand = "aws dynamodb export-table-to-point-in-time --table-arn "
 // Recoverable is the time between the latest time that can be exported and the present.
 const Recoverable = 5 * time.Minute
 
+// Window is the time of one incremental export, from its first to its last moment.
+type Window = exports.Window
+
 // Windows divides a time into the windows of incremental exports that follow one another. There is
 // none if the time is shorter than the shortest window.
-func Windows(from, until time.Time) []exports.Window { return exports.Windows(from, until) }
+func Windows(from, until time.Time) []Window { return exports.Windows(from, until) }
 
 // Since returns the latest time at which windows up to the time `until` may begin so that they
 // contain the time `from`.
