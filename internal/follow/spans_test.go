@@ -91,9 +91,13 @@ func TestAPageThatIsPutBackHasASpan(t *testing.T) {
 		s.Tracer = spans
 		s.prepares()
 		pages := &pageReader{follower: s.parts.follower, reader: &cdc.Reader{Shard: "s"}}
-		page := &readPage{Page: cdc.Page{Changes: make([]cdc.Change, 3)}}
+		now := task.Mono(s.ctx)
+		page := &readPage{Page: cdc.Page{Changes: make([]cdc.Change, 3)}, asked: now - 3*time.Second, answered: now - time.Second}
 		pages.trace(engine.Until(s.ctx), page)
 		pages.trace(engine.Until(s.ctx), &readPage{})
+		if read := spans.Named("read")[0]; read.From != page.asked || read.To != page.answered {
+			t.Errorf("the read of a page that was read ahead lasts from %s to %s", read.From, read.To)
+		}
 		if got := spans.Tree(); got != "page(read)" || !errors.Is(spans.Named("page")[0].Err, engine.ErrPutBack) {
 			t.Error(got)
 		}

@@ -24,8 +24,8 @@ func (t tracer) Begin(ctx context.Context, name string, ago time.Duration, facts
 	if ago > 0 {
 		options = append(options, trace.WithTimestamp(t.clock().Add(-ago)))
 	}
-	if link, found := linkTo(facts.Link); found {
-		options = append(options, trace.WithLinks(link))
+	if facts.Link != "" {
+		options = append(options, trace.WithLinks(linkTo(facts.Link)))
 	}
 	ctx, span := t.sdk.Start(ctx, name, options...)
 	return ctx, openSpan{span, t.clock}
@@ -71,15 +71,11 @@ func kindOf(name string) trace.SpanKind {
 	return trace.SpanKindInternal
 }
 
-// linkTo returns a link to the span of a traceparent. Another program may have written the message,
-// so a text that is none is ignored.
-func linkTo(traceparent string) (trace.Link, bool) {
-	if traceparent == "" {
-		return trace.Link{}, false
-	}
+// linkTo returns a link to the span of a traceparent. Another program may have written the message.
+// If the text is no traceparent, the link is to no span, and the SDK leaves it out.
+func linkTo(traceparent string) trace.Link {
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})
-	of := trace.SpanContextFromContext(ctx)
-	return trace.Link{SpanContext: of}, of.IsValid()
+	return trace.Link{SpanContext: trace.SpanContextFromContext(ctx)}
 }
 
 // attributesOf returns the attributes of a span.

@@ -141,15 +141,7 @@ func (t *Telemetry) Stop() {
 	if t.metrics != nil {
 		both.Go(func() { _ = t.metrics.Shutdown(ctx) })
 	}
-	ended := make(chan struct{})
-	go func() {
-		both.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done(): // an export that does not end must not delay the end of the process
-	}
+	both.Wait() // both end with ctx, even during an export
 }
 
 // source is the registry of the running worker. A process that resumes after a cutover has a new one.

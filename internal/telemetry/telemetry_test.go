@@ -150,6 +150,26 @@ func TestOffUnlessAsked(t *testing.T) {
 	}
 }
 
+// A command without metrics exports traces alone.
+func TestACommandHasNoMetrics(t *testing.T) {
+	r := receiver(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.URL)
+	log := &bytes.Buffer{}
+	exports, err := Start(t.Context(), Options{Env: os.LookupEnv, Clock: time.Now, Log: slog.New(slog.NewTextHandler(log, nil)), Pipeline: "p", TracesOnly: true})
+	if err != nil || exports.Tracer() == nil || exports.metrics != nil || !strings.Contains(log.String(), "exporting traces to OpenTelemetry") {
+		t.Fatal(exports, err, log)
+	}
+	_, span := exports.Tracer().Begin(t.Context(), "page", 0, engine.SpanFacts{})
+	span.End(0, engine.SpanFacts{}, nil)
+	exports.Stop()
+	if about := r.Resource(); about["service.name"] != "replicator" || len(r.Spans("page")) != 1 {
+		t.Errorf("%q", about)
+	}
+	if _, found := r.Resource()["service.instance.id"]; found {
+		t.Errorf("%q", r.Resource())
+	}
+}
+
 // A sampler that records nothing leaves no traceparents and no exemplars.
 func TestASpanThatIsNotRecordedIsNotNamed(t *testing.T) {
 	r := receiver(t)
