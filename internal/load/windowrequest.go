@@ -26,9 +26,11 @@ func nextWindowsStep(v engine.View, now time.Time, late, oldest time.Duration) (
 	if r.Failed != "" || s.Load.Paused != "" || s.StreamEnded || now.IsZero() {
 		return exportWaits, nil, ""
 	}
-	if err := checkpoint.Mendable(s); err != nil {
-		var never *checkpoint.NotAdmissible
-		errors.As(err, &never)
+	err := checkpoint.Mendable(s)
+	if err == nil && !r.NotBefore.IsZero() { // an earlier loss may have been found since the request
+		err = checkpoint.Unbroken(r.NotBefore, s.WindowsBy())
+	}
+	if never := (*checkpoint.NotAdmissible)(nil); errors.As(err, &never) {
 		return exportEnds, nil, never.Reason
 	}
 	covered, whole := r.Covers(s.WindowsBy())
@@ -51,7 +53,7 @@ func nextWindowsStep(v engine.View, now time.Time, late, oldest time.Duration) (
 	from := source.Since(s.WindowsBy(), end)
 	if young { // a new gap: the windows of the previous attempt stay, and others follow them
 		kept, from = r.Windows, covered
-	} else if first := wholeSecond(r.NotBefore); from.Before(first) && !s.WindowsBy().Before(first) {
+	} else if first := wholeSecond(r.NotBefore); from.Before(first) {
 		from = first // recovery began shortly before the loss
 	}
 	if windows = planWindows(kept, from, end, s.ExportsAsked+1); windows == nil {

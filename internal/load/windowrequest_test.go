@@ -20,7 +20,7 @@ import (
 
 // The windows begin before the loss and end after the stream is read again. Each step follows from
 // the record and the service's clock.
-func TestH107_WhatIsNextForWindows(t *testing.T) {
+func TestWhatIsNextForWindows(t *testing.T) {
 	now := enginetest.ListingsBegin.Add(1000 * time.Hour)
 	const oldest = 20 * time.Hour
 	lost := func(age time.Duration) func(s *checkpoint.TableState) {
@@ -54,6 +54,8 @@ func TestH107_WhatIsNextForWindows(t *testing.T) {
 			lost(18 * time.Minute)(s)
 			s.Load.Request.NotBefore = now.Add(-20*time.Minute - 500*time.Millisecond)
 		}, exportBegins, 1},
+		"backups began after the loss":           {func(s *checkpoint.TableState) { s.Load.Request.NotBefore = s.WindowsBy().Add(time.Second) }, exportEnds, 0},
+		"backups began in time":                  {func(s *checkpoint.TableState) { s.Load.Request.NotBefore = s.WindowsBy() }, exportBegins, 2},
 		"the stream is not read for long enough": {func(s *checkpoint.TableState) { s.AdoptedAt = now.Add(-14 * time.Minute) }, exportWaits, 0},
 		"it is":                                  {func(s *checkpoint.TableState) { s.AdoptedAt = now.Add(-15 * time.Minute) }, exportBegins, 2},
 		"the target was lost too":                {func(s *checkpoint.TableState) { s.Kind = checkpoint.KindTargetLost }, exportEnds, 0},
