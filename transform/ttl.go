@@ -32,6 +32,13 @@ func (t TTL) expires(item attribute.Item, written time.Time) int64 {
 	return max(n, 1) * 1_000_000
 }
 
+// Expires reports whether the item has a time to live that DynamoDB accepts, given when it was
+// written. An attribute that is not a number of seconds, or a time that was too long ago, never
+// expires.
+func (m *Mapping) Expires(item attribute.Item, written time.Time) bool {
+	return m.ttl.Attribute != "" && m.ttl.expires(item, written) != never
+}
+
 // Unexpired returns the items of a page whose time to live has not ended, and the number of the
 // other items. A load uses it if it leaves expired items to DynamoDB's TTL deletions. An item that
 // DynamoDB would not remove, because its time is not a number or too long ago, counts as live. The

@@ -165,9 +165,9 @@ type Write struct {
 // have no column of their own.
 type Column struct {
 	Attribute string `key:"@" short:"to"`
-	To        string `key:"to" check:"mapping" required:"d"`                                                                                   // family:qualifier, or only a family for a column with the attribute's name
+	To        string `key:"to" check:"mapping" required:"d"`                                                                                            // family:qualifier, or only a family for a column with the attribute's name
 	As        string `key:"as" omit:"true" oneof:"text,json,dynamodb_json,int64,float64,bytes,columns,counter,cells,flattened,google_utility,float32s"` // encoding of the value; default by the value's type
-	Value     string `key:"value" check:"mapping" omit:"true"`                                                                                 // with as: columns, the value of the columns that the members of a set become; default empty
+	Value     string `key:"value" check:"mapping" omit:"true"`                                                                                          // with as: columns, the value of the columns that the members of a set become; default empty
 }
 
 // Cell makes an item one cell of a row that other items share.

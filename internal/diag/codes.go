@@ -65,6 +65,7 @@ const (
 	ExpiredElsewhere     = "R1254"
 	ExpiryDiffers        = "R1255"
 	RecoveryOff          = "R1256"
+	ExpiryIgnored        = "R1257"
 	TargetUnreachable    = "R1301"
 	TargetDenied         = "R1302"
 	ProfileMulti         = "R1303"
@@ -316,6 +317,9 @@ var registry = []Entry{
 	{RecoveryOff, "point-in-time recovery is off (warning)",
 		"DynamoDB exports a table only while its point-in-time recovery is on. If the stream ever loses changes, the whole table must be read again. An export does this without read capacity.",
 		"turn it on with `aws dynamodb update-continuous-backups`. AWS bills it per GB-month", ExitDone},
+	{ExpiryIgnored, "DynamoDB expires no sampled item (warning)",
+		"A table has a time-to-live attribute, but no sampled value of it is a time that DynamoDB accepts: a number of seconds since 1970, at most five years ago. DynamoDB ignores other values, such as milliseconds and texts, and so does `expire: gc`. Such items and their rows never expire.",
+		"correct the values in the application, or name the attribute by which items expire", ExitDone},
 	{TargetUnreachable, "target unreachable",
 		"Bigtable did not answer in time. Google's client reports an unreachable endpoint only as `context deadline exceeded`.",
 		"check the network, and BIGTABLE_EMULATOR_HOST if you use an emulator", ExitFailed},

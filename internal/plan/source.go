@@ -78,6 +78,9 @@ func (in *Input) examineSource(ctx context.Context, t config.Table, all prefligh
 					Cause: fmt.Sprintf("%s of a sample of %s share %s; Bigtable allows 256 MB per row and recommends less than 100 MB", terminal.Plural(s.Sharing(), "item"),
 						terminal.Plural(len(s.Items), "item"), terminal.Plural(rows, "row"))})
 			}
+			if cause, fix := s.NoExpiry(found, found.Description.At); cause != "" {
+				out.warn(&diag.Error{Code: diag.ExpiryIgnored, What: "no sampled item of table " + t.From + " expires", Cause: cause, Fix: fix})
+			}
 			if names := s.Unmapped(found); len(names) > 0 {
 				out.Unmapped = names
 				out.warn(&diag.Error{Code: diag.AttributesUnmapped, What: "attributes of table " + t.From + " are written to no cell of the target",
