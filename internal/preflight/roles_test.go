@@ -158,3 +158,23 @@ func TestClientAsAnotherRole(t *testing.T) {
 		}
 	}
 }
+
+// The SDK's own settings of endpoints reach both clients.
+func TestEndpointVariants(t *testing.T) {
+	for _, on := range []string{"", "true"} {
+		awsEnvironment(t, map[string]string{"AWS_ACCESS_KEY_ID": "own", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_USE_FIPS_ENDPOINT": on, "AWS_USE_DUALSTACK_ENDPOINT": on})
+		s, err := ConnectSource(t.Context(), &config.Config{Source: config.Source{Region: "us-east-1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables, streams := s.Client().Options().EndpointOptions, s.streams.Options().EndpointOptions
+		for name, got := range map[string]bool{
+			"FIPS for tables": tables.UseFIPSEndpoint == aws.FIPSEndpointStateEnabled, "FIPS for streams": streams.UseFIPSEndpoint == aws.FIPSEndpointStateEnabled,
+			"IPv6 for tables": tables.UseDualStackEndpoint == aws.DualStackEndpointStateEnabled, "IPv6 for streams": streams.UseDualStackEndpoint == aws.DualStackEndpointStateEnabled,
+		} {
+			if got != (on == "true") {
+				t.Errorf("%s with %q: %t", name, on, got)
+			}
+		}
+	}
+}
