@@ -8,7 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/inspect"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/itemkey"
 )
 
 func newExplain(p *program) *cobra.Command {
@@ -45,7 +45,7 @@ status is 0 if both sides could be read.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&table, "table", "", "source `TABLE`; may be left out if the configuration has only one")
-	flags.StringVar(&key, "key", "", preflight.KeyHelp)
+	flags.StringVar(&key, "key", "", itemkey.Help)
 	flags.BoolVar(&values, "show-values", false, "show the values of cells, which are item data")
 	allowEmulatorOfReader(c)
 	return c

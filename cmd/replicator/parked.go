@@ -7,8 +7,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/itemkey"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
 func newParked(p *program) *cobra.Command {
@@ -84,7 +84,7 @@ The output is item data.`,
 		},
 	}
 	c.Flags().StringVar(&s.Table, "table", "", "source `TABLE` of --key")
-	c.Flags().StringVar(&s.Key, "key", "", preflight.KeyHelp)
+	c.Flags().StringVar(&s.Key, "key", "", itemkey.Help)
 	allowEmulatorOfReader(c)
 	return c
 }

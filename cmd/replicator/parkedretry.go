@@ -7,8 +7,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/environment"
+	"github.com/dynamodb-bigtable/replicator/internal/itemkey"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
 func newParkedRetry(p *program) *cobra.Command {
@@ -49,7 +49,7 @@ func selectFlags(c *cobra.Command, s *parked.Selection, allowed *environment.All
 	flags.SortFlags = false
 	flags.BoolVar(&s.All, "all", false, "every parked item, or all of --table")
 	flags.StringVar(&s.Table, "table", "", "only this source `TABLE`")
-	flags.StringVar(&s.Key, "key", "", preflight.KeyHelp)
+	flags.StringVar(&s.Key, "key", "", itemkey.Help)
 	flags.StringVar(&s.Reason, "reason", "", "every parked item whose reason contains `TEXT`")
 	allowFlags(c, allowed)
 }

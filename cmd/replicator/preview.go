@@ -8,6 +8,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/inspect"
+	"github.com/dynamodb-bigtable/replicator/internal/itemkey"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
@@ -53,7 +54,7 @@ that item.`,
 	flags := c.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.table, "table", "", "source `TABLE`; may be left out if the configuration has only one")
-	flags.StringVar(&f.Key, "key", "", preflight.KeyHelp)
+	flags.StringVar(&f.Key, "key", "", itemkey.Help)
 	flags.StringVar(&f.File, "item", "", "`FILE` with one or more items in DynamoDB's JSON; - is stdin")
 	flags.IntVar(&f.Sample, "sample", 0, "the first `NUMBER` of items of a scan, or of the file of --item; at most 1000")
 	flags.StringVar(&f.PrimaryKey, "primary-key", "", "`NAMES` of partition key and sort key, separated by a comma; for --item offline")

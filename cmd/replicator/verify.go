@@ -7,8 +7,8 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/comparison"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/itemkey"
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 )
 
 // verifying holds the operator's flags of a verify.
@@ -102,7 +102,7 @@ limit passes first. status and verify status show the last result.`,
 	f.BoolVar(&v.flags.Full, "full", false, "compare everything; this is the default")
 	f.StringVar(&v.flags.Sample, "sample", "", "compare a `SHARE` of the items, chosen by a hash of their keys, such as 1%")
 	f.StringVar(&v.flags.ChangedSince, "changed-since", "", "compare only rows with cells written in the last `DURATION`, such as 10m")
-	f.StringArrayVar(&v.Keys, "key", nil, "compare only the item with this "+preflight.KeyHelp+"; repeatable")
+	f.StringArrayVar(&v.Keys, "key", nil, "compare only the item with this "+itemkey.Help+"; repeatable")
 	f.StringVar(&v.KeysFile, "keys", "", "compare only the items whose keys are in `FILE`, one JSON object in each line; - is stdin")
 	f.BoolVar(&v.InFlight, "in-flight", false, "compare only rows that stayed in flight in the last verify, and update its result")
 	f.BoolVar(&v.Reverse, "reverse", false, "after a cutover with a way back: compare items with their rows")

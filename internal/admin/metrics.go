@@ -19,8 +19,8 @@ var States = []string{"done", "cutover", "unknown", "paused", "needs_load", "sta
 // ShardStates are the values of the label state, for shards.
 var ShardStates = []string{"waiting", "reading", "done", "gap"}
 
-// Roles are the values of the label role of replicator_workers.
-var Roles = []string{"active", "standby", "idle"}
+// roles are the values of the label role of replicator_workers.
+var roles = []string{"active", "standby", "idle"}
 
 // Build identifies the running program.
 type Build struct{ Version, Revision, GoVersion string }
@@ -169,9 +169,9 @@ func (m *Metrics) State(state string) {
 	}
 }
 
-// Workers sets how many workers have each of Roles. Roles that are missing from the map count as 0.
+// Workers sets how many workers have each role. Roles that are missing from the map count as 0.
 func (m *Metrics) Workers(byRole map[string]int) {
-	for _, role := range Roles {
+	for _, role := range roles {
 		m.workers.WithLabelValues(role).Set(float64(byRole[role]))
 	}
 }

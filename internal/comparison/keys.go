@@ -11,7 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
-	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/itemkey"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -32,7 +32,7 @@ func (o *Operator) byKey() bool { return len(o.Keys) > 0 || o.KeysFile != "" }
 // readKeys calls visit for every given key, in order. It keeps one line in memory.
 func (o *Operator) readKeys(schema []transform.KeyAttribute, visit func(numberedKey) error) error {
 	for i, text := range o.Keys {
-		keys, err := preflight.ParseKey(text, schema)
+		keys, err := itemkey.Parse(text, schema)
 		if err == nil {
 			err = visit(numberedKey{int64(i + 1), keys})
 		}
@@ -77,7 +77,7 @@ func readLines(name string, in io.Reader, schema []transform.KeyAttribute, visit
 			continue
 		}
 		found = true
-		keys, err := preflight.ParseKeyAt(fmt.Sprintf("line %d of %s", number, name), line, schema)
+		keys, err := itemkey.ParseAt(fmt.Sprintf("line %d of %s", number, name), line, schema)
 		if err == nil {
 			err = visit(numberedKey{number, keys})
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/itemfile"
+	"github.com/dynamodb-bigtable/replicator/internal/itemkey"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/transform"
@@ -56,7 +57,7 @@ func itemsOfSource(ctx context.Context, env config.Lookup, cfg *config.Config, t
 		}
 		return found.Mapping, page.Items, nil
 	}
-	key, err := preflight.ParseKey(f.Key, found.Description.PrimaryKey)
+	key, err := itemkey.Parse(f.Key, found.Description.PrimaryKey)
 	if err != nil {
 		return nil, nil, err
 	}

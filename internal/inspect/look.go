@@ -10,6 +10,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
+	"github.com/dynamodb-bigtable/replicator/internal/itemkey"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
@@ -30,7 +31,7 @@ func Explain(ctx context.Context, p *terminal.Console, cfg *config.Config, ends 
 	if err := m.Connect(ctx); err != nil {
 		return nil, err
 	}
-	keys, err := preflight.ParseKey(key, m.Tables[0].Description.PrimaryKey)
+	keys, err := itemkey.Parse(key, m.Tables[0].Description.PrimaryKey)
 	if err != nil {
 		return nil, err
 	}

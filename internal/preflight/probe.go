@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/itemkey"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
@@ -269,7 +270,7 @@ func (p *Prober) Describe(ctx context.Context, t config.Table) (Table, bool) {
 			return "", err
 		}
 		d := found.Description
-		return "about " + backfill.Counted(float64(d.Items), "item") + ", key " + keyNames(d.PrimaryKey), nil
+		return "about " + backfill.Counted(float64(d.Items), "item") + ", key " + itemkey.Names(d.PrimaryKey), nil
 	})
 	return found, ok
 }

@@ -1,4 +1,4 @@
-package preflight
+package itemkey
 
 import (
 	"strings"
@@ -33,7 +33,7 @@ func TestParseKey(t *testing.T) {
 		{`{"b":"AP8="}`, binary, attribute.NewItem([]attribute.Attribute{{Name: "b", Value: attribute.Binary([]byte{0, 255})}})},
 		{`{"b":{"B":"AP8="}}`, binary, attribute.NewItem([]attribute.Attribute{{Name: "b", Value: attribute.Binary([]byte{0, 255})}})},
 	} {
-		got, err := ParseKey(c.text, c.schema)
+		got, err := Parse(c.text, c.schema)
 		if err != nil || !got.Equal(c.want) {
 			t.Errorf("%s: %v, %v", c.text, got, err)
 		}
@@ -58,7 +58,7 @@ func TestParseKey(t *testing.T) {
 		`{"PK":{"S":["hidden"]},"n":1}`:     "write it as text",
 		`{"PK":"hidden","n":{"N":{"N":1}}}`: "write it as text",
 	} {
-		_, err := ParseKey(text, schema)
+		_, err := Parse(text, schema)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		} else if strings.Contains(err.Error(), "hidden") {
@@ -66,7 +66,7 @@ func TestParseKey(t *testing.T) {
 		}
 	}
 	for _, text := range []string{`{"b":"%"}`, `{"b":""}`} {
-		if _, err := ParseKey(text, binary); err == nil {
+		if _, err := Parse(text, binary); err == nil {
 			t.Errorf("%s was taken", text)
 		}
 	}

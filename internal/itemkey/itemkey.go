@@ -1,4 +1,5 @@
-package preflight
+// Package itemkey reads the primary key of an item as operators write it.
+package itemkey
 
 import (
 	"encoding/base64"
@@ -14,19 +15,19 @@ import (
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
-// KeyHelp describes the value of --key, in the help of all commands that have this flag.
-const KeyHelp = "primary key as `JSON`: plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) or DynamoDB's own ({\"PK\":{\"S\":\"VIDEO#42\"},…}); binary is base64"
+// Help describes the value of --key, in the help of all commands that have this flag.
+const Help = "primary key as `JSON`: plain ({\"PK\":\"VIDEO#42\",\"SK\":7}) or DynamoDB's own ({\"PK\":{\"S\":\"VIDEO#42\"},…}); binary is base64"
 
-// ParseKey parses the primary key of one item. The key schema determines the types. A value may be
+// Parse parses the primary key of one item. The key schema determines the types. A value may be
 // plain JSON or DynamoDB JSON. Errors contain no values, because operators may copy errors into
 // tickets.
-func ParseKey(text string, schema []transform.KeyAttribute) (attribute.Item, error) {
-	return ParseKeyAt("--key", text, schema)
+func Parse(text string, schema []transform.KeyAttribute) (attribute.Item, error) {
+	return ParseAt("--key", text, schema)
 }
 
-// ParseKeyAt is ParseKey for a key that stands at another place, such as a line of a file. Errors
+// ParseAt is Parse for a key that stands at another place, such as a line of a file. Errors
 // begin with this place.
-func ParseKeyAt(place, text string, schema []transform.KeyAttribute) (attribute.Item, error) {
+func ParseAt(place, text string, schema []transform.KeyAttribute) (attribute.Item, error) {
 	fail := func(what, fix string) (attribute.Item, error) {
 		if fix == "" {
 			fix = fmt.Sprintf("give the whole primary key, for example %s", exampleOf(place, schema))
@@ -43,14 +44,14 @@ func ParseKeyAt(place, text string, schema []transform.KeyAttribute) (attribute.
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(schema, func(k transform.KeyAttribute) bool { return k.Name == name }) {
-			return fail(fmt.Sprintf("%q is not part of the primary key %s", name, keyNames(schema)), "")
+			return fail(fmt.Sprintf("%q is not part of the primary key %s", name, Names(schema)), "")
 		}
 	}
 	keys := make([]attribute.Attribute, 0, len(schema))
 	for _, k := range schema {
 		raw, ok := given[k.Name]
 		if !ok {
-			return fail(fmt.Sprintf("attribute %q is missing; the primary key is %s", k.Name, keyNames(schema)), "")
+			return fail(fmt.Sprintf("attribute %q is missing; the primary key is %s", k.Name, Names(schema)), "")
 		}
 		v, problem := keyValue(raw, k.Type)
 		if problem != "" {
@@ -101,8 +102,8 @@ func keyValue(raw json.RawMessage, kind attribute.Kind) (attribute.Value, string
 	}
 }
 
-// keyNames lists the attributes of a primary key with their types.
-func keyNames(schema []transform.KeyAttribute) string {
+// Names lists the attributes of a primary key with their types.
+func Names(schema []transform.KeyAttribute) string {
 	var names []string
 	for _, k := range schema {
 		names = append(names, fmt.Sprintf("%s (%s)", k.Name, k.Type))
