@@ -47,7 +47,6 @@ type Options struct {
 //	/               the page for people
 //	/tables/        pages of a table, its parked items and its shards
 //	/cutovers/      pages of a group's cutover
-//	/pipelines      the migrations of the state table
 //	/api/v1/page    updates of the page: server-sent events
 //	/api/v1/status  JSON
 //	/api/v1/events  server-sent events
@@ -85,7 +84,7 @@ func Handler(o Options) http.Handler {
 		mux.Handle("GET /api/v1/page", o.Live)
 	}
 	if o.Pages != nil {
-		for _, path := range []string{"/tables/", "/cutovers/", "/pipelines"} {
+		for _, path := range []string{"/tables/", "/cutovers/"} {
 			mux.Handle("GET "+path, o.Pages)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // pagePolicy is the Content-Security-Policy of the pages below the first one. They have no script.
 var pagePolicy = page.LivePolicy(style, "")
 
-// leaf is a page below the first one: a table, its parked items, a shard, a cutover, or the pipelines
-// of the state table. Such a page does not update itself.
+// leaf is a page below the first one: a table, its parked items, a shard, or a cutover. Such a page
+// does not update itself.
 type leaf struct {
 	Root  string // the relative address of the first page
 	Title string
