@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/status"
 )
 
@@ -19,11 +20,11 @@ const (
 	happened = "happened" // a step is done
 )
 
-// The severities of events, in the words of PagerDuty.
+// The severities of events, in the words of the alert rules.
 const (
-	critical = "critical"
-	warning  = "warning"
-	info     = "info"
+	page    = string(standing.SeverityPage)
+	warning = string(standing.SeverityWarning)
+	info    = string(standing.SeverityInfo)
 )
 
 const eventSchema = "replicator.notification/v1"
@@ -35,7 +36,7 @@ type Event struct {
 	Pipeline string     `json:"pipeline"` // name of the configuration
 	Kind     string     `json:"kind"`     // docs/how-to/notifications.md lists the kinds
 	Action   string     `json:"action"`   // begins, ends or happened
-	Severity string     `json:"severity"` // critical, warning or info
+	Severity string     `json:"severity"` // page, warning or info
 	Tables   []string   `json:"tables"`   // source tables; empty if it concerns no single table
 	Group    *string    `json:"group"`    // group of a cutover; null if it concerns no cutover
 	Since    *time.Time `json:"since"`    // time since which it applies; null if unknown
@@ -50,7 +51,7 @@ type kind struct {
 	severity string
 	hold     time.Duration // how long a condition must last before its begin is announced
 	title    string
-	page     string // page of the documentation, from the root of the repository
+	document string // document about the kind, from the root of the repository
 }
 
 // hold is how long a condition must last before its begin is announced, if it may come and go. It is
@@ -61,11 +62,11 @@ const hold = time.Minute
 const kindTest = "test"
 
 var kinds = map[string]kind{
-	status.OccurGap:         {critical, 0, "changes or rows are missing", "deploy/runbooks/needs-load.md"},
-	status.OccurStalled:     {critical, hold, "replication is stalled", "deploy/runbooks/stalled.md"},
-	status.OccurHeadroom:    {critical, hold, "the stream will soon drop unapplied changes", "deploy/runbooks/retention-headroom.md"},
-	status.OccurStrays:      {critical, 0, "DynamoDB has changes that Bigtable lacks", "deploy/runbooks/late-writes.md"},
-	status.OccurWayBackLost: {critical, 0, "changes were lost on the way back", "deploy/runbooks/way-back.md"},
+	status.OccurGap:         {page, 0, "changes or rows are missing", "deploy/runbooks/needs-load.md"},
+	status.OccurStalled:     {page, hold, "replication is stalled", "deploy/runbooks/stalled.md"},
+	status.OccurHeadroom:    {page, hold, "the stream will soon drop unapplied changes", "deploy/runbooks/retention-headroom.md"},
+	status.OccurStrays:      {page, 0, "DynamoDB has changes that Bigtable lacks", "deploy/runbooks/late-writes.md"},
+	status.OccurWayBackLost: {page, 0, "changes were lost on the way back", "deploy/runbooks/way-back.md"},
 	status.OccurParked:      {warning, 0, "items are parked", "deploy/runbooks/parked.md"},
 	status.OccurDiffers:     {warning, 0, "rows differ", "deploy/runbooks/verify-mismatch.md"},
 	status.OccurApproval:    {warning, 0, "an approval is needed", "docs/how-to/notifications.md"},
@@ -78,7 +79,7 @@ var kinds = map[string]kind{
 	kindTest:                {info, 0, "this is a test of notifications", "docs/how-to/notifications.md"},
 }
 
-const pages = "https://github.com/dynamodb-bigtable/replicator/blob/main/"
+const documents = "https://github.com/dynamodb-bigtable/replicator/blob/main/"
 
 // oldNews is the age above which steps are not announced in a pipeline that had no notifications
 // before.
@@ -194,7 +195,7 @@ func (t *tracker) next(mono time.Duration, now time.Time, found []status.Occurre
 // event returns the event for news of a pipeline.
 func (n news) event(pipeline string, now time.Time) Event {
 	k, o := kinds[n.kind], n.of[0]
-	e := Event{Schema: eventSchema, Pipeline: pipeline, Kind: n.kind, Action: n.action, Severity: k.severity, Tables: []string{}, At: now.UTC(), Docs: pages + k.page}
+	e := Event{Schema: eventSchema, Pipeline: pipeline, Kind: n.kind, Action: n.action, Severity: k.severity, Tables: []string{}, At: now.UTC(), Docs: documents + k.document}
 	for _, o := range n.of {
 		if o.Table != "" {
 			e.Tables = append(e.Tables, o.Table)

@@ -154,7 +154,7 @@ func TestEventsAreReadable(t *testing.T) {
 // Each kind has a title and a page that exists.
 func TestKindsHavePages(t *testing.T) {
 	for name, k := range kinds {
-		if _, err := os.Stat("../../" + k.page); err != nil || k.title == "" || !slices.Contains([]string{critical, warning, info}, k.severity) {
+		if _, err := os.Stat("../../" + k.document); err != nil || k.title == "" || !slices.Contains([]string{page, warning, info}, k.severity) {
 			t.Errorf("%s: %+v, %v", name, k, err)
 		}
 	}

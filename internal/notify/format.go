@@ -100,6 +100,14 @@ type pagerDuty struct {
 	Links      []pagerDutyLink  `json:"links"`
 }
 
+// pagerDutySeverity returns PagerDuty's word for a severity.
+func pagerDutySeverity(severity string) string {
+	if severity == page {
+		return "critical"
+	}
+	return severity
+}
+
 // mostSummary and mostDedupKey are PagerDuty's limits, in characters.
 const (
 	mostSummary  = 1024
@@ -115,7 +123,7 @@ func pagerDutyEvent(secret, table string, e Event) pagerDuty {
 		subject = *e.Group
 	}
 	p := pagerDuty{RoutingKey: secret, Action: "trigger", DedupKey: e.Pipeline + "/" + e.Kind + "/" + subject, Client: "replicator",
-		Payload: pagerDutyPayload{Summary: e.Pipeline + ": " + e.Summary, Source: e.Pipeline, Severity: e.Severity, Timestamp: e.At.Format(time.RFC3339),
+		Payload: pagerDutyPayload{Summary: e.Pipeline + ": " + e.Summary, Source: e.Pipeline, Severity: pagerDutySeverity(e.Severity), Timestamp: e.At.Format(time.RFC3339),
 			Component: subject, Class: e.Kind, Details: map[string]string{"id": e.ID}},
 		Links: []pagerDutyLink{{e.Docs, "documentation"}}}
 	switch e.Action {

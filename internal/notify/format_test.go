@@ -74,6 +74,11 @@ func TestPagerDuty(t *testing.T) {
 		begun[0].Action != "trigger" || ended[0].Action != "resolve" || begun[0].Payload.Severity != warning || begun[0].Payload.Details["command"] == "" {
 		t.Errorf("%+v\n%+v", begun, ended)
 	}
+	urgent := parkedEvent(begins, "A")
+	urgent.Severity = page
+	if worst := keys(urgent); worst[0].Payload.Severity != "critical" {
+		t.Errorf("the severity page is %q for PagerDuty", worst[0].Payload.Severity)
+	}
 	long := keys(parkedEvent(begins, strings.Repeat("ä", 2000)))
 	if n := len(long[0].DedupKey); n > mostDedupKey || len([]rune(long[0].Payload.Summary)) != mostSummary {
 		t.Errorf("a key of %d bytes, a summary of %d", n, len(long[0].Payload.Summary))

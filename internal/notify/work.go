@@ -235,8 +235,24 @@ func (t *term) look(ctx context.Context, m *status.Document, first bool) error {
 			unsent = append(unsent, u)
 		}
 	}
-	t.record.Noticed, t.record.Unsent, t.dirty = noticed, unsent, true
+	// An unchanged record is not written again, except as a sign that notifications were configured.
+	t.dirty = t.dirty || first || len(all) > 0 || !sameNoticed(noticed, t.record.Noticed) || !sameUnsent(unsent, t.record.Unsent)
+	t.record.Noticed, t.record.Unsent = noticed, unsent
 	return nil
+}
+
+// sameNoticed reports whether two lists announce the same.
+func sameNoticed(a, b []checkpoint.Noticed) bool {
+	return slices.EqualFunc(a, b, func(a, b checkpoint.Noticed) bool {
+		return keyOfNoticed(a) == keyOfNoticed(b) && a.Mark == b.Mark && a.Since.Equal(b.Since)
+	})
+}
+
+// sameUnsent reports whether the same notifications wait for the same receivers.
+func sameUnsent(a, b []checkpoint.Unsent) bool {
+	return slices.EqualFunc(a, b, func(a, b checkpoint.Unsent) bool {
+		return a.At.Equal(b.At) && slices.Equal(a.To, b.To) && string(a.Body) == string(b.Body)
+	})
 }
 
 // waiting returns the notifications that still wait for a receiver, without those that have waited too

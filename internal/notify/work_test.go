@@ -320,3 +320,16 @@ func TestNoSender(t *testing.T) {
 		t.Error("there is a sender")
 	}
 }
+
+// The record is written when something is new, not for each status that is read.
+func TestAnUnchangedRecordIsNotWritten(t *testing.T) {
+	play(t, func(ctx context.Context, _ *office) {
+		sending := &term{Sender: &Sender{pipeline: "p", log: slog.New(slog.DiscardHandler)}, tracker: newTracker()}
+		for i, want := range []bool{true, false, false} {
+			sending.dirty = false
+			if err := sending.look(ctx, &status.Document{At: time.Unix(int64(i), 0)}, i == 0); err != nil || sending.dirty != want {
+				t.Errorf("look %d: the record is to be written: %v, %v", i, sending.dirty, err)
+			}
+		}
+	})
+}

@@ -33,7 +33,7 @@ func TestOccurrencesOfTables(t *testing.T) {
 		{"lost", TableInput{Found: true, State: with(func(s *checkpoint.TableState) {
 			s.NeedsLoad, s.Reason, s.Gaps, s.GapCount = true, "trimmed", []checkpoint.DeclaredGap{{At: ago(time.Minute), Reason: "trimmed"}}, 1
 			s.Generation, s.Adopted = 8, 8
-		}), Shards: []checkpoint.Shard{owned}}, "gap Orders: backfill start --repair-gap --table Orders"},
+		}), Shards: []checkpoint.Shard{owned}}, "gap Orders: backfill repair Orders"},
 		{"stalled", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{stuck}}, "stalled Orders: status --shards --table Orders, copy_done Orders!"},
 		{"low headroom", TableInput{Found: true, State: loadedTable(), Shards: []checkpoint.Shard{old}}, "headroom Orders: status --table Orders, copy_done Orders!"},
 		{"sampled", TableInput{Found: true, State: with(func(s *checkpoint.TableState) {

@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"internal/cutover":     {"attribute", "backfill", "cdc", "checkpoint", "sink", "transform", "internal/canary", "internal/drain", "internal/fence", "internal/readiness", "internal/standing", "internal/task", "internal/timespan"},
 	"internal/forecast":    {"checkpoint", "internal/cutover", "internal/drain", "internal/timespan"},
 	"internal/hook":        {"internal/cutover", "internal/environment"},
-	"internal/notify":      {"checkpoint", "internal/config", "internal/diag", "internal/hook", "internal/status", "internal/task", "internal/terminal"},
+	"internal/notify":      {"checkpoint", "internal/config", "internal/diag", "internal/hook", "internal/standing", "internal/status", "internal/task", "internal/terminal"},
 	"internal/desk": {"backfill", "checkpoint", "internal/config", "internal/diag", "internal/engine", "internal/environment", "internal/failover", "internal/preflight",
 		"internal/source", "internal/task", "internal/terminal", "sink"},
 	"internal/telemetry": {"internal/admin", "internal/diag", "internal/engine"},
