@@ -249,18 +249,11 @@ func (p Prices) egress(t Table) Line {
 // Nodes returns the cost of the additional nodes that concurrent copies need. Bigtable bills a node
 // for at least an hour.
 func (p Prices) Nodes(copies []Copy, c Cluster) Line {
-	var (
-		nodes   float64
-		longest time.Duration
-	)
+	var longest time.Duration
 	for _, copying := range copies {
-		if copying.Time > 0 {
-			// A copy that takes only seconds counts in part, because it does not need more nodes.
-			nodes += copying.RowsPerSecond * min(1, copying.Time.Minutes()) / p.nodeRows(copying.Fast, c.HDD)
-			longest = max(longest, copying.Time)
-		}
+		longest = max(longest, copying.Time)
 	}
-	needed := max(1, int(math.Ceil(nodes)))
+	needed := max(1, int(math.Ceil(p.copyNodes(copies, c))))
 	line := Line{What: "Bigtable nodes for the copy", Quantity: terminal.Plural(needed, "node"), Per: Once}
 	if c.Nodes >= needed {
 		line.Note = fmt.Sprintf("the cluster has %d", c.Nodes)
@@ -273,6 +266,17 @@ func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 		line.Note = "node count unknown; nodes you already run add no cost"
 	}
 	return line
+}
+
+// copyNodes returns how many nodes concurrent copies use completely.
+func (p Prices) copyNodes(copies []Copy, c Cluster) (nodes float64) {
+	for _, copying := range copies {
+		if copying.Time > 0 {
+			// A copy that takes only seconds counts in part, because it does not need more nodes.
+			nodes += copying.RowsPerSecond * min(1, copying.Time.Minutes()) / p.nodeRows(copying.Fast, c.HDD)
+		}
+	}
+	return nodes
 }
 
 // Total is the sum of the amounts of one period.

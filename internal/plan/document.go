@@ -25,6 +25,7 @@ type Document struct {
 	Cutovers []Cutover          `json:"cutovers"`    // what is expected of the cutover of each group of tables
 	Shared   []cost.Line        `json:"shared_cost"` // costs of all tables together
 	Totals   []cost.Total       `json:"totals"`
+	Sizing   *cost.Sizing       `json:"sizing"` // null if there is nothing to plan
 	Prices   Prices             `json:"prices"`
 	Warnings diag.List          `json:"warnings"`
 	// Missing holds permissions that are known to be missing; null if there are none.

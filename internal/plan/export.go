@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/loads"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
+	"github.com/dynamodb-bigtable/replicator/internal/standing"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
@@ -45,6 +46,9 @@ func (out *sourceTable) refuse(d backfill.Description, cause string) {
 // must not end before the positions from which the stream resumes.
 func (in *Input) judgeExport(out *sourceTable, state checkpoint.TableState, shards []checkpoint.Shard) {
 	out.copied = state.Base > 0 || state.Load.Generation > 0
+	for _, s := range standing.Open(state, shards) {
+		out.changes += s.Rate
+	}
 	if out.Export == nil || out.copied || state.Generation == 0 {
 		return
 	}

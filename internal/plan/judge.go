@@ -54,11 +54,29 @@ func (in *Input) Judge() *Document {
 		lines = append(lines, t.Cost...)
 	}
 	d.Totals = cost.Totals(lines)
+	d.Sizing = in.sizing(copies)
 	d.round()
 	if d.Warnings = append(warnings, in.targets...).WithFlags(in.Hints); d.Warnings == nil {
 		d.Warnings = diag.List{}
 	}
 	return d
+}
+
+// sizing returns the workers and nodes that the configured tables need; nil if no stream was listed.
+func (in *Input) sizing(copies []cost.Copy) *cost.Sizing {
+	shards, changes := 0, 0.0
+	for _, s := range in.sources {
+		if s.OpenShards != nil {
+			shards += *s.OpenShards
+		}
+		changes += s.changes
+	}
+	if shards == 0 {
+		return nil
+	}
+	sizing := in.question.Prices.Size(shards, changes, copies, in.cluster)
+	sizing.Changes = cost.Round(sizing.Changes)
+	return &sizing
 }
 
 // expected returns what is expected of the cutovers of the groups whose streams were listed.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -153,5 +154,32 @@ func TestColumnsOfAMappingChangeAreEscaped(t *testing.T) {
 	_ = tab.Flush() // writes to a buffer cannot fail
 	if got := out.String(); diag.PrintableLines(got) != got || strings.Contains(got, "\nforged") || !strings.Contains(got, `d:a\n\x1b[2Jforged`) {
 		t.Errorf("%q", got)
+	}
+}
+
+// The plan says what the migration needs: for the changes that workers measured, else for the most
+// that the open shards can give.
+func TestSizing(t *testing.T) {
+	in, open := read(10, 10), 4
+	if d := in.Judge(); d.Sizing != nil {
+		t.Errorf("without streams: %+v", d.Sizing)
+	}
+	in.sources[0].OpenShards = &open
+	in.cluster.Nodes = 3
+	for _, c := range []struct {
+		rate float64
+		want string
+	}{
+		{0, "\nSizing: an estimate for at most 4k changes/s, which the open shards can give\n  2 workers, one of which can fail: each 0.5 CPU, 128 MiB\n  1 Bigtable node for changes, 1 during the copy; the cluster has 3\n"},
+		{123, "\nSizing: an estimate for 120 changes/s, as measured by the workers\n  2 workers, one of which can fail: each 0.25 CPU, 128 MiB\n  1 Bigtable node for changes, 1 during the copy; the cluster has 3\n"},
+	} {
+		state := checkpoint.TableState{Label: "L"}
+		in.sources[0].changes = 0
+		in.judgeExport(&in.sources[0], state, []checkpoint.Shard{{Label: "L", Shown: checkpoint.Shown{Rate: c.rate}}, {Label: "before", Shown: checkpoint.Shown{Rate: 9}}})
+		var out bytes.Buffer
+		writeSizing(&out, in.Judge().Sizing)
+		if out.String() != c.want {
+			t.Errorf("%v changes/s:\n%s\nwant\n%s", c.rate, out.String(), c.want)
+		}
 	}
 }

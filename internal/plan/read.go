@@ -65,6 +65,7 @@ type sourceTable struct {
 	wayBack  preflight.WayBack
 	refused  *diag.Error // why the configured export would not be copied
 	copied   bool        // the table was loaded before
+	changes  float64     // changes per second that workers measured; 0 if unknown
 	guarded  string      // why the target or the ledger does not allow a fast load
 	warnings diag.List
 }

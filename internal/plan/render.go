@@ -38,6 +38,7 @@ func (r *Document) Render(w io.Writer) {
 			_, _ = fmt.Fprintln(w, "  lengthened by "+why)
 		}
 	}
+	writeSizing(w, r.Sizing)
 	writeCost(w, r)
 	writeMissing(w, r.Missing)
 	for _, e := range r.Warnings {
@@ -156,6 +157,23 @@ func copyTime(seconds float64) string {
 		return "less than a minute"
 	}
 	return "about " + backfill.FormatDuration(time.Duration(seconds*float64(time.Second)))
+}
+
+// writeSizing writes which workers and nodes the migration needs.
+func writeSizing(w io.Writer, s *cost.Sizing) {
+	if s == nil {
+		return
+	}
+	rate, nodes := "at most "+backfill.FormatCount(s.Changes)+" changes/s, which the open shards can give", ""
+	if s.Measured {
+		rate = backfill.FormatCount(s.Changes) + " changes/s, as measured by the workers"
+	}
+	if s.Have > 0 {
+		nodes = fmt.Sprintf("; the cluster has %d", s.Have)
+	}
+	_, _ = fmt.Fprintf(w, "\nSizing: an estimate for %s\n", rate)
+	_, _ = fmt.Fprintf(w, "  %s, one of which can fail: each %g CPU, %d MiB\n", terminal.Plural(s.Workers, "worker"), s.Cores, s.Memory>>20)
+	_, _ = fmt.Fprintf(w, "  %s for changes, %d during the copy%s\n", terminal.Plural(s.Nodes, "Bigtable node"), s.CopyNodes, nodes)
 }
 
 func writeCost(w io.Writer, r *Document) {
