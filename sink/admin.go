@@ -279,6 +279,8 @@ type Lacks struct {
 	// ChangeStream reports that the table exists, and that its change stream is missing or keeps
 	// records for less than LeastChangesKept.
 	ChangeStream bool
+	// Tiered reports that the service moves old cells of the table to the infrequent access tier.
+	Tiered bool
 }
 
 // Lacks returns the parts of a table's specification that the table lacks. It changes nothing. The
@@ -299,7 +301,7 @@ func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 		return Lacks{}, classifyControl("GetTable", err)
 	}
 	var (
-		l      = Lacks{Protected: info.DeletionProtection == bigtable.Protected, ChangeStream: spec.ChangeStream && keptBy(info) < LeastChangesKept}
+		l      = Lacks{Protected: info.DeletionProtection == bigtable.Protected, Tiered: tiered(info), ChangeStream: spec.ChangeStream && keptBy(info) < LeastChangesKept}
 		unfit  []error
 		schema *SchemaError
 	)
@@ -325,6 +327,11 @@ func (a *Admin) Lacks(ctx context.Context, spec TableSpec) (Lacks, error) {
 		}
 	}
 	return l, errors.Join(unfit...)
+}
+
+// tiered reports whether a table has a rule that moves cells to the infrequent access tier.
+func tiered(info *bigtable.TableInfo) bool {
+	return info.TieredStorageConfig != nil && info.TieredStorageConfig.InfrequentAccess != nil
 }
 
 // judge checks an existing family.

@@ -66,6 +66,7 @@ const (
 	ExpiryDiffers        = "R1255"
 	RecoveryOff          = "R1256"
 	ExpiryIgnored        = "R1257"
+	TieredTable          = "R1258"
 	TargetUnreachable    = "R1301"
 	TargetDenied         = "R1302"
 	ProfileMulti         = "R1303"
@@ -320,6 +321,9 @@ var registry = []Entry{
 	{ExpiryIgnored, "DynamoDB expires no sampled item (warning)",
 		"A table has a time-to-live attribute, but no sampled value of it is a time that DynamoDB accepts: a number of seconds since 1970, at most five years ago. DynamoDB ignores other values, such as milliseconds and texts, and so does `expire: gc`. Such items and their rows never expire.",
 		"correct the values in the application, or name the attribute by which items expire", ExitDone},
+	{TieredTable, "the target table has tiered storage (warning)",
+		"Bigtable moves cells older than a given age to the infrequent access tier, where reads are slow and cost more. The condition of each guarded write reads cells whose timestamp is 0, and these are older than every age.",
+		"remove the rule while replicator runs, and set it again after `replicator finalize`", ExitDone},
 	{TargetUnreachable, "target unreachable",
 		"Bigtable did not answer in time. Google's client reports an unreachable endpoint only as `context deadline exceeded`.",
 		"check the network, and BIGTABLE_EMULATOR_HOST if you use an emulator", ExitFailed},

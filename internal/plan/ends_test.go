@@ -216,6 +216,7 @@ func TestTargetTables(t *testing.T) {
 		"no families": {func(s *scene) { s.lacks = sink.Lacks{Families: []sink.FamilySpec{family}} }, "incomplete; the missing parts would be created", []string{"family replicator_state:d ", "family orders:d "}, nil},
 		"no view":     {func(s *scene) { s.lacks = sink.Lacks{View: true} }, "incomplete", []string{"view replicator_state: ", "view orders:mapped "}, nil},
 		"unfit":       {func(s *scene) { s.lacksErr = &sink.Error{Reason: sink.Permanent, Code: "PermissionDenied", Text: "x"} }, "✗ target table orders", nil, nil},
+		"tiered":      {func(s *scene) { s.lacks = sink.Lacks{Tiered: true} }, "exists, schema OK", nil, []string{diag.TieredTable}},
 		"protected":   {func(s *scene) { s.lacks = sink.Lacks{Protected: true} }, "exists, schema OK", nil, []string{diag.FenceWithheld}},
 		"no views":    {func(s *scene) { s.lacks = sink.Lacks{NoViews: true} }, "the service has no authorized views", nil, nil},
 		"other view":  {func(s *scene) { s.view = []string{"a"} }, "exists, schema OK", nil, []string{diag.ViewDiffers}},

@@ -200,6 +200,10 @@ func (in *Input) examineTables(ctx context.Context, all preflight.Samples) {
 				in.forbid(spec.Name, "table "+spec.Name+" has no fence: "+why)
 				warn(&in.targets, withholds("table "+spec.Name, why))
 			}
+			if lacks.Tiered && spec.Name != in.Cfg.State.Table {
+				warn(&in.targets, &diag.Error{Code: diag.TieredTable, What: name + " has tiered storage", Cause: "the condition of each guarded write reads cells at timestamp 0, which are in the slow tier",
+					Fix: "remove the rule while replicator runs: gcloud beta bigtable tables update " + spec.Name + " --instance=" + in.Cfg.Target.Instance + " --clear-tiered-storage-config"})
+			}
 			for _, family := range lacks.Ageing {
 				in.forbid(spec.Name, "family "+family.Family+" of table "+spec.Name+" collects cells by age")
 				warn(&in.targets, preflight.ExplainAgeing(family))
