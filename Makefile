@@ -85,7 +85,7 @@ long-sim: ## all seeds of test/sim; make test plays one seed of each scenario
 
 # The packages that use goroutines. test/sim runs one task at a time, and other packages use one
 # goroutine.
-RACED ?= ./backfill/... ./bigtabletest/... ./checkpoint/... ./cdc/... ./dualwrite/... ./dynamodbtest/... ./relay/... ./sink/... ./internal/admin ./internal/demo ./internal/hook ./internal/memory ./internal/engine ./internal/stream ./internal/follow ./internal/job ./internal/load ./internal/fallback ./internal/reverse ./internal/freeze ./internal/tablepolicy ./internal/verify ./internal/apply ./internal/pipeline ./internal/preflight ./internal/status ./internal/switchover ./internal/task ./internal/worker
+RACED ?= ./backfill/... ./bigtabletest/... ./checkpoint/... ./cdc/... ./dualwrite/... ./dynamodbtest/... ./relay/... ./sink/... ./internal/admin ./internal/demo ./internal/hook ./internal/memory ./internal/notify ./internal/telemetry ./internal/engine ./internal/stream ./internal/follow ./internal/job ./internal/load ./internal/fallback ./internal/reverse ./internal/freeze ./internal/tablepolicy ./internal/verify ./internal/apply ./internal/pipeline ./internal/preflight ./internal/status ./internal/switchover ./internal/task ./internal/worker
 
 # A process built with the race detector sleeps a second before it exits. Tests start some hundreds
 # of processes, so this shortens the sleep.
