@@ -134,5 +134,5 @@ func (c *Config) asWritten() *Config {
 	return &written
 }
 
-// isARN reports whether a text is meant as an ARN.
+// isARN reports whether a text begins like an ARN.
 func isARN(s string) bool { return strings.HasPrefix(s, "arn:") }
