@@ -105,15 +105,7 @@ func (o *Operator) compareKeys(ctx context.Context) error {
 	} else if err := o.shownValues(ctx, t); err != nil {
 		return err
 	}
-	var failed error
-	if left == nil {
-		failed = o.repair(ctx)
-	}
-	d := o.judge(o.now(ctx))
-	if err := errors.Join(o.write(d), o.report(d), failed); err != nil {
-		return errors.Join(left, err)
-	}
-	return errors.Join(left, o.keysVerdict(t))
+	return o.conclude(ctx, left, func() error { return o.keysVerdict(t) })
 }
 
 // rowByRow returns a comparison for single rows of a table, with the configured limits of reads.

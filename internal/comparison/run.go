@@ -78,6 +78,12 @@ func (o *Operator) Begin(ctx context.Context) error {
 	if err := o.findings(ctx); err != nil {
 		return errors.Join(left, err)
 	}
+	return o.conclude(ctx, left, o.verdict)
+}
+
+// conclude repairs what differs, unless the comparison ended early with the error `left`. It then
+// writes the results, and returns all errors with the verdict.
+func (o *Operator) conclude(ctx context.Context, left error, verdict func() error) error {
 	var failed error
 	if left == nil {
 		failed = o.repair(ctx)
@@ -86,7 +92,7 @@ func (o *Operator) Begin(ctx context.Context) error {
 	if err := errors.Join(o.write(d), o.report(d), failed); err != nil {
 		return errors.Join(left, err)
 	}
-	return errors.Join(left, o.verdict())
+	return errors.Join(left, verdict())
 }
 
 // command returns the name under which the command opens the migration.
