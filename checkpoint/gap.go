@@ -25,6 +25,7 @@ const (
 	KindLedgerLost     GapKind = "ledger_lost"        // the ledger was recreated, restored or renamed
 	KindMappingChanged GapKind = "mapping_changed"    // rows of the former mapping must be written again
 	KindCreatedAnew    GapKind = "table_created_anew" // the source table was recreated with the same name
+	KindSourceMoved    GapKind = "source_moved"       // the table is read in another region
 	KindAskedFor       GapKind = "asked_for"          // an operator requested another load
 	KindRolledBack     GapKind = "rolled_back"        // the application wrote the target, and was moved back to the source
 	KindSweep          GapKind = "sweep"              // a sweep left rows that replicator wrote: no mapping explains them, or the target refuses their removal

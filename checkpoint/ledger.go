@@ -60,6 +60,7 @@ type Ledger struct {
 	hashes  map[string]string // mapping hash by source table, once checked
 	modes   map[string]Mode   // mode by source table, once checked
 	claimed map[string]bool   // witnesses this process has written
+	origins map[string]string // ARN of the table from which this process reads, by source table
 	done    map[string]doneParts
 
 	served       served
@@ -99,7 +100,7 @@ func Open(ctx context.Context, store Store, name string, o Options) (*Ledger, er
 	if o.Lease == 0 {
 		o.Lease = 15 * time.Second
 	}
-	l := &Ledger{store: store, name: name, worker: o.Worker, about: o.About, lease: o.Lease, hashes: map[string]string{}, modes: map[string]Mode{}, claimed: map[string]bool{}, done: map[string]doneParts{}}
+	l := &Ledger{store: store, name: name, worker: o.Worker, about: o.About, lease: o.Lease, hashes: map[string]string{}, modes: map[string]Mode{}, claimed: map[string]bool{}, origins: map[string]string{}, done: map[string]doneParts{}}
 	for range tries {
 		row, found, err := readRow(ctx, store, l.pipelineKey())
 		if err != nil {

@@ -25,7 +25,7 @@ type Loss string
 const (
 	Trimmed  Loss = "trimmed"   // the stream no longer keeps the shard's position; later changes can be read (Reopen)
 	NotFound Loss = "not found" // the service no longer knows the shard
-	Replaced Loss = "replaced"  // the shard's stream was replaced
+	Replaced Loss = "replaced"  // the shard's stream was replaced; if it is followed again, later changes can be read (Reopen)
 	Late     Loss = "late"      // it was first listed when no rank was left between its ancestors and descendants, or its descendants were applied in an earlier generation
 )
 
@@ -246,7 +246,14 @@ func Unfollowed(table TableState, shards []Shard, listed time.Time) []Shard {
 // are declared. A trimmed shard is finished, but it will be reopened. Children of a gap are not
 // read in the generation that the gap ends.
 func (s *Shard) settled(table TableState) bool {
-	return s.Ended() || s.State == Gap && s.Loss != Trimmed && !s.Undeclared(table)
+	return s.Ended() || s.State == Gap && !s.Reopens(table.Label) && !s.Undeclared(table)
+}
+
+// Reopens reports whether the shard can be read again after its gap was declared. The argument is
+// the label of the followed stream. A replaced stream is followed again if a migration returns to
+// the region that it had left.
+func (s *Shard) Reopens(label string) bool {
+	return s.State == Gap && s.Label == label && (s.Loss == Trimmed || s.Loss == Replaced)
 }
 
 // Covers returns an event time up to which every change of a finished shard's lineage is applied.
@@ -381,5 +388,5 @@ func (s *Shard) Undeclared(table TableState) bool {
 
 // Reopenable reports whether the gap is declared and the rest of the shard can be read.
 func (s *Shard) Reopenable(table TableState) bool {
-	return s.State == Gap && s.Loss == Trimmed && s.Label == table.Label && !s.Undeclared(table)
+	return s.Reopens(table.Label) && !s.Undeclared(table)
 }

@@ -103,8 +103,8 @@ func (l *Ledger) CreateShard(ctx context.Context, s Shard) error {
 	return err
 }
 
-// Reopen lets workers read the rest of a trimmed shard from the horizon, in the generation that its
-// gap began. It claims nothing about earlier changes. Only Reopen moves a position back.
+// Reopen lets workers read the rest of a Reopenable shard from the horizon, in the generation that
+// its gap began. It claims nothing about earlier changes. Only Reopen moves a position back.
 func (l *Ledger) Reopen(ctx context.Context, s Shard, table TableState) error {
 	if !s.Reopenable(table) {
 		return nil
@@ -154,8 +154,8 @@ const kept = 2 * cdc.Retention
 // and label is the label of its stream.
 func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now time.Time) []Shard {
 	type id struct{ label, shard string }
-	// A trimmed shard is finished only until a worker reopens it.
-	finished := func(s Shard) bool { return s.Finished() && (s.Loss != Trimmed || s.Label != label) }
+	// Such a shard is finished only until a worker reopens it.
+	finished := func(s Shard) bool { return s.Finished() && !s.Reopens(label) }
 	children := map[id][2]int{} // number of children, and of finished children
 	for _, s := range shards {
 		n := children[id{s.Label, s.Parent}]
@@ -174,7 +174,7 @@ func Removable(shards []Shard, label string, listed []cdc.Shard, ended bool, now
 		at := id{s.Label, s.ID}
 		n := children[at]
 		rows[at] = s
-		old := s.Label != label // shards of a replaced stream are never read again
+		old := s.Label != label // kept for as long as their stream would keep changes
 		over[at] = finished(s) && !s.DoneAt.IsZero() && now.Sub(s.DoneAt) >= kept && n[0] == n[1] && (old || !isListed[s.ID] && (n[0] > 0 || ended))
 	}
 	var out []Shard

@@ -163,6 +163,9 @@ func (l *Ledger) table(ctx context.Context, source string) (TableState, uint64, 
 	if err != nil {
 		return TableState{}, 0, false, err
 	}
+	if err := CheckSource(source, l.readsFrom(source), state.StreamARN); err != nil {
+		return TableState{}, 0, false, err
+	}
 	state.Gaps = slices.Clone(state.Gaps) // the caller may change them
 	state.takeOver()
 	return state, row.Counter, true, nil
@@ -324,6 +327,7 @@ func (l *Ledger) Adopt(ctx context.Context, source string) (TableState, error) {
 				s.NumberedFrom = s.Applied
 			} else {
 				s.State, s.Loss, s.Reason = Gap, Replaced, "the stream was replaced before the shard was read to its end"
+				s.Noted = true // the gap that replaced the stream counts all its changes
 				s.DoneAt = l.ServiceTime(ctx)
 			}
 			if _, err := l.swap(ctx, l.store, s.key(l), s.Counter, l.stamp(&s.header, s)); err != nil {

@@ -11,7 +11,7 @@ import (
 // Fatal reports whether an error must end the process, because neither a retry nor another worker
 // helps.
 func Fatal(err error) bool {
-	var source *SourceError
+	var source *checkpoint.SourceError
 	return Orderly(err) || errors.As(err, &source) || IsAny(err, checkpoint.ErrLedgerExchanged, checkpoint.ErrForeignPipeline, checkpoint.ErrClusterChanged, checkpoint.ErrFormat)
 }
 

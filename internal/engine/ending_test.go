@@ -26,7 +26,7 @@ func TestEndTellsACleanStopFromAnAbruptOne(t *testing.T) {
 		{&KeyError{Table: "Orders"}, true, false},
 		{checkpoint.ErrMappingChanged, true, false},
 		{checkpoint.ErrClusterChanged, false, true},
-		{&SourceError{Table: "Orders"}, false, true},
+		{&checkpoint.SourceError{Table: "Orders"}, false, true},
 		{checkpoint.ErrLedgerExchanged, false, true},
 		{checkpoint.ErrForeignPipeline, false, true},
 		{fmt.Errorf("row: %w", checkpoint.ErrFormat), false, true},

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -62,27 +61,10 @@ func CheckKey(d backfill.Description, m *transform.Mapping) error {
 	return &KeyError{d.Name}
 }
 
-// SourceError is the error for a table with the expected name whose account or region differs from
-// that of the table that the ledger follows. Without this check, its stream would count as a new
-// stream of the followed table. Its items would then overwrite the rows.
-type SourceError struct {
-	Table string
-	// Followed and Found are the ARNs of both streams.
-	Followed, Found string
-}
-
-func (e *SourceError) Error() string {
-	return fmt.Sprintf("table %s is in another account or region: its stream is %s, but replicator follows %s", e.Table, e.Found, e.Followed)
-}
-
-// CheckSource fails with a *SourceError if the described table is in another partition, region or
-// account than the followed stream. It does not check an unknown stream, or an ARN of another form.
+// CheckSource fails with a *checkpoint.SourceError if the described table is in another partition,
+// region or account than the followed stream.
 func CheckSource(d backfill.Description, followed string) error {
-	was, is := owner(followed), owner(d.StreamARN)
-	if was == "" || is == "" || was == is {
-		return nil
-	}
-	return &SourceError{Table: d.Name, Followed: followed, Found: d.StreamARN}
+	return checkpoint.CheckSource(d.Name, d.StreamARN, followed)
 }
 
 // RenewedError is the error for a table in the right account and region that was recreated or has a
@@ -96,7 +78,7 @@ func (e *RenewedError) Error() string {
 	return fmt.Sprintf("table %s was recreated, or its stream was enabled again: found %s, but replicator follows %s", e.Table, e.Found, e.Followed)
 }
 
-// CheckFollowed fails with a *SourceError as CheckSource does. It fails with a *RenewedError if the
+// CheckFollowed fails with a *checkpoint.SourceError as CheckSource does. It fails with a *RenewedError if the
 // described table has another stream or id than the followed table. A worker continues with such a
 // table in a new generation. Until then, a command that compares or loads must be refused, because
 // it would take the new table's items for items of the former table. Unknown values are not
@@ -112,16 +94,6 @@ func CheckFollowed(d backfill.Description, s checkpoint.TableState) error {
 		return &RenewedError{d.Name, load.TableID, d.ID}
 	}
 	return nil
-}
-
-// owner returns partition, service, region and account of an ARN, "" if it is not an ARN. Source:
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
-func owner(arn string) string {
-	fields := strings.SplitN(arn, ":", 6)
-	if len(fields) < 6 || fields[0] != "arn" {
-		return ""
-	}
-	return strings.Join(fields[1:5], ":")
 }
 
 // RowsError is the error for a first load that would write into a target table with rows of unknown

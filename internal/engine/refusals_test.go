@@ -21,7 +21,7 @@ func TestTheTableOfThatNameElsewhere(t *testing.T) {
 	}{
 		{"2026-11-01", "2026-11-02", false}, {"111122223333", "444455556666", true}, {"eu-west-1", "eu-west-2", true}, {"arn:aws:", "arn:aws-cn:", true},
 	} {
-		var elsewhere *SourceError
+		var elsewhere *checkpoint.SourceError
 		found := strings.Replace(followed, c.from, c.to, 1)
 		if err := CheckSource(backfill.Description{Name: "Orders", StreamARN: found}, followed); errors.As(err, &elsewhere) != c.fails {
 			t.Errorf("%s: %v", found, err)

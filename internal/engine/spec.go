@@ -21,7 +21,9 @@ type Database interface {
 
 // Spec describes one table to replicate.
 type Spec struct {
-	Mapping     *transform.Mapping
+	Mapping *transform.Mapping
+	// ARN is the ARN of the table as this process found it at its start; "" if it is unknown.
+	ARN         string
 	Pattern     string // the pattern of table names to which the table belongs; "" for none
 	MappingHash string
 	// AcceptMapping lets a changed mapping raise the generation. Without it, a changed mapping is

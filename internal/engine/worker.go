@@ -125,6 +125,7 @@ func (s *Table) Workers() int { return s.Worker.Shares.workers(s.Source, s.Ledge
 // deleted. A missing table passes the check, because the coordinator reports it. SameSource also
 // clears a refusal that an earlier configuration caused.
 func (s *Table) SameSource(ctx context.Context) error {
+	s.Ledger.ReadsFrom(s.Source, s.Spec.ARN)
 	state, _, err := s.Ledger.Table(ctx, s.Source)
 	if err == nil {
 		err = s.forgetRefusal(ctx, state)

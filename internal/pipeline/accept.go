@@ -7,7 +7,7 @@ import (
 )
 
 // CheckState returns an error if Run would refuse a table with this mapping, according to the
-// table's record in the ledger. The error is a *SourceError, or checkpoint.ErrMappingChanged if a
+// table's record in the ledger. The error is a *checkpoint.SourceError, or checkpoint.ErrMappingChanged if a
 // changed mapping is not accepted. CheckState changes nothing, so callers use it before they create
 // any resource (H99).
 func CheckState(state checkpoint.TableState, d backfill.Description, mappingHash string, acceptMapping bool) error {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/dynamodb-bigtable/replicator/internal/engine"
-
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 )
@@ -13,7 +11,7 @@ import (
 // What Run refuses because of the ledger is reported before anything is created.
 func TestH99_ARunIsRefusedByItsLedger(t *testing.T) {
 	const here, elsewhere = "arn:aws:dynamodb:us-east-1:1:table/T/stream/L", "arn:aws:dynamodb:eu-west-1:1:table/T/stream/L"
-	var source *engine.SourceError
+	var source *checkpoint.SourceError
 	for name, c := range map[string]struct {
 		state  checkpoint.TableState
 		accept bool

@@ -150,7 +150,7 @@ func TestWhyATableIsSuspended(t *testing.T) {
 		err  error
 		want string // a part of the reason; "": it is not suspended
 	}{
-		{nil, ""}, {errors.New("anything"), ""}, {checkpoint.ErrMappingChanged, ""}, {&engine.SourceError{Table: "Orders"}, ""},
+		{nil, ""}, {errors.New("anything"), ""}, {checkpoint.ErrMappingChanged, ""}, {&checkpoint.SourceError{Table: "Orders"}, ""},
 		{&engine.StreamError{Table: "Orders"}, "no enabled stream"}, {&engine.StreamError{Table: "Orders", View: "KEYS_ONLY"}, "KEYS_ONLY"}, {&engine.KeyError{Table: "Orders"}, "primary key"},
 		{engine.ErrGone, "no longer exists"}, {&cdc.Error{Reason: cdc.Unavailable, Err: errors.New("no")}, ""},
 	} {

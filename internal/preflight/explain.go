@@ -52,7 +52,7 @@ func Explain(what string, err error) error {
 			return &diag.Error{Code: entry.code, What: what, Err: err}
 		}
 	}
-	var moved *engine.SourceError
+	var moved *checkpoint.SourceError
 	if errors.As(err, &moved) {
 		return &diag.Error{Code: diag.SourceMoved, What: what, Cause: moved.Error(), Err: err}
 	}

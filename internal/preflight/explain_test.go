@@ -52,7 +52,7 @@ func TestExplain(t *testing.T) {
 		{checkpoint.ErrFormat, diag.LedgerUnreadable, 1},
 		{sink.ErrParkedLimit, diag.ParkedLimit, 1},
 		{&sink.BadItem{Source: "T", Reason: "too long"}, diag.BadItemStop, 1},
-		{&engine.SourceError{Table: "T"}, diag.SourceMoved, 1},
+		{&checkpoint.SourceError{Table: "T"}, diag.SourceMoved, 1},
 		{&engine.KeyError{Table: "T"}, diag.SourceRekeyed, 1},
 		{&engine.StreamError{Table: "T"}, diag.StreamDisabled, 1},
 		{&engine.StreamError{Table: "T", View: "KEYS_ONLY"}, diag.StreamViewUnusable, 1},

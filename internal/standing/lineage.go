@@ -93,9 +93,9 @@ func (l *lineage) over(s *checkpoint.Shard) bool {
 }
 
 // blocked returns the parent that must be read to its end before the shard; nil if there is none. A
-// trimmed parent must also be read to its end.
+// parent that will be reopened must also be read to its end.
 func (l *lineage) blocked(s *checkpoint.Shard) *checkpoint.Shard {
-	if p := l.parent(s); p != nil && !(p.Ended() || p.State == checkpoint.Gap && p.Loss != checkpoint.Trimmed) {
+	if p := l.parent(s); p != nil && !(p.Ended() || p.State == checkpoint.Gap && !p.Reopens(l.Table.Label)) {
 		return p
 	}
 	return nil

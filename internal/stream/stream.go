@@ -71,8 +71,7 @@ func (r *Reconciler) reconcileStream(life engine.Lifecycle) error {
 		// Changes between the end of the former stream and the new stream were not recorded (H24).
 		gap := checkpoint.DeclaredGap{Kind: lossOf(d, state), Reason: "the table has a new stream"}
 		return r.Raise(life, state.Generation, gap, func(s *checkpoint.TableState) {
-			s.StreamARN, s.Label, s.Listed, s.StreamEnded = d.StreamARN, d.StreamLabel, 0, false
-			s.Enabling, s.EnabledAt = false, time.Time{}
+			s.Follow(d.StreamARN, d.StreamLabel)
 		})
 	}
 	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Reason: "the stream is disabled"}

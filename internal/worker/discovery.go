@@ -80,7 +80,7 @@ func (d *discovery) find(ctx context.Context, followed func(source string) bool)
 		found := preflight.Table{Config: t, Description: description, Mapping: m}
 		w.know(found)
 		w.warnExpiry(found)
-		joins := w.table(t, m, d.rows)
+		joins := w.table(found, d.rows)
 		joins.Young = bornAfter(description.CreatedAt, states)
 		out.Tables = append(out.Tables, joins)
 	}

@@ -96,7 +96,7 @@ func (l *Lending) Lender(ctx context.Context, order load.Order, lending load.Len
 	l.end, l.tasks = end, task.NewGroup(work, 0)
 	o := w.pipeline(l.Ledger, sink.NewParking(w.target.Data.Records(l.Config.State.Table), l.Config.Name), w.observe(task.Clock(ctx)))
 	t := l.Tables[0]
-	lender := load.NewLender(work, &o, w.table(t.Config, t.Mapping, nil), order, lending)
+	lender := load.NewLender(work, &o, w.table(t, nil), order, lending)
 	l.tasks.Go("heed cutovers", func(context.Context) error { return lender.Heed() })
 	if err := lender.Check(ctx); err != nil {
 		return nil, preflight.Explain("cannot copy parts of the load of table "+l.Table, err)

@@ -19,7 +19,6 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/relay"
 	"github.com/dynamodb-bigtable/replicator/sink"
-	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
 // pipeline passes each key of the configuration to the component that applies it.
@@ -68,14 +67,15 @@ func (w *Worker) pipeline(ledger *checkpoint.Ledger, parking *sink.Parking, o *o
 	}
 	for _, t := range w.found.Tables {
 		if t.Config.Pattern() == "" { // tables that match patterns are discovered later, and join
-			out.Tables = append(out.Tables, w.table(t.Config, t.Mapping, rows))
+			out.Tables = append(out.Tables, w.table(t, rows))
 		}
 	}
 	return out
 }
 
 // table passes the configuration of a table to the components that apply it.
-func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Throttle) engine.Spec {
+func (w *Worker) table(found preflight.Table, rows *backfill.Throttle) engine.Spec {
+	t := found.Config
 	limits := func() checkpoint.Limits {
 		limits := w.limits.now(w.Config.Backfill)
 		if limits.RowsPerSecond != nil && rows == nil {
@@ -92,7 +92,7 @@ func (w *Worker) table(t config.Table, m *transform.Mapping, rows *backfill.Thro
 		Sample: sample, SampleEvery: w.Config.Verify.Every,
 		Settle:   w.Config.Verify.Settle,
 		LagBound: w.Config.Cutover.ReadyWhen.LagBelow,
-		Mapping:  m, Pattern: t.Pattern(), MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,
+		Mapping:  found.Mapping, ARN: found.Description.ARN, Pattern: t.Pattern(), MappingHash: w.Config.Hash(t), AcceptMapping: w.AcceptMapping, AdoptRows: w.AdoptRows, FromNow: t.Start == config.StartNow,
 		Copy: !w.NoCopy, LoadMode: checkpoint.LoadMode(w.Config.ModeOf(t)), From: w.named(t), LoadAgain: w.Config.Backfill.OnGap == "load", Segments: w.Config.Backfill.Segments,
 		LiveLimits: limits, Rows: rows, SkipExpired: w.Config.Backfill.SkipExpired, Owned: t.Owned, Shared: w.Config.Target.Shared, Joined: t.Pattern() != "",
 	}

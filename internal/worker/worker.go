@@ -380,7 +380,7 @@ func (w *Worker) follow(ctx context.Context, ledger *checkpoint.Ledger, parking 
 	tables := all.Tables
 	for _, t := range w.found.Tables {
 		if t.Config.Pattern() != "" { // tables that match a pattern now
-			tables = append(tables, w.table(t.Config, t.Mapping, nil))
+			tables = append(tables, w.table(t, nil))
 		}
 	}
 	options := apply.Options{Ledger: ledger, Writer: all.Writer, Subscription: w.subscription, Tables: tables, Events: all.Events, Tracer: all.Tracer, Timing: all.Timing,

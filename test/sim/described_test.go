@@ -9,8 +9,10 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 
+	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/test/sim/model"
 )
 
@@ -134,7 +136,7 @@ func TestAnotherAccount(t *testing.T) {
 		m, option := s.mistaken()
 		m.as = &foreign
 		b := s.Start("b", option)
-		var refused *engine.SourceError
+		var refused *checkpoint.SourceError
 		if s.until(time.Minute, "who is elsewhere ends, beside the keeper", func() bool { return b.Over }); !b.Over {
 			return
 		}
@@ -157,6 +159,104 @@ func TestAnotherAccount(t *testing.T) {
 			s.failf("ended with %v, gaps %q", err, s.Gaps)
 		}
 	})
+}
+
+// elsewhere is the table in another region: a replica with a stream of its own.
+type elsewhere struct {
+	engine.Database
+	scans int
+	fails bool // of scans
+}
+
+func (e *elsewhere) arn(here string) string {
+	return strings.Replace(here, ":eu-west-1:", ":us-east-1:", 1)
+}
+
+func (e *elsewhere) Describe(ctx context.Context, table string) (backfill.Description, error) {
+	d, err := e.Database.Describe(ctx, table)
+	d.StreamARN, d.StreamLabel = e.arn(d.StreamARN), "there "+d.StreamLabel
+	return d, err
+}
+
+func (e *elsewhere) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
+	e.scans++
+	if e.fails {
+		return backfill.ScanPage{}, &cdc.Error{Op: "Scan", Reason: cdc.Unavailable}
+	}
+	return e.Database.Scan(ctx, table, segment, total, after, limit)
+}
+
+// in makes a worker use the region.
+func (e *elsewhere) in(o *engine.Options) {
+	e.Database, o.Database = o.Database, e
+	open := o.Open
+	o.Open = func(arn string) cdc.Source {
+		return open(strings.Replace(arn, ":us-east-1:", ":eu-west-1:", 1))
+	}
+}
+
+// TestH148_AWorkerSleepsThroughAMoveToAnotherRegion: a worker is suspended while an operator moves
+// the migration to another region, where another worker begins a load and dies. The first wakes up
+// with clients of the former region. It ends, copies no items of the former region, and changes
+// nothing. Then the other region is followed.
+func TestH148_AWorkerSleepsThroughAMoveToAnotherRegion(t *testing.T) {
+	play(t, 10, 1, func(s *scene) {
+		scans := 0 // of the former region
+		a := s.Start("a", func(o *engine.Options) {
+			o.Tables[0].ARN = strings.SplitAfter(s.Source.Stream().ARN, "table/Orders")[0]
+			o.Database = formerRegion{o.Database, &scans}
+		})
+		s.put("k", "v")
+		s.until(5*time.Minute, "loaded", func() bool { return s.State().Loaded() })
+		s.equal(time.Minute)
+		a.Pause(10*time.Minute + s.upTo(time.Minute))
+		s.sleep(5 * time.Minute)
+		ledger, err := s.Migration.Ledger(s.ctx)
+		if err != nil {
+			s.failf("%v", err)
+			return
+		}
+		there := &elsewhere{fails: true}
+		gap := checkpoint.DeclaredGap{Kind: checkpoint.KindSourceMoved, Reason: "for the test"}
+		_, err = ledger.Raise(s.ctx, "Orders", s.State().Generation, gap, func(state *checkpoint.TableState) {
+			state.Follow(there.arn(state.StreamARN), "there "+state.Label)
+		})
+		if err != nil {
+			s.failf("%v", err)
+		}
+		again := func(o *engine.Options) { o.Tables[0].LoadAgain = true }
+		b := s.Start("b", there.in, again)
+		s.until(2*time.Minute, "a load begins in the other region", func() bool { return there.scans > 0 })
+		b.Kill()
+		before, scanned := s.State(), scans
+		s.until(30*time.Minute, "the worker ends", func() bool { return a.Over })
+		if !a.Over {
+			return
+		}
+		var refused *checkpoint.SourceError
+		if err := a.Wait(s.ctx); !errors.As(err, &refused) {
+			s.failf("ended with %v", err)
+		}
+		if now := s.State(); now.Generation != before.Generation || now.StreamARN != before.StreamARN || scans != scanned {
+			s.failf("%d scans of the former region, %+v", scans-scanned, now)
+		}
+		there.fails = false
+		s.Start("c", there.in, again)
+		s.put("k", "w")
+		s.until(10*time.Minute, "loaded", func() bool { return s.State().Loaded() })
+		s.equal(time.Minute)
+	})
+}
+
+// formerRegion counts the scans of a worker.
+type formerRegion struct {
+	engine.Database
+	scans *int
+}
+
+func (f formerRegion) Scan(ctx context.Context, table string, segment, total int, after attribute.Item, limit int) (backfill.ScanPage, error) {
+	*f.scans++
+	return f.Database.Scan(ctx, table, segment, total, after, limit)
 }
 
 // TestH18_OnceBesideOthers: another worker's shards count as drained when the ledger shows it. So a
