@@ -185,6 +185,7 @@ type (
 	slotKey struct{}
 	slot    struct {
 		services *embedded
+		regions  map[string]*embedded // DynamoDB by region, once a script has used a second one
 		backup   *backup
 		pubsub   *pstest.Server
 	}
@@ -217,14 +218,22 @@ func servicesOf(ts *testscript.TestScript) *embedded {
 	return s
 }
 
-// region NAME replaces DynamoDB by another one, in another region.
+// region NAME replaces DynamoDB by the one in another region. With the same name again, it is the
+// same one.
 func inRegion(ts *testscript.TestScript, _ bool, args []string) {
-	before := servicesOf(ts)
-	s := &embedded{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: 1, Region: args[0]}), cloud: before.cloud, bigtable: before.bigtable}
-	server := httptest.NewServer(http.HandlerFunc(s.serve))
-	ts.Defer(func() { server.CloseClientConnections(); server.Close() })
-	s.endpoint = server.URL
-	ts.Value(slotKey{}).(*slot).services = s
+	before, of := servicesOf(ts), ts.Value(slotKey{}).(*slot)
+	if of.regions == nil {
+		of.regions = map[string]*embedded{"us-east-1": before}
+	}
+	s := of.regions[args[0]]
+	if s == nil {
+		s = &embedded{dynamo: dynamodbtest.New(dynamodbtest.Options{Seed: 1, Region: args[0]}), cloud: before.cloud, bigtable: before.bigtable}
+		server := httptest.NewServer(http.HandlerFunc(s.serve))
+		ts.Defer(func() { server.CloseClientConnections(); server.Close() })
+		s.endpoint = server.URL
+		of.regions[args[0]] = s
+	}
+	of.services = s
 	for _, entry := range s.environment() {
 		name, value, _ := strings.Cut(entry, "=")
 		ts.Setenv(name, value)

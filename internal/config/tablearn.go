@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -57,6 +58,19 @@ func (c *Config) ARNs() map[string]string {
 		}
 	}
 	return arns
+}
+
+// InRegion returns the configuration with another region of the source, also in the ARNs of tables.
+func (c *Config) InRegion(region string) *Config {
+	moved := *c
+	moved.Source.Region = region
+	moved.Tables = slices.Clone(c.Tables)
+	for i := range moved.Tables {
+		if t := &moved.Tables[i]; t.arn != "" {
+			t.arn = strings.Replace(t.arn, ":"+regionOf(t.arn)+":", ":"+region+":", 1)
+		}
+	}
+	return &moved
 }
 
 // CheckARNs refuses tables in another region than the source's, given the region that the

@@ -97,6 +97,22 @@ func TestARNsInTheRegionOfTheEnvironment(t *testing.T) {
 	}
 }
 
+// In another region, the configuration has the tables of the same names and accounts.
+func TestTheConfigurationInAnotherRegion(t *testing.T) {
+	c, err := withTables(t, "", exampleARN, "Customers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := c.InRegion("us-east-1")
+	if there.Source.Region != "us-east-1" || there.CheckARNs("us-east-1") != nil || there.Tables[0].From != "Orders" ||
+		there.Tables[0].Address() != strings.Replace(exampleARN, "eu-west-1", "us-east-1", 1) || there.Tables[1].Address() != "Customers" {
+		t.Errorf("%+v", there.Tables)
+	}
+	if c.Tables[0].Address() != exampleARN || c.Source.Region == "us-east-1" {
+		t.Errorf("the configuration has changed: %+v", c.Tables)
+	}
+}
+
 // A group of a cutover may name a table in either way.
 func TestGroupNamesTablesByARN(t *testing.T) {
 	for _, name := range []string{"Orders", exampleARN} {

@@ -103,6 +103,9 @@ func operators(c *terminal.Console, cfg *config.Config, e desk.Ends) map[string]
 		"failover": func(ctx context.Context) error {
 			return (&lever.Failover{Console: c, Cfg: cfg, Ends: e, Yes: true}).Run(ctx)
 		},
+		"failover --source-region": func(ctx context.Context) error {
+			return (&lever.Failover{Console: c, Cfg: cfg, Ends: e, Yes: true, SourceRegion: "eu-west-1"}).Run(ctx)
+		},
 		"status": func(ctx context.Context) error {
 			m, err := e.Open(ctx, c, cfg, desk.Request{Command: "status"})
 			if err == nil {

@@ -284,7 +284,10 @@ func (m *Migration) Describe(ctx context.Context, table string) (backfill.Descri
 
 // isFollowed refuses a table that is not the table that the ledger follows.
 func (m *Migration) isFollowed(d backfill.Description, s checkpoint.TableState) error {
-	if m.needs.AnyStream {
+	switch {
+	case m.needs.AnyRegion:
+		return nil
+	case m.needs.AnyStream:
 		return engine.CheckSource(d, s.StreamARN)
 	}
 	return engine.CheckFollowed(d, s)

@@ -29,8 +29,9 @@ type Needs struct {
 	// Source requires that the source describes every table, and that each is the table that the
 	// ledger follows.
 	Source bool
-	// AnyStream also accepts a table that was recreated, or that has another stream.
-	AnyStream bool
+	// AnyStream also accepts a table that was recreated, or that has another stream. AnyRegion also
+	// accepts a table in another region or account.
+	AnyStream, AnyRegion bool
 }
 
 // Stage limits a command to the time before a stage of a cutover.
@@ -67,6 +68,8 @@ var commands = map[string]Needs{
 	// A failover needs no check of the cluster: the new cluster must differ from the ledger's.
 	"failover": {Does: "fail over %s", Role: "failover", Begun: diag.FailoverRefused, Write: true,
 		Hint: "if its ledger is in another cluster and was never replicated here, begin again: replicator run"},
+	"failover --source-region": {Does: "move the source of %s to another region", Role: "failover", Begun: diag.FailoverRefused, Write: true, Cluster: true, Source: true,
+		AnyRegion: true, Names: true},
 
 	"verify status": {Does: "verify %s", Role: "verify"},
 	"verify":        compare(BeforeSwitch),

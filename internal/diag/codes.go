@@ -387,7 +387,7 @@ var registry = []Entry{
 		"run the newest version that has used this state table; check that nothing else writes to it", ExitFailed},
 	{SourceMoved, "the source table is not the one that is followed",
 		"A table with this name exists, but the ledger follows a table in another account or region. The credentials or the region have changed. Or the table was recreated, or its stream was enabled again, and no worker has recorded that yet. Its items would be mistaken for items of the copied table. Nothing was changed.",
-		"use the former account and region; to replicate another table, use another `name` and `to`", ExitFailed},
+		"use the former account and region. If the table is a replica of the followed one, in a global table: replicator failover --source-region REGION. To replicate another table, use another `name` and `to`", ExitFailed},
 	{SourceRekeyed, "the source table was recreated with another primary key",
 		"The table was dropped while this process ran, and recreated with another primary key. The mapping was made for the former key, so items of the new table would overwrite each other. No items of the new table were read.",
 		"start again, so that the mapping uses the new key; if the former table was copied, the new one needs a load", ExitFailed},

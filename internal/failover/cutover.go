@@ -58,6 +58,7 @@ func (e ending) carryOut(ctx context.Context, ledger *checkpoint.Ledger) error {
 // endingsOf decides how the cutovers of all groups continue or end. The operator's answer is about those
 // of which nothing else shows whether the application has switched.
 func endingsOf(all checkpoint.Cutovers, r Result, answer Answer, now time.Time) (endings []ending, err error) {
+	reason := fmt.Sprintf("the migration moved from cluster %s to cluster %s", r.From, r.To)
 	if len(all) == 0 {
 		all = checkpoint.Cutovers{{}}
 	}
@@ -67,7 +68,7 @@ func endingsOf(all checkpoint.Cutovers, r Result, answer Answer, now time.Time) 
 		if asked && !unknown(c, r) {
 			about = NotAsked
 		}
-		e, err := endingOf(c, r, about, now)
+		e, err := endingOf(c, r, about, reason, now)
 		if err != nil {
 			return nil, err
 		}
@@ -92,11 +93,10 @@ func unknown(c checkpoint.Cutover, r Result) bool {
 // switched. The operator's answer is also needed if the former cluster was deleted, because the
 // ledger's copy may lack steps. A cancel after a switch would let replicator overwrite the
 // application's rows.
-func endingOf(c checkpoint.Cutover, r Result, answer Answer, now time.Time) (ending, error) {
+func endingOf(c checkpoint.Cutover, r Result, answer Answer, reason string, now time.Time) (ending, error) {
 	if answer == NotAsked && c.Step == checkpoint.CutoverSwitching {
 		answer = Answer(c.Answer)
 	}
-	reason := fmt.Sprintf("the migration moved from cluster %s to cluster %s", r.From, r.To)
 	unknown := unknown(c, r)
 	switch {
 	case unknown && answer == NotAsked:

@@ -1,4 +1,4 @@
-// Package failover moves a migration to another Bigtable cluster.
+// Package failover moves a migration to another cluster or source region.
 //
 // The clusters of an instance replicate row by row, asynchronously and in no order. So a position
 // may arrive in a cluster before rows that were written earlier. Clients also change clusters at
@@ -68,10 +68,14 @@ type Plan struct {
 
 // Result is the result of a failover.
 type Result struct {
+	// From and To are clusters, or regions after RunRegion.
 	From, To string
 	Outcome  Outcome
 	// Loads are the source tables that must be loaded again.
 	Loads []string
+	// Policies are the source tables whose resource policy in the former region may still have the
+	// statement of a freeze.
+	Policies []string
 	// Cutover is the step at which a running cutover continues or was ended; "" if no cutover was
 	// running.
 	Cutover checkpoint.CutoverStep

@@ -20,12 +20,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
 )
 
-// Failover continues a migration in the cluster to which the app profile routes now.
+// Failover continues a migration in the cluster to which the app profile routes now, or with the
+// source tables of another region.
 type Failover struct {
 	*terminal.Console
 	Cfg     *config.Config
 	Allowed environment.Allowed
 	With    string // flags to append to commands in messages
+	// SourceRegion is the region in which the source tables are read from now on. If it is "", the
+	// migration moves to another cluster.
+	SourceRegion string
 	// StillFor is how long no process may have written the ledger before a failover. 0 means the
 	// duration of a lease, plus the time in which a worker notices a change of cluster.
 	StillFor     time.Duration
@@ -43,10 +47,12 @@ type Failover struct {
 
 // FailedOver is the result of a failover.
 type FailedOver struct {
-	Schema  string `json:"schema"`
-	From    string `json:"from"` // the ledger's former cluster
-	To      string `json:"to"`   // the cluster to which the app profile routes
-	Outcome string `json:"outcome" doc:"nothing: both use the same cluster; positions: every table resumes from its checkpoints; loads: every table is loaded again; cut_over: the application has switched, and nothing is loaded"`
+	Schema string `json:"schema"`
+	// Moves is what the failover moves: "target" to another cluster, or "source" to another region.
+	Moves   string `json:"moves" doc:"target: to another cluster; source: to another region"`
+	From    string `json:"from"` // the former cluster or region; "" if no table needs a move
+	To      string `json:"to"`   // the cluster to which the app profile routes, or the new region
+	Outcome string `json:"outcome" doc:"nothing: both are the same; positions: every table resumes from its checkpoints; loads: every table is loaded again; cut_over: the application has switched, and nothing is loaded"`
 	DryRun  bool   `json:"dry_run"`
 	// Loads are the source tables that are loaded again.
 	Loads []string `json:"loads"`
@@ -56,20 +62,23 @@ type FailedOver struct {
 	// FormerDeleted is true if the former cluster was deleted. Then the last rows that it accepted
 	// may be missing in the new cluster.
 	FormerDeleted bool `json:"former_deleted"`
+	// FrozenPolicies are the source tables whose resource policy in the former region may still have
+	// the statement of a freeze.
+	FrozenPolicies []string `json:"frozen_policies"`
 }
 
-// Run fails over to the cluster to which the app profile routes.
+// What a failover moves.
+const (
+	movesTarget = "target"
+	movesSource = "source"
+)
+
+// Run fails over to the cluster to which the app profile routes, or to the region of the source.
 func (o *Failover) Run(ctx context.Context) error {
-	if lease := o.Cfg.State.Lease; o.StillFor != 0 && o.StillFor < lease {
-		return diag.BadUsage(fmt.Sprintf("--still-for is %s", o.StillFor), fmt.Sprintf("give at least state.lease, %s, or remove the flag", lease))
+	if err := o.check(); err != nil {
+		return err
 	}
-	if !slices.Contains([]failover.Answer{failover.NotAsked, failover.Yes, failover.No}, failover.Answer(o.Switched)) {
-		return diag.BadUsage("--switched is "+o.Switched, "give yes or no")
-	}
-	if !o.Yes && !o.DryRun && o.Confirm == nil {
-		return diag.BadUsage("replicator failover needs confirmation, but there is no terminal", "add --yes")
-	}
-	m, err := o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: "failover", Allowed: o.Allowed, With: o.With})
+	m, err := o.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,16 +93,45 @@ func (o *Failover) Run(ctx context.Context) error {
 	if plan.Still == 0 {
 		plan.Still = o.Cfg.State.Lease + engine.NoticeTime
 	}
-	r, err := failover.Run(ctx, m.Ledger, m.To, plan)
+	var r failover.Result
+	if o.SourceRegion != "" {
+		r, err = failover.RunRegion(ctx, m.Ledger, plan, o.region(m))
+	} else {
+		r, err = failover.Run(ctx, m.Ledger, m.To, plan)
+	}
 	if err != nil {
 		return o.explain(ctx, err)
 	}
 	return o.write(r)
 }
 
+func (o *Failover) open(ctx context.Context) (*desk.Migration, error) {
+	if o.SourceRegion != "" {
+		return o.openRegion(ctx)
+	}
+	return o.Ends.Open(ctx, o.Console, o.Cfg, desk.Request{Command: "failover", Allowed: o.Allowed, With: o.With})
+}
+
+// check refuses flags that contradict each other.
+func (o *Failover) check() error {
+	if lease := o.Cfg.State.Lease; o.StillFor != 0 && o.StillFor < lease {
+		return diag.BadUsage(fmt.Sprintf("--still-for is %s", o.StillFor), fmt.Sprintf("give at least state.lease, %s, or remove the flag", lease))
+	}
+	if !slices.Contains([]failover.Answer{failover.NotAsked, failover.Yes, failover.No}, failover.Answer(o.Switched)) {
+		return diag.BadUsage("--switched is "+o.Switched, "give yes or no")
+	}
+	if !o.Yes && !o.DryRun && o.Confirm == nil {
+		return diag.BadUsage("replicator failover needs confirmation, but there is no terminal", "add --yes")
+	}
+	return o.checkRegion()
+}
+
 // question describes the effects of the failover and asks for confirmation. It asks because Run can
 // check that no worker runs, but cannot see writes that the former cluster still accepts.
 func (o *Failover) question() string {
+	if o.SourceRegion != "" {
+		return "Is every worker stopped? The tables will be read in region " + o.SourceRegion + ", and every table will be loaded again."
+	}
 	if o.StoppedFirst {
 		return "Did every worker stop before the app profile was rerouted? Every table will resume from its checkpoints."
 	}
@@ -110,7 +148,10 @@ func (o *Failover) explain(ctx context.Context, err error) error {
 
 func (o *Failover) write(r failover.Result) error {
 	d := FailedOver{Schema: "replicator.failover/v1", From: r.From, To: r.To, Outcome: string(r.Outcome), DryRun: o.DryRun, Loads: r.Loads,
-		Cutover: terminal.Known(string(r.Cutover)), FormerDeleted: r.Gone}
+		Cutover: terminal.Known(string(r.Cutover)), FormerDeleted: r.Gone, Moves: movesTarget, FrozenPolicies: append([]string{}, r.Policies...)}
+	if o.SourceRegion != "" {
+		d.Moves = movesSource
+	}
 	if d.Loads == nil {
 		d.Loads = []string{}
 	}
@@ -122,14 +163,18 @@ func (o *Failover) write(r failover.Result) error {
 
 func (d FailedOver) render(w io.Writer, with string) error {
 	if d.Outcome == string(failover.Nothing) {
-		_, err := fmt.Fprintf(w, "nothing to do: the ledger and the app profile use cluster %s\n", d.To)
+		nothing := "the ledger and the app profile use cluster " + d.To
+		if d.Moves == movesSource {
+			nothing = "every table is read in region " + d.To
+		}
+		_, err := fmt.Fprintln(w, "nothing to do: "+nothing)
 		return err
 	}
-	will, cancelled := "uses", "is"
+	cancelled := "is"
 	if d.DryRun {
-		will, cancelled = "would use", "would be"
+		cancelled = "would be"
 	}
-	lines := []string{fmt.Sprintf("the migration %s cluster %s instead of %s; %s", will, d.To, d.From, d.tables())}
+	lines := []string{d.moved() + "; " + d.tables()}
 	switch d.step() {
 	case checkpoint.CutoverCancelling:
 		lines = append(lines, "the cutover "+cancelled+" cancelled; the application stays frozen until a worker has called hook unfreeze_writes")
@@ -138,6 +183,9 @@ func (d FailedOver) render(w io.Writer, with string) error {
 	}
 	if d.FormerDeleted && d.Outcome == string(failover.CutOver) {
 		lines = append(lines, "cluster "+d.From+" was deleted: rows that it accepted last may be missing, and replicator loads nothing after the switch")
+	}
+	if len(d.FrozenPolicies) > 0 {
+		lines = append(lines, "the resource policy in region "+d.From+" may still deny writes, of "+strings.Join(d.FrozenPolicies, ", ")+": remove the statement of the freeze there by hand")
 	}
 	if next := d.next(with); next != "" && !d.DryRun {
 		lines = append(lines, next)
@@ -154,6 +202,21 @@ func (d FailedOver) step() checkpoint.CutoverStep {
 	return checkpoint.CutoverStep(*d.Cutover)
 }
 
+// moved describes what the failover moved.
+func (d FailedOver) moved() string {
+	switch {
+	case d.Moves == movesTarget && d.DryRun:
+		return fmt.Sprintf("the migration would use cluster %s instead of %s", d.To, d.From)
+	case d.Moves == movesTarget:
+		return fmt.Sprintf("the migration uses cluster %s instead of %s", d.To, d.From)
+	case d.DryRun:
+		return fmt.Sprintf("the source would be read in region %s instead of %s", d.To, d.From)
+	case d.From == "": // an interrupted run moved all tables
+		return "the source is read in region " + d.To
+	}
+	return fmt.Sprintf("the source is read in region %s instead of %s", d.To, d.From)
+}
+
 // tables describes the effect of the failover on the tables.
 func (d FailedOver) tables() string {
 	switch failover.Outcome(d.Outcome) {
@@ -168,6 +231,9 @@ func (d FailedOver) tables() string {
 // next returns the command to run next; "" if there is none.
 func (d FailedOver) next(with string) string {
 	start := "start the workers: replicator run" + with
+	if d.Moves == movesSource {
+		start = "set source.region: " + d.To + " in the configuration (and the region in the ARNs of tables); then " + start
+	}
 	switch {
 	case d.Outcome == string(failover.Loads):
 		return start + "; then: replicator backfill start --repair-gap" + with

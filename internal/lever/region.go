@@ -1,0 +1,44 @@
+package lever
+
+import (
+	"context"
+	"regexp"
+
+	"github.com/dynamodb-bigtable/replicator/internal/desk"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
+	"github.com/dynamodb-bigtable/replicator/internal/failover"
+)
+
+// regionName is the form of an AWS region.
+var regionName = regexp.MustCompile(`^[a-z0-9-]{2,40}$`)
+
+// checkRegion refuses flags that a move to another region does not have.
+func (o *Failover) checkRegion() error {
+	switch {
+	case o.SourceRegion == "":
+		return nil
+	case !regionName.MatchString(o.SourceRegion):
+		return diag.BadUsage("--source-region is "+o.SourceRegion, "write it like eu-west-1")
+	case o.StoppedFirst || o.Switched != "":
+		return diag.BadUsage("--source-region is given together with a flag for another cluster of the target", "remove --workers-stopped-first and --switched")
+	}
+	return nil
+}
+
+// openRegion opens the migration with the source tables of the other region.
+func (o *Failover) openRegion(ctx context.Context) (*desk.Migration, error) {
+	return o.Ends.Open(ctx, o.Console, o.Cfg.InRegion(o.SourceRegion), desk.Request{Command: "failover --source-region", Allowed: o.Allowed, With: o.With})
+}
+
+// region describes the tables that were found in the other region.
+func (o *Failover) region(m *desk.Migration) failover.Region {
+	to := failover.Region{Name: o.SourceRegion}
+	for _, t := range m.Tables {
+		if t.Mapping == nil {
+			continue // the application has left the table
+		}
+		to.Tables = append(to.Tables, failover.RegionTable{Description: t.Description, Mapping: t.Mapping, NeedsOld: engine.NeedsOldImages(t.Mapping, o.Cfg.Late(t.Config))})
+	}
+	return to
+}
