@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
@@ -46,7 +47,7 @@ func connect(ctx context.Context, project string, o ...option.ClientOption) (*pu
 		SubscriptionAdminCallOptions: &pubsubapi.SubscriptionAdminCallOptions{
 			GetSubscription: try, Pull: try, Acknowledge: try, ModifyAckDeadline: try,
 		},
-	}, o...)
+	}, append([]option.ClientOption{option.WithUserAgent(build.UserAgent())}, o...)...)
 }
 
 // once is a gax.Retryer that never retries a call.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
@@ -73,7 +72,7 @@ func New(c Config, options ...Option) (*Replicator, error) {
 func (r *Replicator) Run(ctx context.Context) error {
 	w := worker.New(worker.Options{
 		Config: r.cfg, Console: r.console(), Log: r.log, Lines: backfill.NewRecorder(worker.Progress(r.log)), Records: r.log,
-		Build: identity(), Hints: r.hints, Once: r.once, Idle: r.idle, NoCopy: r.noBackfill, AcceptMapping: r.acceptMapping, AdoptRows: r.adoptRows,
+		Build: build.This(), Hints: r.hints, Once: r.once, Idle: r.idle, NoCopy: r.noBackfill, AcceptMapping: r.acceptMapping, AdoptRows: r.adoptRows,
 		Serve: r.serve,
 	})
 	err := w.Run(preflight.WithClients(ctx, r.clients))
@@ -86,10 +85,4 @@ func (r *Replicator) Run(ctx context.Context) error {
 // console returns the outputs of the engine: text for people becomes records of the log.
 func (r *Replicator) console() *terminal.Console {
 	return &terminal.Console{Stdout: io.Discard, Stderr: report.Lines(r.log), Env: r.clients.Lookup}
-}
-
-// identity returns the version of this module, as the program that embeds it was built with it.
-func identity() build.Info {
-	info, _ := debug.ReadBuildInfo()
-	return build.Embedded(info)
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -32,7 +33,7 @@ func ConnectAdmin(ctx context.Context, in Instance, opts ...option.ClientOption)
 		emulator, err := dialEmulator(in)
 		emulated = emulator != nil
 		if emulator == nil || err != nil {
-			return append([]option.ClientOption{option.WithGRPCDialOption(alive)}, opts...), err
+			return append([]option.ClientOption{option.WithGRPCDialOption(alive), option.WithUserAgent(build.UserAgent())}, opts...), err
 		}
 		return append([]option.ClientOption{option.WithGRPCConn(emulator)}, opts...), nil
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -66,6 +67,7 @@ func Connect(ctx context.Context, in Instance, opts ...option.ClientOption) (*Bi
 	base := []option.ClientOption{
 		option.WithGRPCDialOption(grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes), grpc.MaxCallRecvMsgSize(maxMessageBytes))),
 		option.WithGRPCDialOption(alive),
+		option.WithUserAgent(build.UserAgent()),
 	}
 	emulator, err := dialEmulator(in)
 	if err != nil {
@@ -98,7 +100,7 @@ func dialEmulator(in Instance) (*grpc.ClientConn, error) {
 	for _, scheme := range []string{"http://", "https://", "passthrough:///"} {
 		host = strings.TrimPrefix(host, scheme)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+host, grpc.WithTransportCredentials(insecure.NewCredentials()), alive,
+	conn, err := grpc.NewClient("passthrough:///"+host, grpc.WithTransportCredentials(insecure.NewCredentials()), alive, grpc.WithUserAgent(build.UserAgent()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(maxMessageBytes), grpc.MaxCallRecvMsgSize(maxMessageBytes)))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the Bigtable emulator at %s: %w", host, err)

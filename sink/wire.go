@@ -23,6 +23,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 )
 
 // Nearly all requests of a worker are conditional writes. In Bigtable's client, half of their cost
@@ -66,7 +68,7 @@ func dialWire(ctx context.Context, in Instance, opts []option.ClientOption) (*wi
 		internaloption.EnableNewAuthLibrary(),
 		internaloption.EnableJwtWithScope(),
 		option.WithScopes(bigtable.Scope),
-		option.WithUserAgent("replicator"),
+		option.WithUserAgent(build.UserAgent()),
 		option.WithGRPCConnectionPool(connectionPool),
 	}
 	pool, err := gtransport.DialPool(ctx, append(own, opts...)...)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -133,9 +132,8 @@ func lend(ctx context.Context, l *worker.Lending, cfg *config.Config, j Job) (*l
 
 // options returns the settings with which the launcher and the tasks open the migration.
 func options(cfg *config.Config, j Job, log *slog.Logger) worker.LendOptions {
-	info, _ := debug.ReadBuildInfo()
 	return worker.LendOptions{
-		Config: cfg, Console: &terminal.Console{Stdout: os.Stderr, Stderr: os.Stderr, Env: os.LookupEnv}, Log: log, Build: build.Identify("", "", "", info),
+		Config: cfg, Console: &terminal.Console{Stdout: os.Stderr, Stderr: os.Stderr, Env: os.LookupEnv}, Log: log, Build: build.This(),
 		Allowed: environment.Allowed{Emulator: j.AllowEmulator, Insecure: j.AllowInsecure}, Table: j.Table, As: owner(j.Name),
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/environment"
 	"github.com/dynamodb-bigtable/replicator/internal/switchover"
@@ -20,7 +21,7 @@ func (p *program) cutover(ctx context.Context, allowed environment.Allowed, do f
 	if err != nil {
 		return err
 	}
-	o := &switchover.Operator{Console: &p.Console, Cfg: cfg, Allowed: allowed, With: p.withConfig(), Version: thisBuild().Version, Select: p.groups}
+	o := &switchover.Operator{Console: &p.Console, Cfg: cfg, Allowed: allowed, With: p.withConfig(), Version: build.This().Version, Select: p.groups}
 	o.Confirm = terminal.Asking(p.Stderr)
 	return do(ctx, o)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/environment"
@@ -184,7 +185,7 @@ func (p *program) run(ctx context.Context, f runFlags) error {
 		p.rereads.Store(&rereads)
 	}
 	w := worker.New(worker.Options{
-		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Records: p.said, Build: thisBuild(), Hints: p.withConfig(),
+		Config: cfg, Console: &p.Console, Log: log, Lines: lines, Records: p.said, Build: build.This(), Hints: p.withConfig(),
 		Once: f.once, Idle: f.idle, NoCopy: f.noBackfill, AcceptMapping: f.acceptMapping, AdoptRows: f.adoptRows,
 		Publish: f.publish, NoWrite: f.noWrite, Loads: f.loads, FromTopic: f.from == fromPubSub, AcceptMode: f.acceptMode,
 		Serve: !f.off(), Profile: f.pprof, Rereads: rereads,

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -14,11 +13,7 @@ import (
 // set them.
 var version, revision, date string
 
-// thisBuild returns the build data that the linker and the toolchain recorded.
-func thisBuild() build.Info {
-	info, _ := debug.ReadBuildInfo()
-	return build.Identify(version, revision, date, info)
-}
+func init() { build.Link(version, revision, date) }
 
 func newVersion(p *program) *cobra.Command {
 	return &cobra.Command{
@@ -29,7 +24,7 @@ func newVersion(p *program) *cobra.Command {
   replicator version -o json`,
 		Args: none,
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild()
+			b := build.This()
 			if p.AsJSON() {
 				return p.WriteJSON(b)
 			}

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/api/storage/v1"
 	transport "google.golang.org/api/transport/http"
+
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 )
 
 // CloudStore is the store of a Cloud Storage bucket's objects below a prefix.
@@ -24,7 +26,7 @@ type CloudStore struct {
 // NewCloudStorage returns the store of a place with the scheme CloudStorage. It uses the
 // credentials of the environment, unless an option says otherwise.
 func NewCloudStorage(ctx context.Context, p Place, options ...option.ClientOption) (*CloudStore, error) {
-	options = append([]option.ClientOption{option.WithScopes(storage.DevstorageReadOnlyScope)}, options...)
+	options = append([]option.ClientOption{option.WithScopes(storage.DevstorageReadOnlyScope), option.WithUserAgent(build.UserAgent())}, options...)
 	authorized, err := transport.NewTransport(ctx, watchSilence(http.DefaultTransport.(*http.Transport).Clone()), options...)
 	if err != nil {
 		return nil, fmt.Errorf("gs://%s: %w", p.Bucket, err)

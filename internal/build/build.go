@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 )
 
 // Info identifies the program.
@@ -30,10 +31,10 @@ const unknownBuild = "unknown build"
 // Source: https://go.dev/ref/mod#pseudo-versions
 var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(?:\+\S*)?$`)
 
-// Identify returns the identity of the program. Values from the linker take precedence over the
+// identify returns the identity of the program. Values from the linker take precedence over the
 // values that the toolchain recorded. The toolchain records the module's version, and the commit of
 // a build in a working copy. The argument `info` may be nil.
-func Identify(version, revision, date string, info *debug.BuildInfo) Info {
+func identify(version, revision, date string, info *debug.BuildInfo) Info {
 	b := Info{
 		Schema: "replicator.version/v1", Version: version, Revision: revision, Date: date,
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
@@ -70,11 +71,12 @@ func Identify(version, revision, date string, info *debug.BuildInfo) Info {
 // module is the path of this module.
 const module = "github.com/dynamodb-bigtable/replicator"
 
-// Embedded returns the identity of this module in a program that imports it. The version is that of
+// embedded returns the identity of this module in a program that imports it. The version is that of
 // the module, and not of the program. The argument `info` may be nil.
-func Embedded(info *debug.BuildInfo) Info {
-	if info == nil || info.Main.Path == module {
-		return Identify("", "", "", info)
+func embedded(info *debug.BuildInfo) Info {
+	// The Beam jobs are a module of this project, which is released together with this one.
+	if info == nil || info.Main.Path == module || strings.HasPrefix(info.Main.Path, module+"/") {
+		return identify("", "", "", info)
 	}
 	for _, d := range info.Deps {
 		if d.Path != module {
@@ -83,9 +85,49 @@ func Embedded(info *debug.BuildInfo) Info {
 		if d.Replace != nil {
 			d = d.Replace
 		}
-		return Identify("", "", "", &debug.BuildInfo{Main: *d})
+		return identify("", "", "", &debug.BuildInfo{Main: *d})
 	}
-	return Identify("", "", "", nil)
+	return identify("", "", "", nil)
+}
+
+// this is the identity that This returns; nil before the first call. Every request to AWS needs it,
+// and the toolchain's record takes long to parse.
+var this atomic.Pointer[Info]
+
+// Link sets the identity of the program from the values that the linker set in its main package. It
+// is called before main.
+func Link(version, revision, date string) {
+	info, _ := debug.ReadBuildInfo()
+	this.Store(new(identify(version, revision, date, info)))
+}
+
+// This returns the identity of the running program. In a program that imports this module, it is the
+// identity of this module.
+func This() Info {
+	if b := this.Load(); b != nil {
+		return *b
+	}
+	info, _ := debug.ReadBuildInfo()
+	b := embedded(info)
+	this.Store(&b)
+	return b
+}
+
+// Product is the name of the program in the User-Agent of its requests.
+const Product = "replicator"
+
+// UserAgent returns the User-Agent header of requests to other services, such as replicator/v1.2.3.
+func UserAgent() string { return Product + "/" + token(This().Version) }
+
+// token replaces the bytes of a version that a User-Agent must not contain. Source:
+// https://www.rfc-editor.org/rfc/rfc9110#name-tokens
+func token(version string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("!#$%&'*+-.^_`|~", r) {
+			return r
+		}
+		return '-'
+	}, version)
 }
 
 // recorded returns the commit that the toolchain recorded; "" if none.

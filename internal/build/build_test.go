@@ -31,7 +31,7 @@ func TestIdentify(t *testing.T) {
 		{"go run, or without a repository", "", "", made("(devel)"), unknownBuild, "unknown"},
 		{"nothing recorded", "", "", nil, unknownBuild, "unknown"},
 	} {
-		if b := Identify(c.version, c.revision, "", c.info); b.Version != c.wantVersion || b.Revision != c.wantRevision {
+		if b := identify(c.version, c.revision, "", c.info); b.Version != c.wantVersion || b.Revision != c.wantRevision {
 			t.Errorf("%s: %q, revision %q", c.name, b.Version, b.Revision)
 		}
 	}
@@ -49,10 +49,11 @@ func TestEmbedded(t *testing.T) {
 		{"a fork", "v1.2.4", &debug.BuildInfo{Main: main, Deps: []*debug.Module{{Path: ours, Version: "v1.2.3", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.2.4"}}}}},
 		{"a folder", unknownBuild, &debug.BuildInfo{Main: main, Deps: []*debug.Module{{Path: ours, Version: "v1.2.3", Replace: &debug.Module{Path: "../replicator"}}}}},
 		{"a program of this module", "v1.2.3", &debug.BuildInfo{Main: debug.Module{Path: ours, Version: "v1.2.3"}}},
+		{"the module of the Beam jobs", "v1.2.3", &debug.BuildInfo{Main: debug.Module{Path: ours + "/beam", Version: "v1.2.3"}, Deps: []*debug.Module{{Path: ours, Version: "v0.0.0", Replace: &debug.Module{Path: "../"}}}}},
 		{"another module", unknownBuild, &debug.BuildInfo{Main: main}},
 		{"nothing recorded", unknownBuild, nil},
 	} {
-		if b := Embedded(c.info); b.Version != c.want {
+		if b := embedded(c.info); b.Version != c.want {
 			t.Errorf("%s: %q, want %q", c.name, b.Version, c.want)
 		}
 	}
@@ -67,7 +68,7 @@ func TestIdentifyDate(t *testing.T) {
 		info *debug.BuildInfo
 		want string
 	}{{given, info, given}, {"", info, recorded}, {"", nil, Unknown}} {
-		if b := Identify("", "", c.date, c.info); b.Date != c.want {
+		if b := identify("", "", c.date, c.info); b.Date != c.want {
 			t.Errorf("%q: %q, want %q", c.date, b.Date, c.want)
 		}
 	}
@@ -119,5 +120,22 @@ func TestGoInstall(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if want := "go install " + module + "/cmd/replicator@"; err != nil || !regexp.MustCompile(regexp.QuoteMeta(want)).Match(readme) {
 		t.Errorf("README.md does not have %s (%v)", want, err)
+	}
+}
+
+// The identity of a program that the linker stamped is the same everywhere. A User-Agent has one
+// product with a version that is a token.
+func TestThis(t *testing.T) {
+	if b := This(); b != This() || b.Version == "" {
+		t.Errorf("%+v, then %+v", b, This())
+	}
+	t.Cleanup(func() { this.Store(nil) })
+	for version, want := range map[string]string{
+		"v1.2.3": "replicator/v1.2.3", "5368257a0bd2+changes": "replicator/5368257a0bd2+changes", unknownBuild: "replicator/unknown-build", "v1 (a/b)\r\n": "replicator/v1--a-b---",
+	} {
+		Link(version, "0123abc", "2026-11-25T10:00:00Z")
+		if b := This(); b.Version != version || b.Revision != "0123abc" || b.Date != "2026-11-25T10:00:00Z" || UserAgent() != want {
+			t.Errorf("%+v, sent as %q, want %q", b, UserAgent(), want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 )
 
@@ -62,6 +63,7 @@ func (h *Hooks) post(ctx context.Context, u *url.URL, call cutover.Call) (how, o
 	}
 	request.GetBody = nil // the request must not be sent again, because a retry needs a new token
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", build.UserAgent())
 	request.Header.Set(HookHeader, call.Hook)
 	request.Header.Set(stepHeader, call.Step)
 	request.Header.Set(directionHeader, b.Direction)

@@ -13,6 +13,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/cutover"
 )
 
@@ -51,7 +52,7 @@ func TestAnAddressGetsTokenAndStep(t *testing.T) {
 	if outcome != cutover.HookDone || output != "200 OK: flag is on" {
 		t.Errorf("%s: %s", outcome, output)
 	}
-	for name, want := range map[string]string{HookHeader: "switch", TokenHeader: "2.7.4", stepHeader: "switching", tablesHeader: "Orders,Users", ProbeHeader: ""} {
+	for name, want := range map[string]string{HookHeader: "switch", TokenHeader: "2.7.4", stepHeader: "switching", tablesHeader: "Orders,Users", ProbeHeader: "", "User-Agent": build.UserAgent()} {
 		if got.Get(name) != want {
 			t.Errorf("%s: %q, want %q", name, got.Get(name), want)
 		}

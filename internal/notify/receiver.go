@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/hook"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
@@ -113,7 +114,7 @@ func (r *receiver) post(ctx context.Context, client *http.Client, address *url.U
 
 // answered sends a request and judges the answer.
 func answered(client *http.Client, request *http.Request) error {
-	request.Header.Set("User-Agent", "replicator")
+	request.Header.Set("User-Agent", build.UserAgent())
 	answer, err := client.Do(request)
 	if err != nil {
 		return fmt.Errorf("no answer: %w", hook.WithoutAddress(err))

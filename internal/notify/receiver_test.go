@@ -2,15 +2,18 @@ package notify
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/hook"
 )
@@ -94,6 +97,21 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	_, to, _ := received(t, `{ to: [{ url: "`+server.URL+`" }] }`, nil)
 	if err := to[0].send(t.Context(), hook.NewClient(nil), begunEvent()); err == nil || followed || !strings.Contains(err.Error(), "redirects are not followed") {
 		t.Errorf("%v, followed: %t", err, followed)
+	}
+}
+
+// A notification and a heartbeat name the program and its version.
+func TestRequestsNameTheProgram(t *testing.T) {
+	var agents []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { agents = append(agents, r.UserAgent()) }))
+	defer server.Close()
+	_, to, _ := received(t, `{ to: [{ url: "`+server.URL+`" }] }`, nil)
+	client := hook.NewClient(nil)
+	if err := errors.Join(to[0].send(t.Context(), client, begunEvent()), ask(t.Context(), client, server.URL)); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{build.UserAgent(), build.UserAgent()}; !slices.Equal(agents, want) {
+		t.Errorf("%q, want %q", agents, want)
 	}
 }
 

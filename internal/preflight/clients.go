@@ -62,6 +62,7 @@ func (c Clients) awsConfig(region string) aws.Config {
 		ac.Region = region
 	}
 	ac.RetryMaxAttempts, ac.Retryer = 1, nil
+	ac.APIOptions = append(slices.Clip(ac.APIOptions), named)
 	if ac.Logger == nil {
 		ac.Logger = report.AWS(c.Log)
 	}

@@ -13,17 +13,20 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	smithy "github.com/aws/smithy-go/middleware"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/exports/bucket"
 	"github.com/dynamodb-bigtable/replicator/internal/awshost"
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/clock"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
@@ -131,6 +134,11 @@ const renewBefore = 5 * time.Minute
 
 func renewEarly(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = renewBefore }
 
+// named adds the program's version to the User-Agent of a request to AWS.
+func named(stack *smithy.Stack) error {
+	return awsmiddleware.AddUserAgentKeyValue(build.Product, build.This().Version)(stack)
+}
+
 // LoadAWS reads the AWS configuration. The argument `within` is the timeout of each request for
 // credentials. It returns a *diag.Error if an environment variable has a value that the SDK cannot
 // use.
@@ -144,6 +152,7 @@ func LoadAWS(ctx context.Context, cfg *config.Config, within time.Duration) (aws
 		awsconfig.WithRetryMaxAttempts(1),
 		awsconfig.WithHTTPClient(bounded),
 		awsconfig.WithLogger(report.AWS(given.Log)),
+		awsconfig.WithAPIOptions([]func(*smithy.Stack) error{named}),
 		// The SDK calls the endpoints of containers (ECS, EKS Pod Identity) with a client of their
 		// own, so the limit must be set here again.
 		awsconfig.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = bounded }),

@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
+
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 )
 
 const (
@@ -156,6 +158,7 @@ func (m *Monitor) ask(ctx context.Context, client *http.Client, now time.Time) (
 	if err != nil {
 		return series{}, err
 	}
+	request.Header.Set("User-Agent", build.UserAgent())
 	response, err := client.Do(request)
 	if err != nil {
 		if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {

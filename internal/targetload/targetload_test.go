@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 )
 
 var now = time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
@@ -52,8 +54,8 @@ func TestBusiestCluster(t *testing.T) {
 	if r.String() != "target CPU 74% (cluster b)" || !r.Above(0.7) || r.Above(0.74) {
 		t.Error(r)
 	}
-	if asked.URL.Path != "/v3/projects/example.com:shop/timeSeries" || asked.Method != http.MethodGet {
-		t.Error(asked.Method, asked.URL)
+	if asked.URL.Path != "/v3/projects/example.com:shop/timeSeries" || asked.Method != http.MethodGet || asked.UserAgent() != build.UserAgent() {
+		t.Error(asked.Method, asked.URL, asked.UserAgent())
 	}
 	q := asked.URL.Query()
 	if q.Get("filter") != `metric.type = "bigtable.googleapis.com/cluster/cpu_load" AND resource.labels.instance = "prod"` ||
