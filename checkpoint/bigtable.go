@@ -61,6 +61,19 @@ func (s *bigtableStore) ReadRow(ctx context.Context, key string) ([]Row, error) 
 	return s.ask(ctx, asked{key, true})
 }
 
+// NextKey implements keyFinder. It reads no value, and one cell.
+func (s *bigtableStore) NextKey(ctx context.Context, from string) (key string, found bool, err error) {
+	filter := bigtable.ChainFilters(bigtable.CellsPerRowLimitFilter(1), bigtable.StripValueFilter())
+	err = bounded(ctx, "ReadRows", func(ctx context.Context) error {
+		found = false
+		return s.table.ReadRows(ctx, bigtable.InfiniteRange(from), func(r bigtable.Row) bool {
+			key, found = r.Key(), true
+			return false
+		}, bigtable.LimitRows(1), bigtable.RowFilter(filter))
+	})
+	return key, found, err
+}
+
 func (s *bigtableStore) ask(ctx context.Context, a asked) ([]Row, error) {
 	if ctx.Value(patientKey{}) != nil {
 		return s.gather.read(ctx, a, s.all)

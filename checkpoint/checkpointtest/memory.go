@@ -48,6 +48,24 @@ func (m *Memory) Read(ctx context.Context, prefix string) ([]checkpoint.Row, err
 	return rows, nil
 }
 
+// NextKey returns the first key that is not below `from`; false if there is none. OnRead is called with
+// `from`.
+func (m *Memory) NextKey(ctx context.Context, from string) (key string, found bool, err error) {
+	if m.OnRead != nil {
+		if err := m.OnRead(ctx, from); err != nil {
+			return "", false, err
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k := range m.rows {
+		if k >= from && (!found || k < key) {
+			key, found = k, true
+		}
+	}
+	return key, found, nil
+}
+
 // Swap implements checkpoint.Store.
 func (m *Memory) Swap(ctx context.Context, key string, was, next uint64, data []byte) (bool, error) {
 	execute := func() bool { return m.swap(key, was, next, data) }
