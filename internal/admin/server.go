@@ -45,8 +45,9 @@ type Options struct {
 //	/readyz         200 while the process does its work, else 503
 //	/metrics        for Prometheus
 //	/               the page for people
-//	/tables/        pages of a table, its parked items and its shards
+//	/tables/        pages of a table, its parked items, the findings of its verify and its shards
 //	/cutovers/      pages of a group's cutover
+//	/pipelines      the pipelines of the state table
 //	/api/v1/page    updates of the page: server-sent events
 //	/api/v1/status  JSON
 //	/api/v1/events  server-sent events
@@ -84,7 +85,7 @@ func Handler(o Options) http.Handler {
 		mux.Handle("GET /api/v1/page", o.Live)
 	}
 	if o.Pages != nil {
-		for _, path := range []string{"/tables/", "/cutovers/"} {
+		for _, path := range []string{"/tables/", "/cutovers/", "/pipelines"} {
 			mux.Handle("GET "+path, o.Pages)
 		}
 	}

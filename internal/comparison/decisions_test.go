@@ -218,7 +218,7 @@ func TestWhatIsShownOfAFinding(t *testing.T) {
 	m := enginetest.OrdersMapping(t)
 	keys := enginetest.Keyed("a")
 	f := verify.Finding{Source: "Orders", Table: "orders", Row: "a", Keys: keys, Kind: verify.Different, Reason: "r", Columns: []verify.Column{{Family: "d", Qualifier: "v", Want: "11", Have: "22"}}}
-	shown := findingOf(m, f, true)
+	shown := FindingOf(m, f, true)
 	if shown.KeyHash != sink.HashOf(m.ItemKey(keys)) || shown.Key == nil || *shown.Key != `{"pk":{"S":"a"}}` || shown.Reason == nil || *shown.Reason != "r" || shown.Target != "orders" {
 		t.Errorf("%+v", shown)
 	}
@@ -226,10 +226,10 @@ func TestWhatIsShownOfAFinding(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	f.Keys = attribute.Item{}
-	if other := findingOf(m, f, true); other.KeyHash != sink.HashOf("orders\x00a") || *other.Key != "a" {
+	if other := FindingOf(m, f, true); other.KeyHash != sink.HashOf("orders\x00a") || *other.Key != "a" {
 		t.Errorf("of nobody: %+v", other)
 	}
-	if hidden := findingOf(m, f, false); hidden.Key != nil {
+	if hidden := FindingOf(m, f, false); hidden.Key != nil {
 		t.Errorf("hidden: %+v", hidden)
 	}
 	want, have := "w", "h"

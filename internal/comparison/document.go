@@ -165,8 +165,8 @@ func KeyHash(m *transform.Mapping, f verify.Finding) string {
 	return sink.HashOf(name)
 }
 
-// findingOf converts a finding for the document. Values are shown if they are known and requested.
-func findingOf(m *transform.Mapping, f verify.Finding, values bool) Finding {
+// FindingOf converts a finding for the document. Values are shown if they are known and requested.
+func FindingOf(m *transform.Mapping, f verify.Finding, values bool) Finding {
 	out := Finding{Kind: string(f.Kind), Target: f.Table, KeyHash: KeyHash(m, f), Columns: []Column{}, MoreColumns: f.More, Reason: terminal.Known(f.Reason)}
 	if values {
 		key := diag.Quoted(f.Row)

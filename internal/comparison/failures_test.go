@@ -280,7 +280,7 @@ func TestAPageThatCannotBeWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := findingOf(m, verify.Finding{Kind: verify.Different, Table: "orders", Row: "a", More: 5}, false); f.MoreColumns != 5 || f.Key != nil || f.Target != "orders" || f.Kind != "different" {
+	if f := FindingOf(m, verify.Finding{Kind: verify.Different, Table: "orders", Row: "a", More: 5}, false); f.MoreColumns != 5 || f.Key != nil || f.Target != "orders" || f.Kind != "different" {
 		t.Errorf("%+v", f)
 	}
 }

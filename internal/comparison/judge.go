@@ -27,7 +27,7 @@ func (o *Operator) judge(now time.Time) *Document {
 		}
 		if out.Result != nil && t.mapping != nil && t.keyed == nil {
 			for _, f := range t.list[:min(len(t.list), mostListed)] {
-				out.Result.Findings = append(out.Result.Findings, findingOf(t.mapping, f, o.ShowValues))
+				out.Result.Findings = append(out.Result.Findings, FindingOf(t.mapping, f, o.ShowValues))
 			}
 		}
 		out.Repair, out.Reverse, out.Keys = t.repaired, comparedItems(t), comparedKeys(t, o.ShowValues)

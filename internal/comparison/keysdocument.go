@@ -62,7 +62,7 @@ func comparedKeys(t *table, values bool) *Keys {
 			key.Key = terminal.Known(string(text))
 		}
 		for _, i := range r.found {
-			key.Rows = append(key.Rows, findingOf(t.mapping, t.list[i], values))
+			key.Rows = append(key.Rows, FindingOf(t.mapping, t.list[i], values))
 		}
 		out.Listed = append(out.Listed, key)
 	}

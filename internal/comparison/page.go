@@ -39,7 +39,8 @@ var meanings = map[string]string{
 	string(verify.InFlight):  "the change was not applied at any check, so the row is not judged",
 }
 
-func kindText(kind string) string { return strings.ReplaceAll(kind, "_", " ") }
+// KindText returns the kind of a finding in words.
+func KindText(kind string) string { return strings.ReplaceAll(kind, "_", " ") }
 
 var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"scope": func(r *Result) string { return r.scope() },
@@ -53,7 +54,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"took":      func(r *Result) string { return r.EndedAt.Sub(r.BegunAt).Round(time.Second).String() },
 	"columns":   func(f Finding) string { return terminal.Plural(len(f.Columns), "column") },
 	"meaning":   func(kind string) string { return meanings[kind] },
-	"kind":      kindText,
+	"kind":      KindText,
 	"keytext":   func(result string) string { return keyTexts[result] },
 	"harmless":  func(result string) bool { return result == keySame || result == keyFiltered || result == keyUnlocated },
 	"text":      orNothing,

@@ -103,7 +103,7 @@ func (o *Operator) lines(w io.Writer, now time.Time) error {
 			continue
 		}
 		for _, f := range t.list {
-			shown := findingOf(t.mapping, f, true)
+			shown := FindingOf(t.mapping, f, true)
 			line := line{Schema: lineSchema, Source: t.config.From, Kind: shown.Kind, Target: shown.Target, Row: diag.Quoted(f.Row), KeyHash: shown.KeyHash,
 				Version: string(f.Version), Columns: shown.Columns, MoreColumns: shown.MoreColumns, Reason: f.Reason}
 			if f.Keys.Exists() {

@@ -33,7 +33,6 @@ var (
 	templates = template.Must(template.New("").Parse(text + leaves))
 	style     = page.Style() + template.CSS(ownStyle)
 	policy    = page.LivePolicy(style, template.JS(script))
-	build     = fmt.Sprintf("%x", sha256.Sum256([]byte(string(style)+script+text)))[:16]
 )
 
 // icon is the page's own icon, so that browsers do not request one. It shows a source and its copy.
@@ -52,7 +51,9 @@ const (
 
 // Board is the current page. It is safe for concurrent use.
 type Board struct {
-	events func(most int) []admin.Event
+	version string // of the program
+	build   string // hash of the version, the style, the script and the template
+	events  func(most int) []admin.Event
 
 	mu      sync.Mutex
 	title   string // the page's title
@@ -66,9 +67,11 @@ type Board struct {
 	closed  bool
 }
 
-// New returns a page without data. The argument `events` returns the latest events, newest first.
-func New(events func(most int) []admin.Event) *Board {
-	return &Board{events: events, view: &view{}, title: (&view{}).Title()}
+// New returns a page without data. It shows the version of the program. The argument `events` returns
+// the latest events, newest first.
+func New(version string, events func(most int) []admin.Event) *Board {
+	build := fmt.Sprintf("%x", sha256.Sum256([]byte(version+string(style)+script+text)))[:16]
+	return &Board{version: version, build: build, events: events, view: &view{}, title: (&view{}).Title()}
 }
 
 // Show updates the page. The argument `fresh` must be true if the ledger was just read. Otherwise
@@ -116,12 +119,12 @@ func (b *Board) Page() http.Handler {
 		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		_ = templates.ExecuteTemplate(w, "page", struct { // an error means that the client has disconnected
-			Build, Title string
-			Icon         template.URL
-			Style        template.CSS
-			Script       template.JS
-			Body         template.HTML
-		}{build, title, icon, style, template.JS(script), template.HTML(body)})
+			Build, Title, Version string
+			Icon                  template.URL
+			Style                 template.CSS
+			Script                template.JS
+			Body                  template.HTML
+		}{b.build, title, b.version, icon, style, template.JS(script), template.HTML(body)})
 	})
 }
 
@@ -185,7 +188,7 @@ func (b *Board) next(has uint64) (event []byte, number uint64, closed bool) {
 var tickEvent = []byte("event: tick\ndata:\n\n")
 
 func (b *Board) follow(ctx context.Context, send func(text []byte) error) {
-	if send([]byte("retry: 2000\nevent: build\ndata: "+build+"\n\n")) != nil {
+	if send([]byte("retry: 2000\nevent: build\ndata: "+b.build+"\n\n")) != nil {
 		return
 	}
 	for has := uint64(0); ; {

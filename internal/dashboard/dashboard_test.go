@@ -40,7 +40,7 @@ func read(t *testing.T, at time.Time) *status.Document {
 }
 
 func board() *Board {
-	return New(func(int) []admin.Event { return []admin.Event{{Kind: admin.EventCopyStarted, Table: "Orders"}} })
+	return New("v1.2.3", func(int) []admin.Event { return []admin.Event{{Kind: admin.EventCopyStarted, Table: "Orders"}} })
 }
 
 func served(b *Board) (string, http.Header) {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// glanceFor is the maximum age of a reading that answers a request. So a page causes at most one
-	// reading per second, however many clients request it.
+	// glanceFor is the usual maximum age of a reading that answers a request. So a page causes at most
+	// one reading per second, however many clients request it.
 	glanceFor = time.Second
 	// mostParked is the maximum number of parked items that a page lists.
 	mostParked = 200
@@ -42,9 +42,9 @@ type glance struct {
 	err   error
 }
 
-// glanceOf returns the last reading for a page if it is at most a second old. Otherwise it reads
-// again. Requests that arrive during the reading wait for it.
-func glanceOf[T any](ctx context.Context, l *Ledger, key string, read func(ctx context.Context) (T, error)) (T, error) {
+// glanceOf returns the last reading for a page if it is at most `lasts` old. Otherwise it reads again.
+// Requests that arrive during the reading wait for it.
+func glanceOf[T any](ctx context.Context, l *Ledger, key string, lasts time.Duration, read func(ctx context.Context) (T, error)) (T, error) {
 	l.mu.Lock()
 	if l.glances == nil {
 		l.glances = map[string]*glance{}
@@ -57,7 +57,7 @@ func glanceOf[T any](ctx context.Context, l *Ledger, key string, read func(ctx c
 	l.mu.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if began := task.Mono(ctx); !g.taken || began-g.began >= glanceFor {
+	if began := task.Mono(ctx); !g.taken || began-g.began >= lasts {
 		// Not the caller's own context: this caller may disconnect while other callers wait.
 		limited, done := preflight.Reading(context.WithoutCancel(ctx))
 		defer done()
@@ -80,7 +80,7 @@ type parkedList struct {
 
 // parked reads the parked items of a table. The list has hashes of keys, no item data.
 func (l *Ledger) parked(ctx context.Context, source string) (parkedList, error) {
-	return glanceOf(ctx, l, "parked/"+source, func(ctx context.Context) (list parkedList, err error) {
+	return glanceOf(ctx, l, "parked/"+source, glanceFor, func(ctx context.Context) (list parkedList, err error) {
 		lot := sink.NewParking(l.Target.Records(l.Config.State.Table), l.Config.Name)
 		err = lot.List(ctx, source, func(ref sink.Ref, record transform.Parked) error {
 			if len(list.Entries) == mostParked {

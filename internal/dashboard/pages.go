@@ -15,14 +15,15 @@ import (
 // pagePolicy is the Content-Security-Policy of the pages below the first one. They have no script.
 var pagePolicy = page.LivePolicy(style, "")
 
-// leaf is a page below the first one: a table, its parked items, a shard, or a cutover. Such a page
-// does not update itself.
+// leaf is a page below the first one: a table, its parked items, its findings, a shard, a cutover, or
+// the list of pipelines. Such a page does not update itself.
 type leaf struct {
-	Root  string // the relative address of the first page
-	Title string
-	Icon  template.URL
-	Style template.CSS
-	Body  template.HTML
+	Root    string // the relative address of the first page
+	Title   string
+	Version string // of the program
+	Icon    template.URL
+	Style   template.CSS
+	Body    template.HTML
 }
 
 // errNoSuch is the answer for a name that the migration does not have.
@@ -40,6 +41,10 @@ func (b *Board) Pages(ledger *Ledger) http.Handler {
 		v, err := parkedPageOf(ctx, m, ledger, r.PathValue("table"))
 		return "Parked items of " + r.PathValue("table"), v, err
 	}))
+	mux.Handle("GET /tables/{table}/verify", b.leaf("../../", "verify", func(ctx context.Context, m *status.Document, r *http.Request) (string, any, error) {
+		v, err := verifyPageOf(ctx, m, ledger, r.PathValue("table"))
+		return "Verify of " + r.PathValue("table"), v, err
+	}))
 	mux.Handle("GET /tables/{table}/shards/{shard}", b.leaf("../../../", "shard", func(_ context.Context, m *status.Document, r *http.Request) (string, any, error) {
 		v, err := shardPageOf(m, r.PathValue("table"), r.PathValue("shard"))
 		return "Shard " + r.PathValue("shard"), v, err
@@ -47,6 +52,10 @@ func (b *Board) Pages(ledger *Ledger) http.Handler {
 	mux.Handle("GET /cutovers/{group}", b.leaf("../", "cutover", func(_ context.Context, m *status.Document, r *http.Request) (string, any, error) {
 		v, err := cutoverPageOf(m, r.PathValue("group"))
 		return "Cutover of " + r.PathValue("group"), v, err
+	}))
+	mux.Handle("GET /pipelines", b.leaf("./", "pipelines", func(ctx context.Context, m *status.Document, _ *http.Request) (string, any, error) {
+		v, err := pipelinesPageOf(ctx, m, ledger)
+		return "Pipelines", v, err
 	}))
 	return mux
 }
@@ -80,7 +89,7 @@ func (b *Board) leaf(root, name string, of func(ctx context.Context, m *status.D
 		w.Header().Set("Content-Security-Policy", pagePolicy)
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		// An error means that the client has disconnected.
-		_ = templates.ExecuteTemplate(w, "leaf", leaf{root, title, icon, style, template.HTML(body.String())})
+		_ = templates.ExecuteTemplate(w, "leaf", leaf{root, title, b.version, icon, style, template.HTML(body.String())})
 	})
 }
 

@@ -108,7 +108,7 @@ func get(t *testing.T, h http.Handler, path string) (code int, text string, head
 
 // Each page shows its record with values for programs. Names that the migration lacks are not found.
 func TestPages(t *testing.T) {
-	b := New(func(int) []admin.Event { return nil })
+	b := New("v1.2.3", func(int) []admin.Event { return nil })
 	s := &stores{store: recorded(t)}
 	h := b.Pages(&Ledger{Config: testConfig(), Target: s})
 	if code, text, _ := get(t, h, "/tables/Orders"); code != http.StatusServiceUnavailable {
@@ -119,7 +119,7 @@ func TestPages(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/tables/Orders": {`<h1>Orders</h1>`, `id="verdict" data-value="cutover" data-severity="info"`, `Cutover since 11:59 UTC: the application&#39;s writes are frozen`, `id="up" href="../"`,
 			`id="lag" data-value="0"`, `id="generation" data-value="7"`, `id="gaps" data-value="1">1, the last at 2026-11-01 16:00:00 UTC: GetRecords: trimmed`, `href="Orders/parked">List of 1 parked items`,
-			`id="verify-0-missing" data-value="2"`, `id="verify-1-compared" data-value="9000"`, `2 rows differ`, `last of all items`, `href="Orders/shards/s-2"`, `replicator verify status --table Orders`,
+			`id="verify-0-missing" data-value="2"`, `id="verify-1-compared" data-value="9000"`, `2 rows differ`, `last of all items`, `href="Orders/shards/s-2"`, `id="verify-rows" href="Orders/verify"`, `<span id="version">replicator v1.2.3</span>`,
 			`id="history" data-value="2"`, `<title>11:00 UTC: 3.0s</title>`, `<title>10:00 UTC: 1.5k</title>`, `text-anchor="middle">06:00</text>`, `text-anchor="end">2k</text>`,
 			`<th scope="row">2026-11-02 11:00</th><td class="number">3.0s</td><td class="number">-</td><td class="number">0</td>`},
 		"/tables/Orders/parked": {`<h1>Parked items of Orders</h1>`, `id="parked" data-value="1"`, sink.HashOf("secret-key"), `REMOVE`, `2026-11-02 12:00:00`, `the row key is &lt;empty&gt;`, `href="../../"`},
@@ -157,7 +157,7 @@ func TestPages(t *testing.T) {
 // so, and a failure is shown.
 func TestPagesReadSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(func(int) []admin.Event { return nil })
+		b := New("v1.2.3", func(int) []admin.Event { return nil })
 		s := &stores{}
 		h := b.Pages(&Ledger{Config: testConfig(), Target: s})
 		for n := range mostParked {

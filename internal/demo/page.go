@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
@@ -44,7 +45,7 @@ func (d *demo) openPage() (closing func(), err error) {
 		return nil, fmt.Errorf("status page: %w", err)
 	}
 	feed := admin.NewFeed(time.Now)
-	p := &page{board: dashboard.New(feed.Recent), feed: feed, config: cfg, env: env,
+	p := &page{board: dashboard.New(build.This().Version, feed.Recent), feed: feed, config: cfg, env: env,
 		target: &preflight.Target{Table: d.services.rows, Data: d.services.rows}}
 	d.url = "http://" + listener.Addr().String() + "/"
 	d.say("status page: %s", d.url)

@@ -13,6 +13,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/backfill"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/admin"
+	"github.com/dynamodb-bigtable/replicator/internal/build"
 	"github.com/dynamodb-bigtable/replicator/internal/dashboard"
 	"github.com/dynamodb-bigtable/replicator/internal/memory"
 	"github.com/dynamodb-bigtable/replicator/internal/notify"
@@ -66,7 +67,7 @@ type copyProgress struct {
 
 func newObserver(clock func() time.Time, worker string, metrics *admin.Metrics, health *admin.Health, log *slog.Logger, lines *backfill.Renderer, tables []string) *observer {
 	o := &observer{worker: worker, metrics: metrics, health: health, log: log, lines: lines, feed: admin.NewFeed(clock), clock: clock, began: clock(), outages: outages{log: log, open: map[outage]*spell{}, reported: map[outage]time.Duration{}}, stopped: func() bool { return false }, copies: map[string]*copyProgress{}, order: tables, failing: map[failing]time.Duration{}}
-	o.board = dashboard.New(o.feed.Recent)
+	o.board = dashboard.New(build.This().Version, o.feed.Recent)
 	for _, table := range tables {
 		o.copies[table] = &copyProgress{lag: -1, headroom: -1}
 	}

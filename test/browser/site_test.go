@@ -45,7 +45,7 @@ func happened(int) []admin.Event {
 
 func serve(t *testing.T) *site {
 	t.Helper()
-	s := &site{board: dashboard.New(happened)}
+	s := &site{board: dashboard.New("v1.2.3", happened)}
 	inner := admin.Handler(admin.Options{Clock: time.Now, Health: admin.NewHealth(time.Now), Metrics: admin.NewMetrics("orders", admin.Build{}), Page: s.board.Page(), Live: s.board.Live(), Pages: s.board.Pages(ledgerOf(t)),
 		Status: func(context.Context) (any, error) { return map[string]string{}, nil }})
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
