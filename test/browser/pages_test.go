@@ -40,7 +40,8 @@ func cutOver() *status.Document {
 	return in.Judge(func(string) (string, bool) { return "", false }, "", at)
 }
 
-// The pages of a table, of its parked items, of a shard and of a cutover are reached by links, have no
+// The pages of a table, of its parked items, of its findings, of a shard, of a cutover and of the
+// pipelines are reached by links, have no
 // horizontal scroll bar on a phone, and axe-core finds no problem. They work without scripts.
 func TestPagesBelow(t *testing.T) {
 	for _, c := range []struct {
@@ -49,6 +50,8 @@ func TestPagesBelow(t *testing.T) {
 		{"table", "#table-VideoApp-details", "VideoApp", "List of 3 parked items"},
 		{"history", "#table-VideoApp-details", "VideoApp", "Changes per hour"},
 		{"parked", "#table-VideoApp-details, #parked-list", "Parked items of VideoApp", "the row key is longer than 4096 bytes"},
+		{"verify", "#table-VideoApp-details, #verify-rows", "Verify of VideoApp", "written by an older version of the mapping"},
+		{"pipelines", "#pipelines", "Pipelines", "team-11"},
 		{"shard", "#table-VideoApp-details, #shards a", "Shard shardId-00000001793598765432-52b7aa10", "77fe03b1"},
 		{"cutover", "#about-cutover p a", "Cutover of VideoApp", "every gate is ready"},
 	} {

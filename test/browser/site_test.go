@@ -20,6 +20,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/sink"
 	"github.com/dynamodb-bigtable/replicator/sink/sinktest"
 	"github.com/dynamodb-bigtable/replicator/transform"
+	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
 // site serves the page of a board as a worker does.
@@ -90,7 +91,53 @@ func ledgerOf(t *testing.T) *dashboard.Ledger {
 			t.Fatal(err)
 		}
 	}
+	found(t, hours, "VideoApp")
+	for n := range 12 { // other pipelines, one of them lost
+		name := fmt.Sprintf("team-%02d", n)
+		if n == 3 {
+			write(t, to.ledger, name+"/table/A_rather_long_name_of_a_source_table", `{"format":2}`)
+			continue
+		}
+		if _, err := checkpoint.Open(t.Context(), to.ledger, name, checkpoint.Options{Worker: "worker-" + name, ID: name}); err != nil {
+			t.Fatal(err)
+		}
+		write(t, to.ledger, name+"/table/Orders", fmt.Sprintf(`{"format":%d,"source":"Orders","generation":3,"pause":{"since":"2026-11-02T08:00:00Z","reason":"index rebuild, CHG-4711"}}`, 2+97*(n%2)))
+	}
 	return &dashboard.Ledger{Config: &config.Config{Name: "acme-2026", State: config.State{Table: "replicator_state", Lease: 15 * time.Second}}, Target: to}
+}
+
+// found records three findings of the last verify of a table.
+func found(t *testing.T, l *checkpoint.Ledger, source string) {
+	t.Helper()
+	mapping, err := transform.NewMapping(source, "video_app", "d", []transform.KeyAttribute{{Name: "PK", Type: attribute.KindS}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := l.UpdateTable(t.Context(), source, func(s *checkpoint.TableState) error {
+		s.Generation, s.Mapping = 7, mapping.Describe()
+		s.Verify.Number = 4
+		s.Verify.Result = checkpoint.VerifyResult{Number: 4, Recheck: "r", EndedAt: at.Add(-time.Minute), Generation: 7, VerifyCounts: checkpoint.VerifyCounts{Compared: 136_000_000, Missing: 2, InFlight: 1}}
+		return nil
+	})
+	var findings []verify.Finding
+	for n, kind := range []verify.Kind{verify.Missing, verify.Missing, verify.InFlight} {
+		keys := attribute.NewItem([]attribute.Attribute{{Name: "PK", Value: attribute.String(fmt.Sprintf("k%d", n))}})
+		findings = append(findings, verify.Finding{Kind: kind, Table: "video_app", Row: fmt.Sprintf("k%d", n), Keys: keys, Reason: "the row was written by an older version of the mapping"})
+	}
+	if err == nil {
+		err = verify.KeepRecheck(t.Context(), l, state, "r", findings)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write writes a row of a ledger as another program would.
+func write(t *testing.T, store checkpoint.Store, key, data string) {
+	t.Helper()
+	if done, err := store.Swap(t.Context(), key, 0, 1, []byte(data)); err != nil || !done {
+		t.Fatalf("%s: %t, %v", key, done, err)
+	}
 }
 
 // stores are the stores of a migration.
