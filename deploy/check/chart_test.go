@@ -198,7 +198,7 @@ func TestChartIsTheKustomization(t *testing.T) {
 	} {
 		b, r := build(t, dir), install(t, "replicator", with)
 		if dir == "base" { // an overlay sets the version
-			b.deployment.Spec.Template.Spec.Containers[0].Image += ":1.0.0"
+			b.deployment.Spec.Template.Spec.Containers[0].Image += ":" + newestRelease(t)
 		}
 		kustomized, charted := deployed(b), deployed(r.built)
 		for what, wanted := range kustomized {

@@ -372,6 +372,47 @@ func TestReleaseImage(t *testing.T) {
 	}
 }
 
+// newestRelease returns the first version that CHANGELOG.md names, such as 0.1.0.
+func newestRelease(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^## (\d+\.\d+\.\d+)$`).FindSubmatch(text)
+	if found == nil {
+		t.Fatal("CHANGELOG.md names no release")
+	}
+	return string(found[1])
+}
+
+// TestManifestsDeployTheNewestRelease: chart and overlays name the image of the release that
+// CHANGELOG.md names first. So no manifest names an image that was never built.
+func TestManifestsDeployTheNewestRelease(t *testing.T) {
+	release, named := newestRelease(t), 0
+	pattern := regexp.MustCompile(`(?m)^\s*(?:version|appVersion|tag|newTag): (\d+\.\d+\.\d+)\b`)
+	for _, glob := range []string{"deploy/helm/replicator/*.yaml", "deploy/kubernetes/overlays/*/kustomization.yaml"} {
+		files, err := filepath.Glob(filepath.Join(root, glob))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, found := range pattern.FindAllStringSubmatch(string(text), -1) {
+				if named++; found[1] != release {
+					t.Errorf("%s: %s, the newest release is %s", file, strings.TrimSpace(found[0]), release)
+				}
+			}
+		}
+	}
+	if named < 7 {
+		t.Errorf("only %d versions are named", named)
+	}
+}
+
 // TestReleaseWorkflow: a tag releases with the goreleaser that is pinned and tested here.
 func TestReleaseWorkflow(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, ".github/workflows/release.yml"))
