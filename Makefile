@@ -125,11 +125,14 @@ manual: ## the man pages and completions that a release ships, in bin/manual
 
 # A separate module, because goreleaser brings hundreds of modules. Its first build takes minutes.
 # So .ci/run skips it, and deploy/check checks only the configuration.
-release-check: ## a release without publishing it: checks .goreleaser.yaml, then builds binaries, archives, deb and rpm in dist/
+# Without Docker, deploy/release/stand-in checks what the image would be built from.
+release-check: ## a release without publishing it: checks .goreleaser.yaml, builds archives, deb, rpm and image in dist/, inspects them, and runs go install from a tag
 	$(GO) -C deploy/release build -o $(GORELEASER) github.com/goreleaser/goreleaser/v2
 	$(GORELEASER) check
-	$(GORELEASER) release --snapshot --clean --skip=docker,publish,sign$(if $(shell command -v syft),,$(comma)sbom)
+	IMAGE=$(CURDIR)/dist/image PATH="$(if $(shell docker info >/dev/null 2>&1 && docker buildx inspect 2>/dev/null),,$(CURDIR)/deploy/release/stand-in:)$$PATH" \
+		$(GORELEASER) release --snapshot --clean --skip=publish,sign$(if $(shell command -v syft),,$(comma)sbom)
 	./deploy/release/look dist
+	./deploy/release/install
 
 # A separate module, because it needs newer modules than the product.
 vuln: ## known vulnerabilities in called code, by govulncheck; passes with a note if the database (VULNERABILITIES) cannot be reached
