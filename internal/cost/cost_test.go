@@ -141,7 +141,7 @@ func TestEstimate(t *testing.T) {
 
 func TestOverride(t *testing.T) {
 	p, err := Override([]byte("date: 2027-01-02\nregions: eu\nprices: {node_hour: {price: 1}}\nrates: {worker_rows: 5}\n"))
-	if err != nil || p.Date != "2027-01-02" || p.Regions != "eu" || p.Prices["node_hour"] != (Price{1, "--prices"}) || p.Rates["worker_rows"] != 5 ||
+	if err != nil || p.Date != "2027-01-02" || p.Regions != "eu" || p.Prices["node_hour"] != (Price{Price: 1, Source: "--prices"}) || p.Rates["worker_rows"] != 5 ||
 		p.Prices["egress_gb"] != Default().Prices["egress_gb"] {
 		t.Error(p, err)
 	}
@@ -172,6 +172,32 @@ func TestDefault(t *testing.T) {
 	for name, price := range p.Prices {
 		if price.Source == "" || price.Price == 0 {
 			t.Error(name)
+		}
+	}
+}
+
+// The built-in price of a node is that of one edition, and a line with it says so. A user's own price
+// needs no such note.
+func TestNodesNameTheirEdition(t *testing.T) {
+	own, err := Override([]byte("date: 2027-01-02\nprices: {node_hour: {price: 1}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies := []Copy{{RowsPerSecond: 100_000, Time: time.Hour}}
+	const unknown = "node count unknown; nodes you already run add no cost"
+	for _, c := range []struct {
+		prices Prices
+		nodes  int
+		want   string
+	}{
+		{Default(), 0, unknown + "; price of the Enterprise edition; for Enterprise Plus give your node_hour with --prices"},
+		{Default(), 1, "price of the Enterprise edition; for Enterprise Plus give your node_hour with --prices"},
+		{Default(), 99, "the cluster has 99"},
+		{own, 0, unknown},
+		{own, 1, ""},
+	} {
+		if got := c.prices.Nodes(copies, Cluster{Nodes: c.nodes}); got.Note != c.want || got.Amount == 0 != (c.nodes == 99) {
+			t.Errorf("%d nodes: %+v, want %q", c.nodes, got, c.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package cost
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
@@ -261,9 +262,10 @@ func (p Prices) Nodes(copies []Copy, c Cluster) Line {
 	}
 	hours := math.Max(1, math.Ceil(longest.Hours()))
 	line.Quantity = fmt.Sprintf("%s for %.0f h", terminal.Plural(needed-c.Nodes, "node"), hours)
-	line.Amount, line.Price = float64(needed-c.Nodes)*hours*p.Prices["node_hour"].Price, "node_hour"
+	price := p.Prices["node_hour"]
+	line.Amount, line.Price, line.Note = float64(needed-c.Nodes)*hours*price.Price, "node_hour", price.Note
 	if c.Nodes == 0 {
-		line.Note = "node count unknown; nodes you already run add no cost"
+		line.Note = strings.TrimSuffix("node count unknown; nodes you already run add no cost; "+price.Note, "; ")
 	}
 	return line
 }

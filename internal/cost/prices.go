@@ -25,6 +25,8 @@ var builtin []byte
 type Price struct {
 	Price  float64 `yaml:"price" json:"price"` // in Prices.Currency
 	Source string  `yaml:"source" json:"source"`
+	// Note says what the price does not cover; "" if nothing. Lines with the price show it.
+	Note string `yaml:"note" json:"-"`
 }
 
 // Prices is the table of unit prices and rates; prices.yaml explains each.
