@@ -147,7 +147,7 @@ func movesTo(region string, t RegionTable, state checkpoint.TableState) (bool, e
 	switch {
 	case found != region:
 		return refuse(fmt.Sprintf("table %s was found in region %s, and not in %s", name, found, region),
-			"remove source.endpoint and the environment's endpoints of AWS, or let them name an endpoint of "+region)
+			"remove the endpoints of AWS from the environment (AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_DYNAMODB) and the AWS profile, or let them name endpoints of "+region)
 	case found == followed && checkpoint.CheckSource(name, d.ARN, state.StreamARN) == nil:
 		return false, nil
 	case checkpoint.CheckSource(name, strings.Replace(d.ARN, ":"+found+":", ":"+followed+":", 1), state.StreamARN) != nil:
