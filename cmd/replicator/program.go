@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -196,6 +197,23 @@ func (p *program) checkGlobals() error {
 		return diag.BadUsage("--timeout is negative", "give a duration such as 90s, or 0 for none")
 	}
 	return p.write(p.format(p.logFormat), "info")
+}
+
+// checkValues rejects flags with an empty value. A shell passes one for a variable that is not set.
+// Without this check, such a flag would count as not given: --table "$TABLE" would mean all tables,
+// and --at-most "$LIMIT" no limit.
+func checkValues(c *cobra.Command) error {
+	var found error
+	c.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		if found == nil && slices.Contains(values, "") {
+			found = diag.BadUsage("the value of --"+f.Name+" is empty", "give a value, or leave out the flag; a shell variable may be unset")
+		}
+	})
+	return found
 }
 
 func oneOf(flag, value string, allowed []string) error {

@@ -18,7 +18,10 @@ func newRoot(p *program) *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "replicator",
 		Short: "replicator moves live DynamoDB tables to Cloud Bigtable and keeps both in sync until you cut over.",
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if err := checkValues(c); err != nil {
+				return err
+			}
 			return p.checkGlobals()
 		},
 		SilenceErrors: true,
