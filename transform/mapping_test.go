@@ -275,7 +275,7 @@ func TestNoMappingProducesAWitnessKey(t *testing.T) {
 		}
 		// The worst case: keys made from the witness itself.
 		for i, k := range schema {
-			for _, v := range []attribute.Value{attribute.String(witness), attribute.Binary([]byte(witness)), attribute.Binary([]byte(witness[:maxKeyBytes]))} {
+			for _, v := range []attribute.Value{attribute.String(witness), attribute.Binary([]byte(witness)), attribute.Binary([]byte(witness[:MaxKeyBytes]))} {
 				if v.Kind() != k.Type {
 					continue
 				}

@@ -24,7 +24,7 @@ func (m *Mapping) keyOf(row string) (attribute.Item, error) {
 	}
 	for i, k := range m.PrimaryKey {
 		v, _ := keys.Get(k.Name)
-		if n := len(v.Text()); n == 0 || n > maxKeyBytes || i > 0 && n > maxSortKeyBytes {
+		if n := len(v.Text()); n == 0 || n > MaxKeyBytes || i > 0 && n > MaxSortKeyBytes {
 			return attribute.Item{}, fmt.Errorf("%w: key attribute %s would have %d bytes, which DynamoDB does not allow", ErrRow, quoteName(k.Name), n)
 		}
 	}

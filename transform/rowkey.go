@@ -23,11 +23,11 @@ const (
 	MaxRowCells = 99_900
 )
 
-// The longest partition key and sort key of DynamoDB.
+// The longest partition key and sort key of DynamoDB, in bytes.
 // Source: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
 const (
-	maxKeyBytes     = 2048
-	maxSortKeyBytes = 1024
+	MaxKeyBytes     = 2048
+	MaxSortKeyBytes = 1024
 )
 
 // Unmappable is the error for an item that Bigtable cannot hold under a mapping. A retry does not
@@ -154,11 +154,11 @@ func (p *rowPart) check(v attribute.Value, alone bool) error {
 	case kind == attribute.KindS && !utf8.ValidString(v.Text()):
 		// DynamoDB stores no text that is not valid UTF-8. The witness key relies on this check.
 		return unmappable("attribute %s of %s is not valid UTF-8", quoteName(p.name), p.where)
-	case alone && p.kind != attribute.KindNone && len(v.Text()) > maxKeyBytes:
+	case alone && p.kind != attribute.KindNone && len(v.Text()) > MaxKeyBytes:
 		// DynamoDB stores no partition key that is longer. The witness key relies on this check
 		// too: without rules, a row of one part is a partition key. For other attributes only
 		// Bigtable's limit on the whole row key applies.
-		return unmappable("key attribute %s has %d bytes; DynamoDB allows %d", quoteName(p.name), len(v.Text()), maxKeyBytes)
+		return unmappable("key attribute %s has %d bytes; DynamoDB allows %d", quoteName(p.name), len(v.Text()), MaxKeyBytes)
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func (m *Mapping) WitnessKey() string { return WitnessKeyOf(m.Source) }
 // WitnessKeyOf returns the WitnessKey of every mapping of a source table.
 func WitnessKeyOf(source string) string {
 	named := WitnessPrefix + source
-	return named + strings.Repeat("~", max(1, maxKeyBytes+1-len(named)))
+	return named + strings.Repeat("~", max(1, MaxKeyBytes+1-len(named)))
 }
 
 // WitnessSource returns the source table whose witness has the key.

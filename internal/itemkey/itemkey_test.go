@@ -1,6 +1,8 @@
 package itemkey
 
 import (
+	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -40,7 +42,12 @@ func TestParseKey(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		``:                                  "not a JSON object",
-		`null`:                              "is missing",
+		`null`:                              "not a JSON object",
+		`{"PK":"hidden"`:                    "not a JSON object",
+		`{"PK":"hidden","n":`:               "not a JSON object",
+		`{"PK":"hidden","n":1,}`:            "not a JSON object",
+		`{"PK":"a","n":1,"PK":"hidden"}`:    `attribute "PK" is given twice`,
+		"{\"PK\":\"hidden\xe4\",\"n\":1}":   "not valid UTF-8",
 		`[1]`:                               "not a JSON object",
 		`{"PK":"hidden","n":1} x`:           "text after the JSON object",
 		`{"PK":"hidden"}`:                   `"n" is missing`,
@@ -68,6 +75,30 @@ func TestParseKey(t *testing.T) {
 	for _, text := range []string{`{"b":"%"}`, `{"b":""}`} {
 		if _, err := Parse(text, binary); err == nil {
 			t.Errorf("%s was taken", text)
+		}
+	}
+}
+
+// A key that DynamoDB would refuse is refused first. The partition key may be longer than the sort key.
+// A key like another one is not measured, because the order of its attributes is unknown.
+func TestLongKeys(t *testing.T) {
+	schema := []transform.KeyAttribute{{Name: "z", Type: attribute.KindS}, {Name: "a", Type: attribute.KindB}}
+	text := func(z, a int) string {
+		return fmt.Sprintf(`{"z":%q,"a":%q}`, strings.Repeat("x", z), base64.StdEncoding.EncodeToString(make([]byte, a)))
+	}
+	for _, c := range []struct {
+		z, a int
+		want string
+	}{{2048, 1024, ""}, {2049, 1, `attribute "z" is too long`}, {1, 1025, `attribute "a" is too long`}} {
+		key, err := ParseAt("line 7 of f", text(c.z, c.a), schema)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), "line 7 of f: "+c.want) {
+			t.Errorf("%d and %d bytes: %v", c.z, c.a, err)
+		}
+		if err != nil {
+			continue
+		}
+		if like, err := ParseLike(text(c.z, c.a), key); err != nil || !like.Equal(key) {
+			t.Errorf("%d and %d bytes, like another key: %v", c.z, c.a, err)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (s *Selection) fits(ref sink.Ref, record transform.Parked) (bool, error) {
 	case s.Table != "" && record.Source != s.Table, !strings.Contains(record.Reason, s.Reason):
 		return false, nil
 	case s.Key != "":
-		key, err := itemkey.Parse(s.Key, itemkey.SchemaOf(record.Change.Keys))
+		key, err := itemkey.ParseLike(s.Key, record.Change.Keys)
 		return err == nil && key.Equal(record.Change.Keys), err
 	case len(s.Refs) > 0:
 		return slices.ContainsFunc(s.Refs, func(word string) bool { return names(word, ref) }), nil
