@@ -279,6 +279,8 @@ func (r *keyResults) of(item *located) (result, reason string, found []verify.Fi
 		return keyUnlocated, "", nil
 	case item.ignored:
 		return keyFiltered, "", nil
+	case item.absent: // so that a mistyped key is noticed
+		return keySame, "neither side has the item", nil
 	}
 	return keySame, "", nil
 }

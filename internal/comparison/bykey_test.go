@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
@@ -255,6 +256,30 @@ func TestAReportOfKeys(t *testing.T) {
 		s.Must(err)
 		if text := string(page); !strings.Contains(text, "1 of 2 keys differ") || strings.Contains(text, "secret") || strings.Contains(text, "pk") {
 			t.Errorf("%s", text)
+		}
+	})
+}
+
+// A read that DynamoDB refuses as invalid ends the command at once. Any other failure is retried for the
+// operator's patience, and shown.
+func TestReadsThatFail(t *testing.T) {
+	playScene(t, func(s *scene) {
+		for reason, retried := range map[cdc.Reason]bool{cdc.Malformed: false, cdc.Denied: true, cdc.Unavailable: true} {
+			s.Source.Fail = func(call string) error {
+				if call != "Get" {
+					return nil
+				}
+				return &cdc.Error{Op: "GetItem", Reason: reason, Err: errors.New("no")}
+			}
+			began := s.Now()
+			s.stderr.Reset()
+			err := s.operator(func(o *Operator) { o.Keys = []string{keyText("a")} }).Begin(s.Ctx)
+			if took := s.Now().Sub(began); err == nil || (took >= patience) != retried || took > 2*patience {
+				t.Errorf("%s: %v after %s", reason, err, took)
+			}
+			if shown := strings.Count(s.stderr.String(), "Orders  retrying for at most 2m: GetItem: "); shown != 1 && retried || shown > 1 {
+				t.Errorf("%s: %s", reason, &s.stderr)
+			}
 		}
 	})
 }

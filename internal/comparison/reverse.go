@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/dynamodb-bigtable/replicator/backfill"
+	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
@@ -15,6 +18,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/reverse"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 	"github.com/dynamodb-bigtable/replicator/internal/terminal"
+	"github.com/dynamodb-bigtable/replicator/internal/timespan"
 )
 
 // reversed is the result of a comparison of a table's items with their rows.
@@ -134,13 +138,26 @@ func (o *Operator) reverseOf(ctx context.Context, t *table) (*reverse.Comparison
 }
 
 // retries returns a function that repeats a read until it succeeds, at most for the operator's
-// patience.
+// patience. It says when reads begin to fail. A request that the source refuses as invalid is not
+// repeated, because the same request is refused again.
 func (o *Operator) retries(t *table) func(ctx context.Context, op func(ctx context.Context) error) error {
-	r := &engine.Retrier{Source: t.config.From, Events: engine.Events{}.OrSilent()}
+	var shown atomic.Bool
+	events := engine.Events{Retry: func(table, _ string, _ time.Duration, err error) {
+		if !shown.Swap(true) {
+			_, _ = fmt.Fprintf(o.Stderr, "%s  retrying for at most %s: %s\n", table, timespan.Format(o.patience()), diag.Printable(err.Error()))
+		}
+	}}
+	r := &engine.Retrier{Source: t.config.From, Events: events.OrSilent()}
 	return func(ctx context.Context, op func(ctx context.Context) error) error {
 		limited, cancel := task.WithTimeout(ctx, o.patience())
 		defer cancel()
-		return r.Retry(engine.Until(limited), "verify", op)
+		return r.Retry(engine.Until(limited), "verify", func(ctx context.Context) error {
+			err := op(ctx)
+			if cdc.Is(err, cdc.Malformed) {
+				cancel()
+			}
+			return err
+		})
 	}
 }
 
