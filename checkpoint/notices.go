@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -20,6 +21,27 @@ type Notices struct {
 	Noticed []Noticed `json:"noticed,omitempty"`
 	// Unsent are the notifications that a receiver has not accepted yet, oldest first.
 	Unsent []Unsent `json:"unsent,omitempty"`
+	// Receivers are the receivers of the last writer's configuration, and its heartbeat.
+	Receivers []NoticeReceiver `json:"receivers,omitempty"`
+}
+
+// NoticeReceiver is a receiver of notifications, with its failures since it last accepted one.
+type NoticeReceiver struct {
+	Hash         string    `json:"hash"`
+	Name         string    `json:"name"`                   // number, format and host; no address and no secret
+	FailingSince time.Time `json:"failing_since,omitzero"` // time of the first failure; zero if the last call was accepted
+	Why          string    `json:"why,omitempty"`          // the last failure
+	Lost         int       `json:"lost,omitempty"`         // notifications that were refused or dropped
+}
+
+// Waiting returns how many notifications a receiver has not accepted yet.
+func (n Notices) Waiting(hash string) (waiting int) {
+	for _, u := range n.Unsent {
+		if slices.Contains(u.To, hash) {
+			waiting++
+		}
+	}
+	return waiting
 }
 
 // Noticed is a condition or a step that was announced.

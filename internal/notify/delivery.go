@@ -7,17 +7,49 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// tries are the failed attempts to call a receiver.
+// tries are the attempts to call a receiver.
 type tries struct {
 	outage
-	fails int
+	fails int           // failures since the last success
 	due   time.Duration // monotonic time of the next attempt
+	// event is the id of the event that is being sent. The first `done` of its calls need no
+	// repetition. A receiver that limits its calls would never take all of them otherwise.
+	event   string
+	done    int
+	refused error // why the receiver refused a call of the event
+}
+
+// recordOutcome keeps the outcome of a call for `replicator status`: its error, and whether a
+// notification is lost.
+func (t *term) recordOutcome(ctx context.Context, hash string, err error, lost bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := t.registered(hash)
+	if i < 0 {
+		return
+	}
+	r := &t.record.Receivers[i]
+	before := *r
+	if err == nil {
+		r.FailingSince, r.Why, r.Lost = time.Time{}, "", 0
+	} else {
+		if r.FailingSince.IsZero() {
+			r.FailingSince = t.ledger.Now(ctx).UTC()
+		}
+		r.Why = err.Error()
+		r.Why = strings.ToValidUTF8(r.Why[:min(len(r.Why), mostWhy)], "")
+		if lost {
+			r.Lost++
+		}
+	}
+	t.dirty = t.dirty || *r != before
 }
 
 // deliver sends what is due to every receiver. It makes sure of the lease before.
@@ -56,17 +88,14 @@ func (t *term) first(r *receiver) *checkpoint.Unsent {
 func (t *term) deliverTo(ctx context.Context, r *receiver) error {
 	tries, until := t.tries[r.hash], task.Mono(ctx)+turn
 	for u := t.first(r); u != nil && task.Mono(ctx) < until; u = t.first(r) {
-		var e Event
-		err := json.Unmarshal(u.Body, &e)
-		if err == nil {
-			err = r.send(ctx, t.client, e)
-		}
-		if ctx.Err() != nil {
+		over, err := t.call(ctx, r, tries, *u, until)
+		if ctx.Err() != nil || err == nil && !over {
 			return nil
 		}
 		var final *refusedError
 		isFinal := errors.As(err, &final)
 		tries.note(err)
+		t.recordOutcome(ctx, r.hash, err, isFinal)
 		switch {
 		case err == nil:
 			t.count(strconv.Itoa(r.number), sent)
@@ -84,6 +113,39 @@ func (t *term) deliverTo(ctx context.Context, r *receiver) error {
 		}
 	}
 	return nil
+}
+
+// call makes the calls that send a notification to a receiver. It continues after the calls that an
+// earlier attempt has made. A refused call does not keep it from the next, and its error is returned
+// at the end. The result `over` is false if the turn ended before the last call.
+func (t *term) call(ctx context.Context, r *receiver, tries *tries, u checkpoint.Unsent, until time.Duration) (over bool, err error) {
+	var e Event
+	if err := json.Unmarshal(u.Body, &e); err != nil {
+		return true, &refusedError{err.Error()} // no version of the program has written it
+	}
+	if tries.event != e.ID {
+		tries.event, tries.done, tries.refused = e.ID, 0, nil
+	}
+	address, all, err := r.prepare(e)
+	if err != nil {
+		return true, err
+	}
+	for ; tries.done < len(all); tries.done++ {
+		if task.Mono(ctx) >= until {
+			return false, nil
+		}
+		err := r.post(ctx, t.client, address, all[tries.done])
+		var final *refusedError
+		switch {
+		case errors.As(err, &final):
+			tries.refused = err
+		case err != nil:
+			return true, err
+		default:
+			tries.fails = 0
+		}
+	}
+	return true, tries.refused
 }
 
 // rest returns the longest wait after a number of earlier failures.

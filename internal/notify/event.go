@@ -111,20 +111,35 @@ type news struct {
 	of           []status.Occurrence
 }
 
+// joined adds an occurrence to the news of its kind.
+func joined(all []news, action string, o status.Occurrence) []news {
+	i := slices.IndexFunc(all, func(n news) bool {
+		return n.kind == o.Kind && n.action == action && n.of[0].Group == o.Group
+	})
+	if i < 0 {
+		i, all = len(all), append(all, news{kind: o.Kind, action: action})
+	}
+	all[i].of = append(all[i].of, o)
+	return all
+}
+
+// ongoing returns the conditions that were announced and still apply, as news for a receiver that is
+// new.
+func ongoing(found []status.Occurrence, was []checkpoint.Noticed) (all []news) {
+	for _, o := range found {
+		if o.Mark == "" && slices.ContainsFunc(was, func(n checkpoint.Noticed) bool { return keyOfNoticed(n) == keyOf(o) }) {
+			all = joined(all, begins, o)
+		}
+	}
+	return all
+}
+
 // next compares the occurrences with what was announced. It returns what is announced after that,
 // and what is new. With `first`, the pipeline had no notifications before, so steps that are older
 // than oldNews are not announced. The argument mono is the monotonic time, and now the time of the
 // status.
 func (t *tracker) next(mono time.Duration, now time.Time, found []status.Occurrence, was []checkpoint.Noticed, first bool) (noticed []checkpoint.Noticed, all []news) {
-	add := func(action string, o status.Occurrence) {
-		i := slices.IndexFunc(all, func(n news) bool {
-			return n.kind == o.Kind && n.action == action && n.of[0].Group == o.Group
-		})
-		if i < 0 {
-			i, all = len(all), append(all, news{kind: o.Kind, action: action})
-		}
-		all[i].of = append(all[i].of, o)
-	}
+	add := func(action string, o status.Occurrence) { all = joined(all, action, o) }
 	known, current := map[key]checkpoint.Noticed{}, map[key]bool{}
 	for _, n := range was {
 		known[keyOfNoticed(n)] = n

@@ -9,9 +9,16 @@ import (
 	"github.com/dynamodb-bigtable/replicator/internal/task"
 )
 
-// beat asks the heartbeat's address each minute, if the state of the migration was read since the
+// pulse returns the error of the last heartbeat.
+func (s *Sender) pulse() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.beat
+}
+
+// beats asks the heartbeat's address each minute, if the state of the migration was read since the
 // last time.
-func (s *Sender) beat(ctx context.Context, began time.Duration) {
+func (s *Sender) beats(ctx context.Context, began time.Duration) {
 	trouble := outage{log: s.log, operation: "send heartbeats", receiver: heartbeatName}
 	for ctx.Err() == nil {
 		m, at := s.after(began)
@@ -25,6 +32,9 @@ func (s *Sender) beat(ctx context.Context, began time.Duration) {
 			return
 		}
 		trouble.note(err)
+		s.mu.Lock()
+		s.beat = err
+		s.mu.Unlock()
 		outcome := sent
 		if err != nil {
 			outcome = failed

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,11 +64,28 @@ func receivers(cfg *config.Config, env config.Lookup) []*receiver {
 			host = u.Host
 		}
 		r.name = fmt.Sprintf("%d (%s, %s)", r.number, r.format, host)
-		sum := sha256.Sum256([]byte(r.format + " " + r.address + " " + r.addressFile))
-		r.hash = hex.EncodeToString(sum[:8])
+		r.hash = r.identity(all)
 		all = append(all, r)
 	}
 	return all
+}
+
+// identity returns a hash that identifies the receiver among others and in the ledger. Receivers of
+// PagerDuty have the same address, so where the secret is belongs to it; the secret itself may be
+// replaced.
+func (r *receiver) identity(others []*receiver) string {
+	text := r.format + " " + r.address + " " + r.addressFile
+	if r.secretFile+r.secretEnv != "" {
+		text += " " + r.secretFile + " " + r.secretEnv
+	}
+	for {
+		sum := sha256.Sum256([]byte(text))
+		hash := hex.EncodeToString(sum[:8])
+		if !slices.ContainsFunc(others, func(o *receiver) bool { return o.hash == hash }) {
+			return hash
+		}
+		text += " again" // a receiver that is listed twice
+	}
 }
 
 // refusedError is a failure that a retry does not fix.
@@ -75,20 +93,30 @@ type refusedError struct{ why string }
 
 func (e *refusedError) Error() string { return e.why }
 
-// send sends an event with all its calls. It fails with a refusedError if the receiver refuses the
-// event. No error shows an address or a secret.
-func (r *receiver) send(ctx context.Context, client *http.Client, e Event) error {
+// prepare returns the calls that send an event, and their address. No error shows an address or a
+// secret.
+func (r *receiver) prepare(e Event) (*url.URL, []call, error) {
 	address, err := r.whereTo()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	secret, err := r.secret()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	all, err := calls(r.format, secret, e)
 	if err != nil {
-		return &refusedError{err.Error()}
+		return nil, nil, &refusedError{err.Error()}
+	}
+	return address, all, nil
+}
+
+// send sends an event with all its calls. It fails with a refusedError if the receiver refuses the
+// event.
+func (r *receiver) send(ctx context.Context, client *http.Client, e Event) error {
+	address, all, err := r.prepare(e)
+	if err != nil {
+		return err
 	}
 	for _, c := range all {
 		if err := r.post(ctx, client, address, c); err != nil {

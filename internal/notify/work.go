@@ -56,6 +56,7 @@ type Sender struct {
 	mu   sync.Mutex
 	last *status.Document // last status that was read
 	at   time.Duration    // when its reading began, on the monotonic clock
+	beat error            // of the last heartbeat
 }
 
 // Options are the settings of a Sender.
@@ -144,7 +145,7 @@ func (s *Sender) lead(ctx context.Context, watch *checkpoint.Watch) error {
 		return t.run(ctx)
 	})
 	if s.heartbeat != "" {
-		g.Go("send heartbeats", func(ctx context.Context) error { s.beat(ctx, began); return nil })
+		g.Go("send heartbeats", func(ctx context.Context) error { s.beats(ctx, began); return nil })
 	}
 	err = g.Wait()
 	if ctx.Err() != nil { // so that another process continues at once
@@ -194,6 +195,9 @@ func (t *term) run(ctx context.Context) error {
 			}
 			found = true
 		}
+		if t.heartbeat != "" {
+			t.recordOutcome(ctx, heartbeatName, t.pulse(), false)
+		}
 		err := t.save(ctx)
 		if err == nil {
 			err = t.deliver(ctx)
@@ -209,30 +213,82 @@ func (t *term) run(ctx context.Context) error {
 
 // look compares a status with the record, and adds what is new.
 func (t *term) look(ctx context.Context, m *status.Document, first bool) error {
-	noticed, all := t.tracker.next(task.Mono(ctx), m.At, m.Occurrences(), t.record.Noticed, first)
+	found, was := m.Occurrences(), t.record.Noticed
+	added := t.register(first)
+	noticed, all := t.tracker.next(task.Mono(ctx), m.At, found, was, first)
 	unsent := t.waiting(t.record.Unsent, m.At)
+	if len(added) > 0 {
+		for _, n := range ongoing(found, was) {
+			u, _, err := t.unsent(n, m.At, added)
+			if err != nil {
+				return err
+			}
+			unsent = append(unsent, u...)
+		}
+	}
 	for _, n := range all {
-		e := n.event(t.pipeline, m.At)
-		body, err := json.Marshal(e)
+		u, e, err := t.unsent(n, m.At, t.to)
 		if err != nil {
 			return err
 		}
-		u := checkpoint.Unsent{At: e.At, Body: body}
-		for _, r := range t.to {
-			if takes(r.format, e) {
-				u.To = append(u.To, r.hash)
-			}
-		}
 		t.log.Info("notifying of "+e.Kind, "action", e.Action, "summary", e.Summary)
-		if len(u.To) > 0 {
-			unsent = append(unsent, u)
-		}
+		unsent = append(unsent, u...)
 	}
 	// An unchanged record is not written again, except as a sign that notifications were configured.
 	t.dirty = t.dirty || first || len(all) > 0 || !sameNoticed(noticed, t.record.Noticed) || !sameUnsent(unsent, t.record.Unsent)
 	t.record.Noticed, t.record.Unsent = noticed, unsent
 	return nil
 }
+
+// unsent returns news for those of the given receivers that take it, and its event.
+func (t *term) unsent(n news, at time.Time, to []*receiver) ([]checkpoint.Unsent, Event, error) {
+	e := n.event(t.pipeline, at)
+	body, err := json.Marshal(e)
+	u := checkpoint.Unsent{At: e.At, Body: body}
+	for _, r := range to {
+		if takes(r.format, e) {
+			u.To = append(u.To, r.hash)
+		}
+	}
+	if err != nil || len(u.To) == 0 {
+		return nil, e, err
+	}
+	return []checkpoint.Unsent{u}, e, nil
+}
+
+// register puts the receivers of the configuration into the record, and returns those that are new. A
+// record of an earlier version has no receivers, so that none of them counts as new.
+func (t *term) register(first bool) (added []*receiver) {
+	var next []checkpoint.NoticeReceiver
+	keep := func(hash, name string) bool {
+		r := checkpoint.NoticeReceiver{Hash: hash}
+		i := t.registered(hash)
+		if i >= 0 {
+			r = t.record.Receivers[i]
+		}
+		r.Name = name
+		next = append(next, r)
+		return i >= 0
+	}
+	for _, r := range t.to {
+		if !keep(r.hash, r.name) && !first && len(t.record.Receivers) > 0 {
+			added = append(added, r)
+		}
+	}
+	if t.heartbeat != "" {
+		keep(heartbeatName, heartbeatName)
+	}
+	t.dirty = t.dirty || !slices.Equal(next, t.record.Receivers)
+	t.record.Receivers = next
+	return added
+}
+
+func (t *term) registered(hash string) int {
+	return slices.IndexFunc(t.record.Receivers, func(r checkpoint.NoticeReceiver) bool { return r.Hash == hash })
+}
+
+// mostWhy bounds the text of a failure in the record, in bytes.
+const mostWhy = 200
 
 // sameNoticed reports whether two lists announce the same.
 func sameNoticed(a, b []checkpoint.Noticed) bool {
@@ -257,6 +313,9 @@ func (t *term) waiting(unsent []checkpoint.Unsent, now time.Time) (kept []checkp
 			old := now.Sub(u.At) > mostAge || i < len(unsent)-mostUnsent
 			if r != nil && old {
 				t.count(strconv.Itoa(r.number), dropped)
+				if k := t.registered(hash); k >= 0 {
+					t.record.Receivers[k].Lost++
+				}
 				t.log.Warn("dropping a notification that its receiver has not accepted in time", "receiver", r.name, "at", u.At)
 			}
 			return r == nil || old

@@ -1,9 +1,11 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -32,25 +34,37 @@ notify:
     - { url: "https://b.example/secret", format: pagerduty, secret_env: KEY }
 `
 
-func environment(name string) (string, bool) { return "key", name == "KEY" }
+func environment(name string) (string, bool) {
+	value, set := map[string]string{"KEY": "key", "OTHER": "other"}[name]
+	return value, set
+}
 
 // office is a pipeline in virtual time, with its processes and the receivers of its notifications.
 type office struct {
 	*testing.T
-	world  *virtual.World
-	store  *checkpointtest.Memory
-	cfg    *config.Config
-	calls  []string                       // of receivers that accepted
-	beats  []time.Duration                // when the heartbeat was asked
-	take   func(host string) (status int) // the answer of a receiver; nil: 200. 0 is no answer
-	state  func() status.TableInput       // of the table
-	count  map[string]int                 // by receiver and outcome
-	log    strings.Builder
-	unread bool // no process can read the status
+	world *virtual.World
+	store *checkpointtest.Memory
+	cfg   *config.Config
+	calls []string                       // of receivers that accepted
+	beats []time.Duration                // when the heartbeat was asked
+	take  func(host string) (status int) // the answer of a receiver; nil: 200. 0 is no answer
+	// refuse reports whether a call with this body is answered with the status refusal; nil: none is.
+	refuse  func(body string) bool
+	refusal int
+	state   func() status.TableInput // of each table
+	count   map[string]int           // by receiver and outcome
+	log     strings.Builder
+	unread  bool // no process can read the status
 }
 
 // play runs a script in virtual time.
 func play(t *testing.T, script func(ctx context.Context, o *office)) {
+	t.Helper()
+	playWith(t, text, script)
+}
+
+// playWith runs a script in virtual time, with a configuration.
+func playWith(t *testing.T, text string, script func(ctx context.Context, o *office)) {
 	t.Helper()
 	o := &office{T: t, world: virtual.NewWorld(1, noon, true), store: &checkpointtest.Memory{}, count: map[string]int{}}
 	o.state = func() status.TableInput { return status.TableInput{} }
@@ -79,6 +93,8 @@ func (o *office) RoundTrip(request *http.Request) (*http.Response, error) {
 		o.beats = append(o.beats, o.world.Elapsed())
 	} else if body, err := io.ReadAll(request.Body); err != nil {
 		return nil, err
+	} else if o.refuse != nil && o.refuse(string(body)) {
+		answer = cmp.Or(o.refusal, http.StatusServiceUnavailable)
 	} else if answer == http.StatusOK {
 		o.calls = append(o.calls, request.URL.Host+" "+describe(body))
 	}
@@ -122,7 +138,12 @@ func (o *office) process(name string) *process {
 	machine.Go("survey", func() {
 		for ctx.Err() == nil {
 			began := task.Mono(ctx)
-			l := &status.Input{Cfg: o.cfg, Tables: o.cfg.Tables, Inputs: []status.TableInput{o.state()}, Begun: true}
+			l := &status.Input{Cfg: o.cfg, Tables: o.cfg.Tables, Begun: true}
+			for _, t := range o.cfg.Tables {
+				in := o.state()
+				in.State.Source = t.From
+				l.Inputs = append(l.Inputs, in)
+			}
 			if o.unread {
 				_ = task.Sleep(ctx, 5*time.Second)
 				continue
@@ -282,6 +303,147 @@ func TestNothingIsSentWithoutTheLedger(t *testing.T) {
 			o.expect("a.example parked begins", "b.example parked trigger")
 		})
 	}
+}
+
+// receivers returns the receivers in the record, in the order of the configuration.
+func (o *office) receivers(ctx context.Context, p *process) []checkpoint.NoticeReceiver {
+	o.Helper()
+	n, _, err := p.ledger.Notices(ctx)
+	if err != nil || len(n.Receivers) != len(o.cfg.Notify.To)+1 {
+		o.Fatalf("%+v, %v", n.Receivers, err)
+	}
+	return n.Receivers
+}
+
+// The record has the failures of each receiver, until it accepts a call.
+func TestFailuresAreRecorded(t *testing.T) {
+	play(t, func(ctx context.Context, o *office) {
+		p := o.process("a")
+		o.sleep(ctx, time.Minute)
+		for _, r := range o.receivers(ctx, p) {
+			if !r.FailingSince.IsZero() || r.Name == "" || r.Hash == "" {
+				t.Errorf("%+v", r)
+			}
+		}
+		o.take = func(host string) int {
+			return map[string]int{"a.example": http.StatusForbidden, "b.example": http.StatusBadGateway, "beat.example": http.StatusBadGateway}[host]
+		}
+		o.parked(1)
+		o.sleep(ctx, 2*time.Minute)
+		o.parked(0)
+		o.sleep(ctx, 30*time.Hour)
+		n, _, _ := p.ledger.Notices(ctx)
+		for i, want := range []checkpoint.NoticeReceiver{{Why: "HTTP status 403", Lost: 2}, {Why: "HTTP status 502", Lost: 2}, {Why: "HTTP status 502"}} {
+			r := o.receivers(ctx, p)[i]
+			if r.Why != want.Why || r.Lost != want.Lost || r.FailingSince.IsZero() {
+				t.Errorf("%+v, want %+v", r, want)
+			}
+			if n.Waiting(r.Hash) != 0 {
+				t.Errorf("%s waits for %d", r.Name, n.Waiting(r.Hash))
+			}
+		}
+		o.take = nil
+		o.parked(1)
+		o.sleep(ctx, 10*time.Minute)
+		for _, r := range o.receivers(ctx, p) {
+			if !r.FailingSince.IsZero() || r.Why != "" || r.Lost != 0 {
+				t.Errorf("%+v", r)
+			}
+		}
+	})
+}
+
+// Two receivers of PagerDuty have the same address. Each gets everything, and the failures of one do not
+// keep a notification from the other. A receiver that is listed twice gets everything twice.
+func TestReceiversWithTheSameAddress(t *testing.T) {
+	const same = `
+version: 1
+name: shop
+target: { project: p, instance: i }
+tables: [{ from: Orders }]
+notify:
+  to:
+    - { format: pagerduty, secret_env: KEY }
+    - { format: pagerduty, secret_env: OTHER }
+    - { url: "https://a.example/secret" }
+    - { url: "https://a.example/secret" }
+`
+	playWith(t, same, func(ctx context.Context, o *office) {
+		down := true
+		o.refuse = func(body string) bool { return down && strings.Contains(body, `"routing_key":"other"`) }
+		o.process("a")
+		o.parked(1)
+		o.sleep(ctx, 5*time.Minute)
+		o.expect("events.pagerduty.com parked trigger", "a.example parked begins", "a.example parked begins")
+		down = false
+		o.sleep(ctx, 10*time.Minute)
+		o.expect("events.pagerduty.com parked trigger")
+	})
+}
+
+// PagerDuty takes one call for each table, and limits calls. Each table arrives, and no call is made
+// twice. A call that is refused does not keep the next from it.
+func TestManyTablesAtOnce(t *testing.T) {
+	var many strings.Builder
+	const tables = 60
+	for i := range tables {
+		fmt.Fprintf(&many, "\n  - { from: Table%d }", i)
+	}
+	playWith(t, strings.Replace(text, " [{ from: Orders }]", many.String(), 1), func(ctx context.Context, o *office) {
+		var window time.Duration
+		took := 0
+		o.take = func(host string) int {
+			if host != "b.example" {
+				return http.StatusOK
+			}
+			if now := o.world.Elapsed(); now-window >= time.Minute {
+				window, took = now, 0
+			}
+			if took++; took > 20 {
+				return http.StatusTooManyRequests
+			}
+			return http.StatusOK
+		}
+		refused := 0
+		o.refuse = func(body string) bool {
+			if strings.Contains(body, `"component":"Table7"`) {
+				refused++
+			}
+			return strings.Contains(body, `"component":"Table7"`)
+		}
+		o.refusal = http.StatusBadRequest
+		o.process("a")
+		o.parked(1)
+		o.sleep(ctx, 20*time.Minute)
+		got := map[string]int{}
+		for _, call := range o.calls {
+			got[call]++
+		}
+		if got["a.example parked begins"] != 1 || got["b.example parked trigger"] != tables-1 || refused != 1 || o.count["2 refused"] != 1 {
+			t.Errorf("%v, %v, refused %d", got, o.count, refused)
+		}
+	})
+}
+
+// A receiver that is added while a condition lasts gets the condition, and no earlier step.
+func TestANewReceiverGetsWhatLasts(t *testing.T) {
+	play(t, func(ctx context.Context, o *office) {
+		all := o.cfg.Notify.To
+		o.cfg.Notify.To = all[:1]
+		p := o.process("a")
+		o.parked(1)
+		o.sleep(ctx, time.Minute)
+		o.expect("a.example parked begins")
+		p.stop()
+		o.cfg.Notify.To = all
+		p = o.process("b")
+		o.sleep(ctx, time.Minute)
+		o.expect("b.example parked trigger")
+		p.stop()
+		o.process("c")
+		o.sleep(ctx, time.Minute)
+		o.expect()
+	})
 }
 
 // The heartbeat is asked each minute by one process, as long as the state can be read.
