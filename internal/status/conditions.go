@@ -38,6 +38,8 @@ type subject struct {
 var ofMigration = []condition{
 	{name: "the app profile routes elsewhere", holds: func(s subject) bool { return s.m.otherPlace != "" },
 		next: leads("failover --dry-run", func(s subject) string { return s.m.otherPlace })},
+	{name: "receivers fail", weight: warning, holds: func(s subject) bool { return len(s.m.Receivers) > 0 }, lines: receiverLines,
+		next: leads("notify test", says("notifications do not arrive; correct the receiver or its secret"))},
 }
 
 // attempted are the conditions of the cutover of a group that is running or has switched. All

@@ -55,6 +55,9 @@ func TestConditions(t *testing.T) {
 		why    string // part of the reason
 	}{
 		{"migration/the app profile routes elsewhere", func(m *Document, _ *Table) { m.otherPlace = "to c2" }, "", "failover --dry-run", "to c2"},
+		{"migration/receivers fail", func(m *Document, _ *Table) {
+			m.Receivers = []receiverStatus{{Name: "2 (slack, c)", FailingSince: at, Reason: "HTTP status 500", Lost: 1}}
+		}, "Notifications: receiver 2 (slack, c) has failed for 1m00s: HTTP status 500; 1 notification lost", "notify test", "do not arrive"},
 		{"attempted/cutover attempted", func(m *Document, _ *Table) {
 			m.Cutovers[0] = Cutover{record: checkpoint.Cutover{Step: checkpoint.CutoverDrain}, Attempt: 2, Step: "drain", FrozenSeconds: 4, Trouble: text("a shard")}
 		}, "Cutover: attempt 2, drain; writes were frozen for 4.0s; a shard", "", ""},

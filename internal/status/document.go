@@ -32,21 +32,23 @@ const statusSchema = "replicator.status/v1"
 // Document is the state of a migration: the document of `status -o json` and of /api/v1/status.
 // Unknown values are null.
 type Document struct {
-	Schema    string              `json:"schema"`
-	Name      string              `json:"name"`
-	Phase     string              `json:"phase"`
-	Standing                      // the state of the whole migration
-	At        time.Time           `json:"at"`
-	Source    string              `json:"source"`
-	Target    string              `json:"target"`
-	Emulator  bool                `json:"emulator"`
-	Workers   []workerStatus      `json:"workers"`  // workers that answer or hold a lease
-	Standbys  int                 `json:"standbys"` // workers that hold no lease, coordinate no table and are not idle
-	Leases    int                 `json:"leases"`
-	Tables    []Table             `json:"tables"`
-	Shards    []Shard             `json:"shards,omitempty"`
-	Cutover   Cutover             `json:"cutover"`  // the most urgent of Cutovers
-	Cutovers  []Cutover           `json:"cutovers"` // one for each group of tables
+	Schema   string         `json:"schema"`
+	Name     string         `json:"name"`
+	Phase    string         `json:"phase"`
+	Standing                // the state of the whole migration
+	At       time.Time      `json:"at"`
+	Source   string         `json:"source"`
+	Target   string         `json:"target"`
+	Emulator bool           `json:"emulator"`
+	Workers  []workerStatus `json:"workers"`  // workers that answer or hold a lease
+	Standbys int            `json:"standbys"` // workers that hold no lease, coordinate no table and are not idle
+	Leases   int            `json:"leases"`
+	Tables   []Table        `json:"tables"`
+	Shards   []Shard        `json:"shards,omitempty"`
+	Cutover  Cutover        `json:"cutover"`  // the most urgent of Cutovers
+	Cutovers []Cutover      `json:"cutovers"` // one for each group of tables
+	// Receivers are the receivers of notifications that have failed for long or lost a notification.
+	Receivers []receiverStatus    `json:"receivers,omitempty"`
 	NextSteps []standing.NextStep `json:"next_steps"`
 
 	loadsAgain bool // loads after a gap start automatically

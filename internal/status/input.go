@@ -41,6 +41,7 @@ type Input struct {
 	Drivers []Driver
 	// Processes are the processes that held no lease at their last report.
 	Processes []checkpoint.Process
+	Receivers []receiverStatus // receivers of notifications that fail
 	// Elsewhere is the cluster to which the app profile routes, if it differs from the ledger's
 	// cluster. It is "" if the clusters are the same, or if the profile was not read.
 	Elsewhere string
@@ -70,6 +71,7 @@ func (l *Input) Judge(env config.Lookup, with string, now time.Time) *Document {
 	m.waysBack(l)
 	m.cutOver(l, env)
 	m.elsewhere(l.Elsewhere)
+	m.noticed(l.Receivers)
 	m.conclude()
 	return m
 }
@@ -175,6 +177,9 @@ func readOf(ctx context.Context, cfg *config.Config, t Target, ledger *checkpoin
 	}
 	if err == nil {
 		l.Processes, err = ledger.Processes(ctx)
+	}
+	if err == nil {
+		l.Receivers, err = readNotices(ctx, cfg, ledger)
 	}
 	if err == nil {
 		err = readFences(ctx, ledger, tables, l.Inputs)
