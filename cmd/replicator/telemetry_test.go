@@ -112,6 +112,13 @@ func TestAProcessExportsTelemetry(t *testing.T) {
 	if cmd, output := exporting(s, configuration, []string{endpoint}, "verify", "--table", "Orders"); cmd.Run() != nil {
 		t.Fatal(output)
 	}
+	if cmd, output := exporting(s, configuration, []string{endpoint}, "verify", "--table", "Orders", "--key", `{"pk":"s3cr3t","sk":"1"}`); cmd.Run() != nil {
+		t.Fatal(output)
+	}
+	keys := r.Spans("verify keys")
+	if len(keys) != 1 || keys[0].Attributes["replicator.outcome"] != "done" || keys[0].Attributes["replicator.rows"] != "1" {
+		t.Errorf("keys of a verify: %+v", keys)
+	}
 	verifies := r.Spans("verify part")
 	if len(verifies) == 0 || verifies[0].Attributes["replicator.outcome"] != "done" {
 		t.Errorf("parts of a verify: %+v", verifies)
@@ -119,7 +126,7 @@ func TestAProcessExportsTelemetry(t *testing.T) {
 	if _, err := r.Requests(); err != nil {
 		t.Error(err)
 	}
-	if text := secretOf(slices.Concat(pages, parts, verifies, r.Spans("write"))...); text != "" {
+	if text := secretOf(slices.Concat(pages, parts, verifies, keys, r.Spans("write"))...); text != "" {
 		t.Error(text)
 	}
 }

@@ -130,14 +130,23 @@ func (k *keysOf) all(ctx context.Context, schema []transform.KeyAttribute) error
 		if batch = append(batch, key); len(batch) < keysAtOnce {
 			return nil
 		}
-		err := k.batch(ctx, batch)
+		err := k.traced(ctx, batch)
 		batch = nil
 		return err
 	})
 	if err == nil && len(batch) > 0 {
-		err = k.batch(ctx, batch)
+		err = k.traced(ctx, batch)
 	}
 	return err
+}
+
+// traced compares some keys in a span.
+func (k *keysOf) traced(ctx context.Context, batch []numberedKey) error {
+	return engine.Traced(ctx, k.o.tracer, engine.SpanVerifyKeys, k.t.config.From, func(ctx context.Context) (engine.SpanFacts, error) {
+		before := k.t.keyed.rows
+		err := k.batch(ctx, batch)
+		return engine.SpanFacts{Items: int64(len(batch)), Rows: int(k.t.keyed.rows - before)}, err
+	})
 }
 
 // located is an item with all rows that may hold it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dynamodb-bigtable/replicator/attribute"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
+	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/verify"
 )
 
@@ -71,7 +72,12 @@ func (o *Operator) recheckTable(ctx context.Context, t *table) error {
 	case listed < result.InFlight:
 		return refuse("the last verify did not list all of its rows in flight")
 	}
-	checked, err := o.rowByRow(ctx, t).Check(ctx, ctx, merge(waiting)...)
+	var checked verify.Checked
+	err := engine.Traced(ctx, o.tracer, engine.SpanVerifyInFlight, t.config.From, func(ctx context.Context) (facts engine.SpanFacts, err error) {
+		places := merge(waiting)
+		checked, err = o.rowByRow(ctx, t).Check(ctx, ctx, places...)
+		return engine.SpanFacts{Rows: len(places)}, err
+	})
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,11 @@ func (o *Operator) compareItems(ctx context.Context, t *table) error {
 	if err != nil {
 		return err
 	}
-	found, err := c.Compare(ctx)
+	var found reverse.Result
+	err = engine.Traced(ctx, o.tracer, engine.SpanVerifyReverse, t.config.From, func(ctx context.Context) (facts engine.SpanFacts, err error) {
+		found, err = c.Compare(ctx)
+		return engine.SpanFacts{Items: found.Items, Rows: int(found.Rows)}, err
+	})
 	if err != nil {
 		return err
 	}

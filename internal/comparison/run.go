@@ -33,6 +33,12 @@ const (
 // Begin begins a verify of each table, or joins a running verify. It compares parts until the
 // verifies are over. It returns the error RowsDiffer if rows differ or stay in flight.
 func (o *Operator) Begin(ctx context.Context) error {
+	exports, err := o.exports(ctx)
+	if err != nil {
+		return err
+	}
+	defer exports.Stop()
+	o.tracer = exports.Tracer()
 	switch {
 	case o.Reverse:
 		return o.beginReverse(ctx)
@@ -44,12 +50,6 @@ func (o *Operator) Begin(ctx context.Context) error {
 	if err := o.checkReport(); err != nil {
 		return err
 	}
-	exports, err := o.exports(ctx)
-	if err != nil {
-		return err
-	}
-	defer exports.Stop()
-	o.tracer = exports.Tracer()
 	if err := o.open(ctx, o.command()); err != nil {
 		return err
 	}

@@ -2,11 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/dynamodb-bigtable/replicator/backfill"
 )
 
 // The names of spans. A page has the steps read, publish, fold, write and commit as its children. A
-// part of a job has the name of its job: load part, verify part.
+// part of a job has the name of its job: load part, verify part. Other comparisons begin with verify.
 const (
 	SpanPage    = "page"
 	SpanRead    = "read"
@@ -17,6 +20,11 @@ const (
 	SpanApply   = "apply" // a message of a topic
 	SpanHook    = "hook"  // a call of a cutover's hook
 	SpanPart    = "part"  // the second word, after the job's verb
+
+	SpanVerifyKeys     = "verify keys"      // a batch of single items
+	SpanVerifyInFlight = "verify in flight" // the rows of a table that stayed in flight
+	SpanVerifySample   = "verify sample"    // a round of recent changes, and of rows that differ
+	SpanVerifyReverse  = "verify reverse"   // the items of a table with their rows
 )
 
 // Tracer begins the spans of a process. Package internal/telemetry implements it. Many tasks call it
@@ -68,6 +76,22 @@ func Trace(ctx context.Context, tracer Tracer, name string, ago time.Duration, f
 	}
 	ctx, open := tracer.Begin(ctx, name, ago, facts)
 	return ctx, Span{open}
+}
+
+// Traced runs work in a span of a table. The work returns facts about its result. Work that ends
+// early, because its process stops, has not failed.
+func Traced(ctx context.Context, tracer Tracer, name, table string, work func(ctx context.Context) (SpanFacts, error)) error {
+	ctx, span := Trace(ctx, tracer, name, 0, SpanFacts{Table: table})
+	facts, err := work(ctx)
+	facts.Outcome = "done"
+	shown := err
+	if errors.Is(err, backfill.ErrDrained) || errors.Is(err, context.Canceled) || err != nil && ctx.Err() != nil {
+		facts.Outcome, shown = "released", nil
+	} else if err != nil {
+		facts.Outcome = "failed"
+	}
+	span.End(facts, shown)
+	return err
 }
 
 // Recorded reports whether the span is not the zero value.

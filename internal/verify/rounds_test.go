@@ -16,6 +16,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/task"
+	"github.com/dynamodb-bigtable/replicator/test/enginetest"
 	"github.com/dynamodb-bigtable/replicator/test/kit"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
@@ -273,6 +274,8 @@ func TestARoundIsPaced(t *testing.T) {
 		s.Load("Orders")
 		var halted error
 		of := s.sampler(&halted)
+		spans := &enginetest.Spans{}
+		of.Tracer = spans
 		s.applied(of, keys...)
 		began := s.Now()
 		if s.Must(s.rounds(of, 65*time.Second)); s.Now().Sub(began) > 66*time.Second || s.compared > 0 || len(s.told) > 0 {
@@ -283,6 +286,11 @@ func TestARoundIsPaced(t *testing.T) {
 		life := engine.Until(s.Ctx)
 		if err := of.compare(life); err != nil || s.compared != 400 || s.Now().Sub(began) < 14*time.Second || s.Now().Sub(began) > 20*time.Second {
 			t.Errorf("%d rows in %s, %v", s.compared, s.Now().Sub(began), err)
+		}
+		for i, outcome := range []string{"released", "done"} {
+			if of := spans.Named("verify sample"); len(of) != 2 || of[i].Last.Outcome != outcome || of[i].Facts.Table != "Orders" || of[i].Last.Rows != 400 || of[i].Err != nil {
+				t.Errorf("span %d: %+v", i, of[i])
+			}
 		}
 	})
 }

@@ -205,7 +205,11 @@ func (s *Sampler) compare(life engine.Lifecycle) error {
 		_, err := s.rate.Take(life.Drain, ctx, items+rows)
 		return err
 	}
-	checked, err := c.Check(ctx, life.Drain, places...)
+	var checked verify.Checked
+	err = engine.Traced(ctx, s.Tracer, engine.SpanVerifySample, s.Source, func(ctx context.Context) (facts engine.SpanFacts, err error) {
+		checked, err = c.Check(ctx, life.Drain, places...)
+		return engine.SpanFacts{Rows: len(places)}, err
+	})
 	if err != nil {
 		return err
 	}
