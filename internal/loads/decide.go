@@ -242,18 +242,25 @@ func (in *Input) carryOut(ctx context.Context, r Request, decided []Decided) err
 		if !d.acts() {
 			continue
 		}
-		if err := in.carry(ctx, r, in.Tables[i].State); err != nil {
+		if err := in.carry(ctx, r, in.Tables[i], d); err != nil {
 			return explain(ctx, fmt.Sprintf("cannot %s the load of table %s", r.Action, d.Source), err)
 		}
 	}
 	return explain(ctx, "cannot read the ledger in table "+in.Cfg.State.Table, in.refresh(ctx))
 }
 
-func (in *Input) carry(ctx context.Context, r Request, s checkpoint.TableState) (err error) {
+func (in *Input) carry(ctx context.Context, r Request, t TableInput, decided Decided) (err error) {
+	s := t.State
 	switch r.Action {
 	case ActionStart:
 		at := in.ledger.Now(ctx)
-		_, err = in.ledger.UpdateTable(ctx, s.Source, func(s *checkpoint.TableState) error { return r.ask(s, at) })
+		_, err = in.ledger.UpdateTable(ctx, s.Source, func(s *checkpoint.TableState) error {
+			now := *s
+			if err := r.ask(s, at); err != nil {
+				return err
+			}
+			return r.stillDecided(t, now, decided)
+		})
 	case ActionPause:
 		_, err = in.ledger.PauseLoad(ctx, s.Source, checkpoint.PausedByOperator)
 	case ActionResume:
@@ -271,6 +278,18 @@ func (in *Input) carry(ctx context.Context, r Request, s checkpoint.TableState) 
 		_, err = in.ledger.SetLimits(ctx, s.Source, r.Limits, r.Reset)
 	}
 	return err
+}
+
+// stillDecided fails if the request would have another effect on a table than was decided. An operator
+// may confirm a price minutes after it was shown. Meanwhile another operator may have requested a load,
+// and DynamoDB may be writing its exports, which cost money.
+func (r Request) stillDecided(t TableInput, s checkpoint.TableState, decided Decided) error {
+	t.State = s
+	if again := r.decide(t); again.Action != decided.Action || again.Why != decided.Why {
+		return &checkpoint.LoadError{Table: s.Source, Step: r.Action, Reason: "the table's load has changed meanwhile: " + again.Why,
+			Cure: "check `replicator backfill status`, then repeat the command"}
+	}
+	return nil
 }
 
 func explain(ctx context.Context, what string, err error) error {

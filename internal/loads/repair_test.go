@@ -11,6 +11,7 @@ import (
 	"github.com/dynamodb-bigtable/replicator/cdc"
 	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/cost"
+	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/transform"
 )
 
@@ -139,6 +140,33 @@ func TestARepair(t *testing.T) {
 			t.Errorf("an export: %+v", r)
 		}
 	})
+}
+
+// While an operator looks at the prices, another one requests a load, or its exports are requested from
+// DynamoDB. The first operator's answer does not replace that.
+func TestTwoRepairsAtOnce(t *testing.T) {
+	for _, by := range wayNames {
+		play(t, "{exports_to: s3://exports/x}", func(ctx context.Context, s *scene) {
+			s.begin(ctx)
+			s.update(ctx, func(t *checkpoint.TableState) { t.Base = 7 })
+			s.lose(ctx)
+			s.update(ctx, func(t *checkpoint.TableState) { t.Adopted, t.AdoptedAt = t.Generation, noon })
+			running := checkpoint.WindowRequest{From: noon, To: noon.Add(time.Hour), AskedAt: noon, ARN: "paid"}
+			o := s.operator("Orders")
+			o.Confirm = func(context.Context, string) error {
+				s.repaired(ctx, s.operator("Orders"), Repair{By: byWindows})
+				s.update(ctx, func(t *checkpoint.TableState) { t.Load.Request.Windows = []checkpoint.WindowRequest{running} })
+				return nil
+			}
+			err := o.Repair(ctx, Repair{By: by})
+			if !diag.Has(err, diag.LoadRefused) || !strings.Contains(err.Error(), "has changed meanwhile: a load is already requested") && !strings.Contains(err.Error(), "it replaces the load") {
+				t.Errorf("%s: %v", by, err)
+			}
+			if r := s.state(ctx).Load.Request; !r.Incremental || len(r.Windows) != 1 || r.Windows[0].ARN != "paid" {
+				t.Errorf("%s: %+v", by, r)
+			}
+		})
+	}
 }
 
 // Without the permission to read the state of recovery, a scan is still possible. Other failures end
