@@ -268,6 +268,25 @@ func TestChartTwice(t *testing.T) {
 	}
 }
 
+// A release's name may have 53 characters. Names of resources are cut to fit, and two releases that
+// differ only at their ends still share no name.
+func TestChartCutsLongNames(t *testing.T) {
+	const long = "dynamodb-bigtable-migration-of-the-orders-of-team-" // 50 characters
+	names := map[string]bool{}
+	for _, release := range []string{long + "eu", long + "us", "replicator-" + long[:39] + "-eu", "replicator-" + long[:39] + "-us"} {
+		r := install(t, release, leastValues(t, "appliers: { enabled: true }"))
+		for _, name := range []string{r.deployment.Name, r.service.Name} {
+			if len(name) > 50 || strings.HasSuffix(name, "-") {
+				t.Errorf("%s: %q has %d characters", release, name, len(name))
+			}
+		}
+		names[r.deployment.Name] = true
+	}
+	if len(names) != 4 {
+		t.Errorf("%v", names)
+	}
+}
+
 // matches reports whether a selector selects an object with these labels.
 func matches(selector, labels map[string]string) bool {
 	for name, value := range selector {

@@ -1,6 +1,9 @@
-{{- /* The name of the release is enough if it contains the name of the chart. */ -}}
+{{- /* The name of the release is enough if it contains the name of the chart. A name that is cut ends
+with a hash, because the names of two releases may differ only at their ends. */ -}}
 {{- define "replicator.name" -}}
-{{- if contains "replicator" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-replicator" (.Release.Name | trunc 39 | trimSuffix "-") }}{{ end }}
+{{- $name := .Release.Name -}}
+{{- if not (contains "replicator" $name) }}{{ $name = printf "%s-replicator" $name }}{{ end -}}
+{{- if gt (len $name) 50 }}{{ printf "%s-%s" ($name | trunc 43 | trimSuffix "-") (sha256sum $name | trunc 6) }}{{ else }}{{ $name }}{{ end -}}
 {{- end }}
 
 {{- define "replicator.serviceAccount" -}}
