@@ -67,6 +67,7 @@ type Metrics struct {
 	topicHeadroom  *prometheus.GaugeVec
 	deadLetter     *prometheus.GaugeVec
 	notified       *prometheus.CounterVec
+	receivers      *prometheus.GaugeVec
 }
 
 // NewMetrics registers every metric, and the metrics of the Go runtime and the process. Each series
@@ -132,6 +133,8 @@ func NewMetrics(pipeline string, build Build) *Metrics {
 	m.deadLetter = gauge("replicator_relay_dead_letter_messages", "Minimum number of messages in the dead-letter topic of the subscription.", table)
 	m.notified = counter("replicator_notifications_total",
 		"Calls of receivers of notifications by this process. The receiver is its number in notify.to, or heartbeat. outcome: sent, failed (is retried), refused (is not retried), dropped (not accepted within a day).", "receiver", "outcome")
+	m.receivers = gauge("replicator_notification_receivers_failing",
+		"Receivers of notifications that have failed for five minutes or have lost a notification, and have accepted none since. replicator status names them.")
 	m.registerer.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -326,6 +329,9 @@ func (m *Metrics) NoTopic(table string) {
 func (m *Metrics) Notified(receiver, outcome string) {
 	m.notified.WithLabelValues(receiver, outcome).Inc()
 }
+
+// ReceiversFailing sets how many receivers of notifications the status shows as failing.
+func (m *Metrics) ReceiversFailing(n int) { m.receivers.WithLabelValues().Set(float64(n)) }
 
 // LeaseTaken counts a newly held lease.
 func (m *Metrics) LeaseTaken() { m.leases.Inc() }

@@ -72,6 +72,7 @@ func filled() *Metrics {
 	m.Topic("Billing", 1, time.Second, 0, 0)
 	m.NoTopic("Billing")
 	m.Notified("1", "sent")
+	m.ReceiversFailing(2)
 	m.Published("Orders", 20, 1)
 	m.ClockOffset(-1500 * time.Millisecond)
 	m.Cutovers([]Cutover{{Group: "Orders", Ready: true, Strays: 3, Unanswered: 1, Frozen: 90 * time.Second, Limit: time.Hour, Lasted: 5 * time.Second, Driven: true, Cancelling: time.Minute}})

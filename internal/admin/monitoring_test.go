@@ -96,14 +96,14 @@ func TestEveryAlertIsListed(t *testing.T) {
 
 // TestEveryAlertHasARunbook: the alert links to a page, and the page names the alert.
 func TestEveryAlertHasARunbook(t *testing.T) {
-	const pages = "https://github.com/dynamodb-bigtable/replicator/blob/main/deploy/"
+	const pages = "https://github.com/dynamodb-bigtable/replicator/blob/main/"
 	for _, r := range rules(t) {
 		path, ok := strings.CutPrefix(r.Annotations["runbook_url"], pages)
 		if !ok {
 			t.Errorf("%s: runbook_url %q is no page of this repository", r.Alert, r.Annotations["runbook_url"])
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(deployed, path))
+		text, err := os.ReadFile(filepath.Join(deployed, "..", path))
 		if err != nil {
 			t.Errorf("%s: %v", r.Alert, err)
 		}

@@ -100,6 +100,7 @@ func (o *observer) surveyed(m *status.Document, happened []admin.Event) {
 	o.metrics.State(string(m.State))
 	o.metrics.Workers(m.WorkersByRole())
 	o.metrics.Cutovers(m.CutoverFacts())
+	o.metrics.ReceiversFailing(len(m.Receivers))
 	for i := range m.Tables {
 		t := &m.Tables[i]
 		for _, c := range status.Columns {

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http/httptest"
@@ -47,6 +49,24 @@ func TestSurveyTakesBack(t *testing.T) {
 		}
 		if got, want := o.health.Facts().Tables[0].Childless, c.shard.DoneAt; got.IsZero() == (want == childless.DoneAt) {
 			t.Errorf("a shard that ended at %s: it has no children since %s", want, got)
+		}
+	}
+}
+
+// The survey reports how many receivers of notifications the status shows, and 0 if there are none.
+func TestSurveyCountsFailingReceivers(t *testing.T) {
+	metrics := admin.NewMetrics("orders", admin.Build{})
+	o := newObserver(time.Now, "w", metrics, admin.NewHealth(time.Now, "Orders"), slog.New(slog.DiscardHandler), backfill.NewRenderer(io.Discard, nil), []string{"Orders"})
+	for _, shown := range []string{`[]`, `[{"name": "1 (json, a)"}, {"name": "heartbeat"}]`, `[]`} {
+		m := judged(status.TableInput{Found: true, State: loadedTable()})
+		if err := json.Unmarshal([]byte(shown), &m.Receivers); err != nil {
+			t.Fatal(err)
+		}
+		o.surveyed(m, nil)
+		w := httptest.NewRecorder()
+		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if want := fmt.Sprintf("\nreplicator_notification_receivers_failing{pipeline=\"orders\"} %d\n", len(m.Receivers)); !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s is not reported as %q", shown, want)
 		}
 	}
 }
