@@ -79,8 +79,8 @@ func (d *decoder) texts(f *field, n *yaml.Node, v reflect.Value, path string) {
 		d.element(f, entry, v, fmt.Sprintf("%s[%d]", path, i))
 	}
 	if f.filled && v.Len() == 0 {
-		d.fault(&fault{diag.InvalidValue, "the list is empty", "an empty list is ambiguous, because a missing key means everything",
-			"remove the key, or list the attributes to write"}, d.at(n), path, "")
+		d.fault(&fault{diag.InvalidValue, "the list is empty", "an empty list is ambiguous",
+			"remove the key, or write at least one entry"}, d.at(n), path, "")
 	}
 }
 

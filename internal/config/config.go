@@ -14,7 +14,7 @@
 //	env       environment variable that overrides the file
 //	unset the meaning of an empty value; Print shows it
 //	single a list that may be written as its only element
-//	filled a given list must not be empty: an empty list would mean the opposite of no list
+//	filled a given list must not be empty, because its meaning would be unclear
 //	omit      not printed if it is empty
 //	short for a dictionary: the key that an entry sets if it is a single value
 //	secret an address that may contain a secret; Print shows only its host
@@ -78,12 +78,12 @@ const (
 
 // Source is Amazon DynamoDB.
 type Source struct {
-	Region     string        `key:"region" check:"region" unset:"from the AWS SDK's chain"`         // AWS region of the tables
-	Roles      []string      `key:"role_arn" check:"role" single:"true" unset:"no role is assumed"` // role to assume with the identity of the AWS SDK's chain. With a list, each role is assumed with the one before it, and the last one reads the tables
-	ExternalID string        `key:"external_id" check:"external_id" unset:"none is sent"`           // external id that the trust policy of role_arn asks for. In a list of roles it is sent for the last one
-	Start      Start         `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`          // where to start reading a stream that has no checkpoint yet
-	Poll       time.Duration `key:"poll" default:"1s" min:"200ms" max:"1m"`                         // time between reads of an idle shard; after minutes without a change at least 3s
-	PollActive time.Duration `key:"poll_active" default:"250ms" min:"200ms" max:"1m"`               // time between reads of a shard that had a change in the last 10s, and of all shards from a cutover's checks to the end of its freeze
+	Region     string        `key:"region" check:"region" unset:"from the AWS SDK's chain"`                       // AWS region of the tables
+	Roles      []string      `key:"role_arn" check:"role" single:"true" filled:"true" unset:"no role is assumed"` // role to assume with the identity of the AWS SDK's chain. With a list, each role is assumed with the one before it, and the last one reads the tables
+	ExternalID string        `key:"external_id" check:"external_id" unset:"none is sent"`                         // external id that the trust policy of role_arn asks for. In a list of roles it is sent for the last one
+	Start      Start         `key:"start" default:"trim_horizon" oneof:"trim_horizon,now"`                        // where to start reading a stream that has no checkpoint yet
+	Poll       time.Duration `key:"poll" default:"1s" min:"200ms" max:"1m"`                                       // time between reads of an idle shard; after minutes without a change at least 3s
+	PollActive time.Duration `key:"poll_active" default:"250ms" min:"200ms" max:"1m"`                             // time between reads of a shard that had a change in the last 10s, and of all shards from a cutover's checks to the end of its freeze
 }
 
 // Target is Cloud Bigtable.

@@ -23,7 +23,6 @@ func TestRoles(t *testing.T) {
 	}{
 		{"", nil, `role_arn: "" # no role is assumed`},
 		{"role_arn: '${UNSET:-}'", nil, `role_arn: ""`},
-		{"role_arn: []", nil, `role_arn: ""`},
 		{"role_arn: " + readerRole, []string{readerRole}, "role_arn: " + readerRole},
 		{"role_arn: [" + readerRole + "]", []string{readerRole}, "role_arn: " + readerRole},
 		{"role_arn: [" + stepRole + ", " + readerRole + "]", []string{stepRole, readerRole}, "role_arn: ['" + stepRole + "', '"},
@@ -60,6 +59,9 @@ func TestExternalID(t *testing.T) {
 		"external_id: " + strings.Repeat("x", 1225) + ", role_arn: " + readerRole: "an external id has 2 to 1224",
 		"role_arn: [" + stepRole + ", " + stepRole + "]":                          "source.role_arn[1]: the role " + stepRole + " is already in the list",
 		"role_arn: [" + stepRole + ", reader]":                                    "not the ARN of an IAM role",
+		"role_arn: []":                                                            "source.role_arn: the list is empty: an empty list is ambiguous",
+		"external_id: acme, role_arn: []":                                         "source.role_arn: the list is empty",
+		"role_arn: ['${UNSET:-}']":                                                "source.role_arn: the list is empty",
 		"role_arn: {a: b}":                                                        "must be a list",
 	} {
 		if _, err := withTables(t, source, "Orders"); err == nil || !strings.Contains(err.Error(), want) || diag.ExitCode(err) != diag.ExitUsage {
