@@ -11,6 +11,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodbstreams"
 )
 
+// The partition of a region that AWS does not have is unknown, although the SDK guesses one.
+func TestKnownPartition(t *testing.T) {
+	for region, want := range map[string]string{"eu-west-1": "aws", "cn-north-1": "aws-cn", "us-gov-west-1": "aws-us-gov", "eusc-de-east-1": "aws-eusc", "eu-west-99": "", "": ""} {
+		if got, known := KnownPartition(region); got != want || known != (want != "") {
+			t.Errorf("region %q is in partition %q (%t), want %q", region, got, known, want)
+		}
+	}
+}
+
 // The partition of each known region equals the SDK's, and none is missing.
 func TestPartition(t *testing.T) {
 	for region, want := range map[string]string{

@@ -1,6 +1,10 @@
 package awshost
 
-import "github.com/aws/aws-sdk-go-v2/service/dynamodb"
+import (
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
 
 // defaultPartition is the partition that the AWS SDK uses for an unknown region.
 const defaultPartition = "aws"
@@ -13,4 +17,13 @@ func Partition(region string) string {
 		return defaultPartition
 	}
 	return endpoint.PartitionID
+}
+
+// KnownPartition returns the partition of a region that AWS has. It returns false for any other
+// region, because the SDK only guesses the partition of a region that may be newer than the SDK.
+func KnownPartition(region string) (partition string, known bool) {
+	if !slices.Contains(regions, region) {
+		return "", false
+	}
+	return Partition(region), true
 }

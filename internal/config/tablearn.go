@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dynamodb-bigtable/replicator/internal/awshost"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/pattern"
 )
 
 // tableARN is the form of a table's ARN: partition, region, account and name
 // (docs.aws.amazon.com/service-authorization/latest/reference/list_amazondynamodb.html).
-var tableARN = regexp.MustCompile(`^arn:aws[a-z-]*:dynamodb:([a-z0-9-]+):[0-9]{12}:table/([a-zA-Z0-9_.-]{3,255})$`)
+var tableARN = regexp.MustCompile(`^arn:(aws[a-z-]*):dynamodb:([a-z0-9-]+):[0-9]{12}:table/([a-zA-Z0-9_.-]{3,255})$`)
 
 const exampleARN = "arn:aws:dynamodb:eu-west-1:111122223333:table/Orders"
 
@@ -26,19 +27,24 @@ func checkTableARN(s string) *fault {
 	case !tableARN.MatchString(s):
 		return &fault{diag.InvalidValue, "", "this is not the ARN of a DynamoDB table", "write it like " + exampleARN + ", without an index or a stream"}
 	}
+	parts := tableARN.FindStringSubmatch(s)
+	if partition, known := awshost.KnownPartition(parts[2]); known && partition != parts[1] {
+		return &fault{diag.InvalidValue, "", fmt.Sprintf("region %s is in partition %s, not in %s", parts[2], partition, parts[1]),
+			"write " + strings.Replace(s, parts[1], partition, 1) + ", or correct the region"}
+	}
 	return nil
 }
 
 // nameOf returns the name of a table that is written as a name or as an ARN.
 func nameOf(from string) string {
 	if parts := tableARN.FindStringSubmatch(from); parts != nil {
-		return parts[2]
+		return parts[3]
 	}
 	return from
 }
 
 // regionOf returns the region of a table's ARN.
-func regionOf(arn string) string { return tableARN.FindStringSubmatch(arn)[1] }
+func regionOf(arn string) string { return tableARN.FindStringSubmatch(arn)[2] }
 
 // ARN returns the ARN that names the source table; "" if the entry has a name or a pattern. The
 // ledger, commands and metrics identify the table by its name, From. Requests to DynamoDB must have

@@ -74,6 +74,11 @@ func TestTableARNsThatAreRefused(t *testing.T) {
 		{"a pattern in it", "", []string{"arn:aws:dynamodb:eu-west-1:111122223333:table/Orders_{day:4}"}, diag.InvalidValue, "does not list the tables of another account"},
 		{"a stream", "", []string{exampleARN + "/stream/2026-11-01T00:00:00.000"}, diag.InvalidValue, "not the ARN of a DynamoDB table"},
 		{"another service", "", []string{"arn:aws:s3:::orders"}, diag.InvalidValue, "not the ARN of a DynamoDB table"},
+		{"another partition", "", []string{"arn:aws-cn:dynamodb:us-east-1:111122223333:table/Orders"}, diag.InvalidValue,
+			"region us-east-1 is in partition aws, not in aws-cn"},
+		{"a region of China", "", []string{"arn:aws:dynamodb:cn-north-1:111122223333:table/Orders"}, diag.InvalidValue, "region cn-north-1 is in partition aws-cn, not in aws"},
+		{"China", "", []string{"arn:aws-cn:dynamodb:cn-north-1:111122223333:table/Orders"}, "", ""},
+		{"a new region of a new partition", "", []string{"arn:aws-new:dynamodb:xx-north-1:111122223333:table/Orders"}, "", ""},
 		{"no account", "", []string{"arn:aws:dynamodb:eu-west-1::table/Orders"}, diag.InvalidValue, "not the ARN of a DynamoDB table"},
 	} {
 		_, err := withTables(t, c.source, c.from...)
