@@ -34,9 +34,10 @@ type call struct {
 // event, so it gets only warnings and worse.
 func takes(format string, e Event) bool { return format != formatPagerDuty || e.Severity != info }
 
-// calls returns the calls that send an event in a format. For PagerDuty there is one call for each
-// table, so that each incident is resolved separately.
-func calls(format, secret string, e Event) (all []call, err error) {
+// calls returns the calls that send an event in a format. The argument `ledger` is the place of the
+// pipeline's ledger. For PagerDuty there is one call for each table, so that each incident is resolved
+// separately.
+func calls(format, secret, ledger string, e Event) (all []call, err error) {
 	switch format {
 	case formatSlack:
 		body, err := json.Marshal(map[string]string{"text": slackText(e)})
@@ -47,7 +48,7 @@ func calls(format, secret string, e Event) (all []call, err error) {
 			subjects = []string{""}
 		}
 		for _, table := range subjects {
-			body, err := json.Marshal(pagerDutyEvent(secret, table, e))
+			body, err := json.Marshal(pagerDutyEvent(secret, ledger, table, e))
 			if err != nil {
 				return nil, err
 			}
@@ -116,14 +117,16 @@ const (
 
 // pagerDutyEvent returns the body for one table of an event; "" for an event without tables. The
 // events of a condition share a key, so that a repeated event opens no second incident, and the end
-// resolves the incident.
-func pagerDutyEvent(secret, table string, e Event) pagerDuty {
+// resolves the incident. The key begins with the place of the ledger, because two pipelines of one
+// name in different places may share a routing key.
+func pagerDutyEvent(secret, ledger, table string, e Event) pagerDuty {
 	subject := table
 	if subject == "" && e.Group != nil {
 		subject = *e.Group
 	}
-	p := pagerDuty{RoutingKey: secret, Action: "trigger", DedupKey: e.Pipeline + "/" + e.Kind + "/" + subject, Client: "replicator",
-		Payload: pagerDutyPayload{Summary: e.Pipeline + ": " + e.Summary, Source: e.Pipeline, Severity: pagerDutySeverity(e.Severity), Timestamp: e.At.Format(time.RFC3339),
+	source := ledger + "/" + e.Pipeline
+	p := pagerDuty{RoutingKey: secret, Action: "trigger", DedupKey: source + "/" + e.Kind + "/" + subject, Client: "replicator",
+		Payload: pagerDutyPayload{Summary: e.Pipeline + ": " + e.Summary, Source: source, Severity: pagerDutySeverity(e.Severity), Timestamp: e.At.Format(time.RFC3339),
 			Component: subject, Class: e.Kind, Details: map[string]string{"id": e.ID}},
 		Links: []pagerDutyLink{{e.Docs, "documentation"}}}
 	switch e.Action {

@@ -21,7 +21,7 @@ func parkedEvent(action string, tables ...string) Event {
 func TestJSONIsSigned(t *testing.T) {
 	e := Event{Schema: eventSchema, ID: "1", Tables: []string{}, At: noon}
 	for secret, want := range map[string]string{"": "", "key": "sha256=818c98ee8f98e4b111924bd3242ab11c39ed92b87e1b47a5bb15ad70b351c2d4"} {
-		all, err := calls(formatJSON, secret, e)
+		all, err := calls(formatJSON, secret, "", e)
 		if err != nil || len(all) != 1 {
 			t.Fatal(all, err)
 		}
@@ -37,7 +37,7 @@ func TestJSONIsSigned(t *testing.T) {
 
 // Slack's markup cannot be entered through a name.
 func TestSlackIsEscaped(t *testing.T) {
-	all, err := calls(formatSlack, "", parkedEvent(begins, "<!channel>&"))
+	all, err := calls(formatSlack, "", "", parkedEvent(begins, "<!channel>&"))
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
@@ -54,9 +54,9 @@ func TestSlackIsEscaped(t *testing.T) {
 // PagerDuty gets an event for each table, so that each incident is resolved separately. Long keys and
 // summaries fit its limits. It gets no event that needs no person.
 func TestPagerDuty(t *testing.T) {
-	keys := func(e Event) (all []pagerDuty) {
+	of := func(ledger string, e Event) (all []pagerDuty) {
 		t.Helper()
-		made, err := calls(formatPagerDuty, "routing", e)
+		made, err := calls(formatPagerDuty, "routing", ledger, e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,10 +69,14 @@ func TestPagerDuty(t *testing.T) {
 		}
 		return all
 	}
+	keys := func(e Event) []pagerDuty { return of("project/instance/state", e) }
 	begun, ended := keys(parkedEvent(begins, "A", "B")), keys(parkedEvent(ends, "B"))
-	if len(begun) != 2 || len(ended) != 1 || begun[1].DedupKey != "p/parked/B" || ended[0].DedupKey != begun[1].DedupKey || begun[0].DedupKey == begun[1].DedupKey ||
+	if len(begun) != 2 || len(ended) != 1 || begun[1].DedupKey != "project/instance/state/p/parked/B" || ended[0].DedupKey != begun[1].DedupKey || begun[0].DedupKey == begun[1].DedupKey ||
 		begun[0].Action != "trigger" || ended[0].Action != "resolve" || begun[0].Payload.Severity != warning || begun[0].Payload.Details["command"] == "" {
 		t.Errorf("%+v\n%+v", begun, ended)
+	}
+	if other := of("other/instance/state", parkedEvent(begins, "B")); other[0].DedupKey == begun[1].DedupKey || other[0].Payload.Source != "other/instance/state/p" {
+		t.Errorf("two pipelines of one name share an incident: %+v", other)
 	}
 	urgent := parkedEvent(begins, "A")
 	urgent.Severity = page

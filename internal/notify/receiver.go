@@ -40,6 +40,7 @@ type receiver struct {
 	format                       string
 	address, addressFile         string
 	secretFile, secretEnv, place string
+	ledger                       string // project, instance and table of the pipeline's ledger
 	env                          config.Lookup
 }
 
@@ -55,7 +56,8 @@ func receivers(cfg *config.Config, env config.Lookup) []*receiver {
 			return filepath.Join(filepath.Dir(cfg.Where(place+"."+key).File), path)
 		}
 		r := &receiver{number: i + 1, format: cmp.Or(to.Format, formatJSON), address: to.URL, addressFile: file("url_file", to.URLFile),
-			secretFile: file("secret_file", to.SecretFile), secretEnv: to.SecretEnv, place: place, env: env}
+			secretFile: file("secret_file", to.SecretFile), secretEnv: to.SecretEnv, place: place, env: env,
+			ledger: strings.Join([]string{cfg.Target.Project, cfg.Target.Instance, cfg.State.Table}, "/")}
 		if r.address == "" && r.addressFile == "" {
 			r.address = pagerDutyEvents
 		}
@@ -104,7 +106,7 @@ func (r *receiver) prepare(e Event) (*url.URL, []call, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := calls(r.format, secret, e)
+	all, err := calls(r.format, secret, r.ledger, e)
 	if err != nil {
 		return nil, nil, &refusedError{err.Error()}
 	}

@@ -148,3 +148,13 @@ func TestExposedFilesAreNamed(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// The key of an incident names the place of the ledger, so pipelines of one name in two instances
+// have incidents of their own.
+func TestIncidentsNameTheLedger(t *testing.T) {
+	_, to, _ := received(t, "{ to: [{ format: pagerduty, secret_file: key }] }", map[string]string{"key": "k"})
+	_, all, err := to[0].prepare(parkedEvent(begins, "A"))
+	if err != nil || len(all) != 1 || !strings.Contains(string(all[0].body), `"dedup_key":"p/i/replicator_state/p/parked/A"`) {
+		t.Errorf("%s, %v", all, err)
+	}
+}
