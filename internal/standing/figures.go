@@ -84,7 +84,7 @@ func (l *lineage) measure(s *Standing) {
 	if WaitsForListing(l.Table) {
 		// The shards could not be read before begunAt.
 		f.OldestRead, f.Old = begunAt(l.Table, l.Now), false
-		f.Unlisted = !f.OldestRead.IsZero() && !isFresh(f.OldestRead, l.Now, l.Lease)
+		f.Unlisted = (l.Table.Generation > 0 || !f.OldestRead.IsZero()) && !isFresh(f.OldestRead, l.Now, l.Lease)
 	}
 	if covered.IsZero() {
 		return
@@ -134,14 +134,21 @@ func WaitsForListing(s checkpoint.TableState) bool {
 	return s.Listed == 0 && !s.StreamEnded && s.Suspended.Reason == ""
 }
 
+// leastMinutes is the least number of a generation that is a time: the year 1971. A clock that was
+// never set counts from 1970, and a generation is at least 1.
+const leastMinutes = 365 * 24 * 60
+
 // begunAt returns the time since which a table without a listing could have been read. The number
 // of a generation is at least the number of minutes from 1970 to its beginning
 // (checkpoint.NextGeneration). So the generation began before the end of that minute. The record's
 // own time is not usable, because a coordinator renews it with every heartbeat, even if it cannot
-// list shards.
+// list shards. The time is zero, which means unknown, if the number of the generation is not a time.
 func begunAt(s checkpoint.TableState, now time.Time) time.Time {
 	if s.Generation == 0 {
 		return s.Changed
+	}
+	if s.Generation < leastMinutes {
+		return time.Time{}
 	}
 	if at := time.Unix((int64(s.Generation)+1)*60, 0); at.Before(now) {
 		return at

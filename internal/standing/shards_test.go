@@ -244,6 +244,8 @@ func TestFiguresOfATable(t *testing.T) {
 		{"in sync", func(*Facts) {}, "[] 1s"},
 		{"paused", func(f *Facts) { f.Table.Pause.Since, f.Shards[0] = ago(time.Hour), readAgo("s", time.Hour) }, "[] 1h0m0s"},
 		{"not listed for ten minutes", func(f *Facts) { f.Table.Listed, f.Table.Generation, f.Shards = 0, minute(10*time.Minute), nil }, "[unlisted] 9m0s"},
+		{"not listed, and begun by a clock that was never set", func(f *Facts) { f.Table.Listed, f.Table.Generation, f.Shards = 0, leastMinutes-1, nil }, "[unlisted] never"},
+		{"not listed since 1971", func(f *Facts) { f.Table.Listed, f.Table.Generation, f.Shards = 0, leastMinutes, nil }, "[unlisted] " + noon.Sub(time.Date(1971, 1, 1, 0, 1, 0, 0, time.UTC)).String()},
 		{"not listed yet", func(f *Facts) { f.Table.Listed, f.Table.Generation, f.Shards = 0, minute(0), nil }, "[] 0s"},
 		{"begun by a clock that is ahead", func(f *Facts) { f.Table.Listed, f.Table.Generation, f.Shards = 0, minute(-time.Hour), nil }, "[] 0s"},
 		{"met an hour ago", func(f *Facts) {

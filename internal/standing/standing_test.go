@@ -159,6 +159,7 @@ var cases = []struct {
 	{"never listed", func(f *Facts) {
 		f.Table.Listed, f.Shards, f.Table.Generation = 0, nil, uint32(ago(10*time.Minute).Unix()/60)
 	}, Stalled, notListed, ago(9 * time.Minute), look1},
+	{"never listed, since an unknown time", func(f *Facts) { f.Table.Listed, f.Shards, f.Table.Generation = 0, nil, 1 }, Stalled, notListed, time.Time{}, look1},
 	{"children that nobody listed", func(f *Facts) { f.Shards = append(f.Shards, ended("e", time.Hour)) }, Stalled, noChildren, ago(time.Hour), look1},
 	{"a listing that is late", func(f *Facts) { f.Shards = append(f.Shards, ended("e", 5*time.Minute)) }, InSync, "", time.Time{}, ""},
 	{"suspended", func(f *Facts) {

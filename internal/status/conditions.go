@@ -153,6 +153,9 @@ var ofTable = []condition{
 		return fmt.Sprintf("Old: %s was last read %s ago; later changes are unknown", s.t.Source, since(s.t.OldestReadAt, s.m.At))
 	})},
 	{name: "not listed", weight: warning, holds: func(s subject) bool { return s.t.stands.Unlisted }, lines: line(func(s subject) string {
+		if s.t.OldestReadAt == nil {
+			return "Waiting: workers read the shards of " + s.t.Source + " after the first complete listing of its stream"
+		}
 		return fmt.Sprintf("Waiting: %s began %s ago; workers read its shards after the first complete listing of its stream", s.t.Source, since(s.t.OldestReadAt, s.m.At))
 	})},
 	{name: "load", holds: always, lines: loadLines},

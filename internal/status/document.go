@@ -396,11 +396,17 @@ func stand(tables []Table) []standing.Standing {
 
 // text describes a failing step: which step, for how long, and where.
 func (t troubleStatus) text(now time.Time) string {
-	where := ""
-	if t.Shards > 0 {
-		where = " in " + terminal.Plural(t.Shards, "shard")
+	var about []string
+	if !t.Since.IsZero() {
+		about = append(about, "for "+since(&t.Since, now))
 	}
-	return fmt.Sprintf("cannot %s (for %s%s): %s", t.Step, since(&t.Since, now), where, t.Cause)
+	if t.Shards > 0 {
+		about = append(about, "in "+terminal.Plural(t.Shards, "shard"))
+	}
+	if len(about) == 0 {
+		return fmt.Sprintf("cannot %s: %s", t.Step, t.Cause)
+	}
+	return fmt.Sprintf("cannot %s (%s): %s", t.Step, strings.Join(about, " "), t.Cause)
 }
 
 // troubled adds a failure that affects a number of shards; 0 means the whole table. Failures of the

@@ -159,7 +159,8 @@ func TestAStreamThatIsNeverListed(t *testing.T) {
 	begun := ago(10 * time.Minute)
 	state := checkpoint.TableState{Source: "Orders", Label: "L", Generation: uint32(begun.Unix() / 60), Changed: ago(time.Second)}
 	unread := checkpoint.Shard{ID: "1", Label: "L", State: checkpoint.Waiting, Heartbeat: checkpoint.Heartbeat{WrittenAt: ago(time.Second)}}
-	young, aside, listed := state, state, state
+	young, aside, listed, timeless := state, state, state, state
+	timeless.Generation = 1
 	young.Generation = uint32(noon.Unix() / 60)
 	aside.Suspended = checkpoint.Suspension{Reason: "it has no stream", Since: ago(time.Minute)}
 	listed.Listed = listed.Generation
@@ -173,6 +174,7 @@ func TestAStreamThatIsNeverListed(t *testing.T) {
 		{"since a moment ago", young, noon, false},
 		{"set aside", aside, time.Time{}, false},
 		{"listed", listed, ago(time.Second), false},
+		{"since an unknown time", timeless, time.Time{}, true},
 		{"nothing was begun", checkpoint.TableState{Changed: ago(time.Hour)}, ago(time.Hour), true},
 	} {
 		m := judged(TableInput{Found: true, State: c.state, Shards: []checkpoint.Shard{unread}})

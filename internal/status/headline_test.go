@@ -135,6 +135,34 @@ func TestHeadlineOfSeveralTables(t *testing.T) {
 	}
 }
 
+// TestUnknownTimesHaveNoDuration: neither the sentence nor a line or an occurrence shows the time since
+// 1970 or since year 1 as a duration.
+func TestUnknownTimesHaveNoDuration(t *testing.T) {
+	l := synced()
+	l.Inputs = []TableInput{{Found: true, State: checkpoint.TableState{Source: "Orders", Label: "L", Generation: 1, Changed: ago(time.Second)}}}
+	m := l.Judge(nothingSet, "", noon)
+	if got, want := m.Headline(), "Stalled: the stream has no complete listing yet"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if all := m.Occurrences(); len(all) != 1 || all[0].Kind != OccurStalled || !all[0].Since.IsZero() {
+		t.Errorf("%+v", all)
+	}
+	if got, want := m.notes(), []string{"Waiting: workers read the shards of Orders after the first complete listing of its stream"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for want, of := range map[string]troubleStatus{
+		"cannot write: denied":                        {},
+		"cannot write (in 2 shards): denied":          {Shards: 2},
+		"cannot write (for 1m00s): denied":            {Since: ago(time.Minute)},
+		"cannot write (for 1m00s in 1 shard): denied": {Since: ago(time.Minute), Shards: 1},
+	} {
+		of.Step, of.Cause = "write", "denied"
+		if got := of.text(noon); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestRemarksAreSorted: the worst line comes first, and throttling is no trouble.
 func TestRemarksAreSorted(t *testing.T) {
 	m := synced().Judge(nothingSet, "", noon)
