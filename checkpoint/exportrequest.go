@@ -93,6 +93,15 @@ func (s *TableState) ForgetRefusal() error {
 	return nil
 }
 
+// WithdrawExports withdraws a load from exports that is not sealed yet. The table is read in another
+// region, of which they hold nothing. The load that the table now needs then begins as after any gap.
+func (s *TableState) WithdrawExports() {
+	if s.Stage() == StageAsked && (s.Load.Request.Wanted() || s.Load.Export.Address != "") {
+		s.Load.AskedAt, s.Load.Export, s.Load.Windows, s.Load.Request = time.Time{}, Export{}, nil, ExportRequest{}
+		s.Load.Sweep.Approved = false
+	}
+}
+
 // BeginExport records that the attempt with the number `serial` will request an export with the
 // content of the time `at`. It discards the outcome of the previous attempt.
 func (s *TableState) BeginExport(serial, generation uint32, at time.Time) error {

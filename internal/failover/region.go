@@ -194,7 +194,10 @@ func (m *regionMove) follow(ctx context.Context, t RegionTable, state checkpoint
 	d := t.Description
 	gap := checkpoint.DeclaredGap{Kind: checkpoint.KindSourceMoved, Reason: fmt.Sprintf("the table is read in region %s instead of %s", m.to.Name, checkpoint.RegionOf(state.StreamARN))}
 	_, err := within(ctx, raiseTime, func(ctx context.Context) (checkpoint.TableState, error) {
-		return m.ledger.Raise(ctx, state.Source, state.Generation, gap, func(s *checkpoint.TableState) { s.Follow(d.StreamARN, d.StreamLabel) })
+		return m.ledger.Raise(ctx, state.Source, state.Generation, gap, func(s *checkpoint.TableState) {
+			s.Follow(d.StreamARN, d.StreamLabel)
+			s.WithdrawExports()
+		})
 	})
 	if errors.Is(err, checkpoint.ErrRaised) {
 		return &RefusedError{"another process has begun a generation of table " + state.Source, "stop every worker and every other command of the migration; then run the command again"}

@@ -214,3 +214,36 @@ func TestH148_TheSourceReturns(t *testing.T) {
 		}
 	})
 }
+
+// Exports that were requested of the former region hold nothing of the new one. Their request would
+// keep the load from beginning by itself.
+func TestH148_RequestedExportsAreWithdrawn(t *testing.T) {
+	for name, request := range map[string]func(s *checkpoint.TableState) error{
+		"windows": func(s *checkpoint.TableState) error {
+			return s.RequestExport(time.Unix(1, 0), true, checkpoint.ExportRequest{To: "s3://b", Incremental: true})
+		},
+		"a full export": func(s *checkpoint.TableState) error {
+			return s.RequestExport(time.Unix(1, 0), true, checkpoint.ExportRequest{To: "s3://b"})
+		},
+		"a named export": func(s *checkpoint.TableState) error {
+			return s.AskExport(time.Unix(1, 0), true, checkpoint.Export{Address: "s3://b/1", ARN: "a"})
+		},
+	} {
+		inRegion(t, func(w *world) {
+			_, err := w.ledger.Raise(w.ctx, "Orders", 100, checkpoint.DeclaredGap{Kind: checkpoint.KindStream, Reason: "for the test", LostFrom: task.Now(w.ctx)}, nil)
+			if err == nil {
+				_, err = w.ledger.UpdateTable(w.ctx, "Orders", request)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.moves(failover.Plan{}, there()); err != nil {
+				t.Fatal(err)
+			}
+			s := w.table()
+			if asks, waits := s.AsksItself(true, true); !asks || s.Stage() != checkpoint.StageNone || s.Load.Sweep.Approved {
+				t.Errorf("%s: %q, %+v", name, waits, s.Load)
+			}
+		})
+	}
+}
