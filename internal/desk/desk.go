@@ -38,7 +38,8 @@ type Migration struct {
 	// Ledger is nil if the migration has not started and the command does not require it.
 	Ledger *checkpoint.Ledger
 	// Tables is the requested table, or all tables. For patterns, it includes the tables that the
-	// ledger knows. Once the source was read, each table has a description and a mapping.
+	// ledger knows. Once the source was read, each table has a description and a mapping. A table that
+	// the application has left has none, and with Needs.AnyRegion a table of a pattern that is missing.
 	Tables []preflight.Table
 	// To and From are the target and the source. From is nil before Connect or Reach.
 	To   Target
@@ -237,7 +238,11 @@ func (m *Migration) Connect(ctx context.Context) error {
 		if m.leftTable(m.Tables[i].Config) != nil {
 			continue // the source table may be deleted
 		}
-		if err := m.describe(ctx, &m.Tables[i]); err != nil {
+		err := m.describe(ctx, &m.Tables[i])
+		if m.needs.AnyRegion && m.Tables[i].Config.Pattern() != "" && engine.Gone(backfill.Description{}, err) {
+			continue // the table was dropped, or has no replica in this region; others must not wait for it
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,8 @@ type Needs struct {
 	// ledger follows.
 	Source bool
 	// AnyStream also accepts a table that was recreated, or that has another stream. AnyRegion also
-	// accepts a table in another region or account.
+	// accepts a table in another region or account, and leaves out tables of patterns that are missing
+	// there.
 	AnyStream, AnyRegion bool
 }
 

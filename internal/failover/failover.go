@@ -73,6 +73,8 @@ type Result struct {
 	Outcome  Outcome
 	// Loads are the source tables that must be loaded again.
 	Loads []string
+	// Missing are replicated source tables of patterns that the new region does not have.
+	Missing []string
 	// Policies are the source tables whose resource policy in the former region may still have the
 	// statement of a freeze.
 	Policies []string

@@ -25,8 +25,11 @@ type RegionTable struct {
 // Region is the region to which the source moves.
 type Region struct {
 	Name string
-	// Tables are all configured tables that the application has not left.
+	// Tables are all configured tables that the application has not left, and that the region has.
 	Tables []RegionTable
+	// Missing are tables of patterns that the region does not have. They stay with the former region:
+	// as after a drop, workers suspend them, and resume them once the migration returns.
+	Missing []string
 }
 
 // RunRegion makes the migration follow its tables in another region of a DynamoDB global table. The
@@ -87,10 +90,7 @@ func (m *regionMove) decide(ctx context.Context) error {
 	var from []string
 	for _, t := range m.to.Tables {
 		name := t.Mapping.Source
-		state, err := ask(ctx, func(ctx context.Context) (s checkpoint.TableState, err error) {
-			s, _, err = m.ledger.Table(ctx, name)
-			return s, err
-		})
+		state, err := m.table(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -102,10 +102,21 @@ func (m *regionMove) decide(ctx context.Context) error {
 			from = append(from, checkpoint.RegionOf(state.StreamARN))
 			m.states, m.found = append(m.states, state), append(m.found, t)
 		}
-		// An interrupted run may have moved the table already.
-		if moves || standing.Lost(state) && state.Kind == checkpoint.KindSourceMoved {
+		if moves || awaitsLoad(state) {
 			r.Loads, r.Outcome = append(r.Loads, name), Loads
 		}
+	}
+	for _, name := range m.to.Missing {
+		state, err := m.table(ctx, name)
+		if err != nil {
+			return err
+		}
+		if state.Generation > 0 && state.Suspended.Reason != standing.Gone {
+			r.Missing = append(r.Missing, name)
+		}
+	}
+	if len(m.to.Tables) == 0 && len(r.Missing) > 0 {
+		return &RefusedError{"region " + m.to.Name + " has none of the replicated tables: " + strings.Join(r.Missing, ", "), "check the name of the region, and the account"}
 	}
 	slices.Sort(from)
 	r.From = strings.Join(slices.Compact(from), ", ")
@@ -132,6 +143,21 @@ func (m *regionMove) decide(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (m *regionMove) table(ctx context.Context, source string) (checkpoint.TableState, error) {
+	return ask(ctx, func(ctx context.Context) (s checkpoint.TableState, err error) {
+		s, _, err = m.ledger.Table(ctx, source)
+		return s, err
+	})
+}
+
+// awaitsLoad reports whether a table needs a load since it was moved, perhaps by an interrupted run.
+// An earlier loss may have given the record another kind.
+func awaitsLoad(state checkpoint.TableState) bool {
+	return standing.Lost(state) && slices.ContainsFunc(state.Gaps, func(g checkpoint.DeclaredGap) bool {
+		return g.Kind == checkpoint.KindSourceMoved && g.Generation >= state.Base
+	})
 }
 
 // movesTo reports whether a table must be moved to the region: it was followed, and it is followed

@@ -215,6 +215,63 @@ func TestH148_TheSourceReturns(t *testing.T) {
 	})
 }
 
+// A run that was interrupted between two tables is continued, and so is a move to a third region
+// before that. Each table moves from the region in which it is followed.
+func TestH148_FromSeveralRegions(t *testing.T) {
+	inRegion(t, func(w *world) {
+		parts := "arn:aws:dynamodb:us-east-1:111122223333:table/Parts"
+		if _, err := w.ledger.UpdateTable(w.ctx, "Parts", func(s *checkpoint.TableState) error {
+			s.Generation, s.StreamARN, s.Label = 50, parts+"/stream/P", "P"
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		in := func(region, table string) failover.RegionTable {
+			found := there()
+			found.Mapping = &transform.Mapping{Source: table, PrimaryKey: found.Mapping.PrimaryKey}
+			d := &found.Description
+			d.Name, d.ARN, d.StreamLabel, d.Replicas = table, "arn:aws:dynamodb:"+region+":111122223333:table/"+table, region, []string{"eu-west-1", "us-east-1"}
+			d.StreamARN = d.ARN + "/stream/" + region
+			return found
+		}
+		if _, err := w.moves(failover.Plan{}, in("eu-west-1", "Orders")); err != nil { // and was killed
+			t.Fatal(err)
+		}
+		moved := w.table().Generation
+		r, err := w.moves(failover.Plan{Rehearsal: true}, in("eu-west-1", "Orders"), in("eu-west-1", "Parts"))
+		if err != nil || r.From != "us-east-1" || !slices.Equal(r.Loads, []string{"Orders", "Parts"}) || w.table().Generation != moved {
+			t.Errorf("%+v, %v", r, err)
+		}
+		third := failover.Region{Name: "ap-south-1", Tables: []failover.RegionTable{in("ap-south-1", "Orders"), in("ap-south-1", "Parts")}}
+		r, err = failover.RunRegion(w.ctx, w.ledger, failover.Plan{Still: still}, third)
+		if err != nil || r.From != "eu-west-1, us-east-1" || !slices.Equal(r.Loads, []string{"Orders", "Parts"}) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		for _, table := range []string{"Orders", "Parts"} {
+			if s, _, err := w.ledger.Table(w.ctx, table); err != nil || s.Label != "ap-south-1" || s.Adopted != s.Generation || !s.NeedsLoad {
+				t.Errorf("%+v, %v", s, err)
+			}
+		}
+	})
+}
+
+// A table that needed a load before, for another reason, still needs it after the move. A repeated
+// run says so.
+func TestH148_ALoadWasNeededBefore(t *testing.T) {
+	inRegion(t, func(w *world) {
+		asked := checkpoint.DeclaredGap{Kind: checkpoint.KindAskedFor, Reason: "for the test"}
+		if _, err := w.ledger.Raise(w.ctx, "Orders", 100, asked, nil); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			r, err := w.moves(failover.Plan{}, there())
+			if err != nil || r.Outcome != failover.Loads || !slices.Equal(r.Loads, []string{"Orders"}) {
+				t.Errorf("%+v, %v", r, err)
+			}
+		}
+	})
+}
+
 // Exports that were requested of the former region hold nothing of the new one. Their request would
 // keep the load from beginning by itself.
 func TestH148_RequestedExportsAreWithdrawn(t *testing.T) {
@@ -246,4 +303,23 @@ func TestH148_RequestedExportsAreWithdrawn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A region that has none of the tables is a mistake. Otherwise, tables of patterns that it does not
+// have stay behind.
+func TestH148_TablesThatTheRegionDoesNotHave(t *testing.T) {
+	inRegion(t, func(w *world) {
+		move := func(tables ...failover.RegionTable) (failover.Result, error) {
+			return failover.RunRegion(w.ctx, w.ledger, failover.Plan{Still: still}, failover.Region{Name: "eu-west-1", Tables: tables, Missing: []string{"Orders"}})
+		}
+		var refused *failover.RefusedError
+		if _, err := move(); !errors.As(err, &refused) || !strings.Contains(refused.Cause, "region eu-west-1 has none of the replicated tables: Orders") {
+			t.Errorf("%v", err)
+		}
+		other := there()
+		other.Mapping = &transform.Mapping{Source: "Parts"} // has not begun
+		if r, err := move(other); err != nil || r.Outcome != failover.Nothing || !slices.Equal(r.Missing, []string{"Orders"}) || w.table().StreamARN != streamHere {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 }

@@ -62,6 +62,9 @@ type FailedOver struct {
 	// FormerDeleted is true if the former cluster was deleted. Then the last rows that it accepted
 	// may be missing in the new cluster.
 	FormerDeleted bool `json:"former_deleted"`
+	// MissingTables are replicated source tables that the new region does not have. A pattern matched
+	// them.
+	MissingTables []string `json:"missing_tables"`
 	// FrozenPolicies are the source tables whose resource policy in the former region may still have
 	// the statement of a freeze.
 	FrozenPolicies []string `json:"frozen_policies"`
@@ -148,7 +151,7 @@ func (o *Failover) explain(ctx context.Context, err error) error {
 
 func (o *Failover) write(r failover.Result) error {
 	d := FailedOver{Schema: "replicator.failover/v1", From: r.From, To: r.To, Outcome: string(r.Outcome), DryRun: o.DryRun, Loads: r.Loads,
-		Cutover: terminal.Known(string(r.Cutover)), FormerDeleted: r.Gone, Moves: movesTarget, FrozenPolicies: append([]string{}, r.Policies...)}
+		Cutover: terminal.Known(string(r.Cutover)), FormerDeleted: r.Gone, Moves: movesTarget, FrozenPolicies: append([]string{}, r.Policies...), MissingTables: append([]string{}, r.Missing...)}
 	if o.SourceRegion != "" {
 		d.Moves = movesSource
 	}
@@ -165,9 +168,9 @@ func (d FailedOver) render(w io.Writer, with string) error {
 	if d.Outcome == string(failover.Nothing) {
 		nothing := "the ledger and the app profile use cluster " + d.To
 		if d.Moves == movesSource {
-			nothing = "every table is read in region " + d.To
+			nothing = "no table is read in another region than " + d.To
 		}
-		_, err := fmt.Fprintln(w, "nothing to do: "+nothing)
+		_, err := fmt.Fprintln(w, strings.Join(append([]string{"nothing to do: " + nothing}, d.missing()...), "\n"))
 		return err
 	}
 	cancelled := "is"
@@ -187,11 +190,20 @@ func (d FailedOver) render(w io.Writer, with string) error {
 	if len(d.FrozenPolicies) > 0 {
 		lines = append(lines, "the resource policy in region "+d.From+" may still deny writes, of "+strings.Join(d.FrozenPolicies, ", ")+": remove the statement of the freeze there by hand")
 	}
+	lines = append(lines, d.missing()...)
 	if next := d.next(with); next != "" && !d.DryRun {
 		lines = append(lines, next)
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
+}
+
+// missing describes the tables that the new region does not have.
+func (d FailedOver) missing() (lines []string) {
+	if len(d.MissingTables) > 0 {
+		lines = append(lines, "not in region "+d.To+", and not replicated there; the rows stay: "+strings.Join(d.MissingTables, ", "))
+	}
+	return lines
 }
 
 // step returns the step of the cutover; "" if no cutover was running.
