@@ -412,6 +412,36 @@ func TestH24_UnfinishedShardsOfAReplacedStreamAreLost(t *testing.T) {
 	})
 }
 
+// H148: a stream that was left is followed again. A parent is read before its child is reopened,
+// because the child rests, or because the coordinator ended between the two. The parent must not be
+// given up, although the child began in an earlier generation: it was not read since then.
+func TestH148_AParentIsReopenedBeforeItsChild(t *testing.T) {
+	virtually(t, func(ctx context.Context, p *place) {
+		_, a := p.worker("a")
+		create(t, ctx, a, shard("parent", ""), shard("child", "parent"))
+		take(t, ctx, a, "parent")
+		state, _, err := a.Table(ctx, source)
+		check(t, err)
+		here := state.Label
+		for _, label := range []string{"there", here} {
+			state, err = a.Raise(ctx, source, state.Generation, checkpoint.DeclaredGap{Kind: checkpoint.KindSourceMoved, Reason: "to " + label}, func(s *checkpoint.TableState) { s.Label = label })
+			check(t, err)
+			p.sleep(ctx, time.Hour)
+		}
+		check(t, a.Reopen(ctx, rows(t, ctx, a)["parent"], state))
+		take(t, ctx, a, "parent")
+		shards, err := a.Shards(ctx, source)
+		check(t, err)
+		if out := checkpoint.Outrun(shards, state); len(out) > 0 {
+			t.Errorf("given up: %+v", out)
+		}
+		check(t, a.Reopen(ctx, rows(t, ctx, a)["child"], state))
+		if s := rows(t, ctx, a)["child"]; s.State != checkpoint.Waiting || s.Generation != state.Generation {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // To complete a raise, a worker reads the table's record and then the rows of its shards, which may
 // take minutes. Meanwhile the stream is replaced, and the new stream's shards get rows. These do
 // not count as shards of the old stream.

@@ -352,7 +352,9 @@ func descends(at, from string, parents map[string]string) bool {
 // applied in an earlier generation. A worker began that descendant before its lineage was known,
 // and the generation was raised since then. The changes left in the shard are older than the
 // descendant's changes but would outrank them. Outrun leaves out shards that have ended, because
-// these only settle.
+// these only settle. A descendant of a stream that is followed again does not count while it
+// waits to be reopened. It waited for its parent before, or both drop the changes from before the
+// stream was left (Cut).
 func Outrun(shards []Shard, table TableState) []Shard {
 	rows, ahead := map[string]*Shard{}, map[string]bool{}
 	for i := range shards {
@@ -361,7 +363,7 @@ func Outrun(shards []Shard, table TableState) []Shard {
 		}
 	}
 	for _, s := range shards {
-		if s.Label != table.Label || s.State == Waiting || s.Loss == Late || s.Began >= table.Generation {
+		if s.Label != table.Label || s.State == Waiting || s.Loss == Late || s.Loss == Replaced || s.Began >= table.Generation {
 			continue
 		}
 		for at := rows[s.Parent]; at != nil && !ahead[at.ID]; at = rows[at.Parent] {
