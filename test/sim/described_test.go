@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -245,6 +246,59 @@ func TestH148_AWorkerSleepsThroughAMoveToAnotherRegion(t *testing.T) {
 		s.put("k", "w")
 		s.until(10*time.Minute, "loaded", func() bool { return s.State().Loaded() })
 		s.equal(time.Minute)
+	})
+}
+
+// TestH148_AMigrationReturnsToTheStreamThatItLeft: a worker ends while parents are unread and their
+// children wait. The migration follows another region and returns, twice. The shards that were left
+// are read on, parents first, and no return loses a change.
+func TestH148_AMigrationReturnsToTheStreamThatItLeft(t *testing.T) {
+	play(t, 10, 2, func(s *scene) {
+		s.Source.PageSize = 1 + s.World.Rand().IntN(5)
+		again := func(o *engine.Options) { o.Tables[0].LoadAgain = true }
+		write := func(n int) {
+			for i := range n {
+				s.put(fmt.Sprint(i%7), fmt.Sprint("v", s.World.Steps(), " ", i))
+			}
+		}
+		s.stop(s.running("a"))
+		ledger, err := s.Migration.Ledger(s.ctx)
+		if err != nil {
+			s.failf("%v", err)
+			return
+		}
+		here, there, moves := s.State(), &elsewhere{}, 0
+		move := func(arn, label string) {
+			moves++
+			gap := checkpoint.DeclaredGap{Kind: checkpoint.KindSourceMoved, Reason: fmt.Sprint("move ", moves)}
+			if _, err := ledger.Raise(s.ctx, "Orders", s.State().Generation, gap, func(state *checkpoint.TableState) { state.Follow(arn, label) }); err != nil {
+				s.failf("%v", err)
+			}
+		}
+		for trip := range 2 {
+			write(20)
+			s.Source.Stream().Split(s.only())
+			write(20)
+			a := s.Start(fmt.Sprint("a", trip), again)
+			s.sleep(s.upTo(5 * time.Second))
+			a.Kill()
+			s.sleep(time.Minute)
+			move(there.arn(here.StreamARN), "there "+here.Label)
+			b := s.Start(fmt.Sprint("b", trip), there.in, again)
+			write(20)
+			s.sleep(s.upTo(time.Hour))
+			b.Kill()
+			s.sleep(time.Minute)
+			move(here.StreamARN, here.Label)
+		}
+		generation := s.State().Generation
+		s.Start("c", again)
+		write(20)
+		s.until(20*time.Minute, "loaded", func() bool { return s.State().Loaded() })
+		s.equal(5 * time.Minute)
+		if now := s.State(); now.Generation != generation {
+			s.failf("another gap: %+v", now.Gaps)
+		}
 	})
 }
 
