@@ -58,11 +58,8 @@ func verifyPageOf(ctx context.Context, m *status.Document, ledger *Ledger, name 
 // findings reads the rows that the last verify of a table recorded.
 func (l *Ledger) findings(ctx context.Context, source string) (findingList, error) {
 	return glanceOf(ctx, l, "verify/"+source, glanceFor, func(ctx context.Context) (list findingList, err error) {
-		ledger, err := checkpoint.Open(ctx, l.Target.Ledger(l.Config.State.Table), l.Config.Name, checkpoint.Options{ReadOnly: true})
-		if errors.Is(err, checkpoint.ErrNoLedger) {
-			return list, nil
-		}
-		if err == nil {
+		ledger, err := l.open(ctx)
+		if err == nil && ledger != nil {
 			list, err = findingsOf(ctx, ledger, source)
 		}
 		if err != nil {

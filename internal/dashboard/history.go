@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -65,11 +64,8 @@ type hourLine struct {
 // history reads the last day of a table.
 func (l *Ledger) history(ctx context.Context, source string, since time.Time) ([]checkpoint.Hour, error) {
 	return glanceOf(ctx, l, "history/"+source, glanceFor, func(ctx context.Context) ([]checkpoint.Hour, error) {
-		ledger, err := checkpoint.Open(ctx, l.Target.Ledger(l.Config.State.Table), l.Config.Name, checkpoint.Options{ReadOnly: true})
-		if errors.Is(err, checkpoint.ErrNoLedger) {
-			return nil, nil
-		}
-		if err != nil {
+		ledger, err := l.open(ctx)
+		if err != nil || ledger == nil {
 			return nil, err
 		}
 		return ledger.History(ctx, source, since)

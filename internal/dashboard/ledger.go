@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dynamodb-bigtable/replicator/checkpoint"
 	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/parked"
 	"github.com/dynamodb-bigtable/replicator/internal/preflight"
@@ -31,6 +32,15 @@ type Ledger struct {
 
 	mu      sync.Mutex
 	glances map[string]*glance // by kind of page and table
+}
+
+// open opens the pipeline's ledger. It is nil if the migration has not started.
+func (l *Ledger) open(ctx context.Context) (*checkpoint.Ledger, error) {
+	ledger, err := checkpoint.Open(ctx, l.Target.Ledger(l.Config.State.Table), l.Config.Name, checkpoint.Options{ReadOnly: true})
+	if errors.Is(err, checkpoint.ErrNoLedger) {
+		return nil, nil
+	}
+	return ledger, err
 }
 
 // glance is the last reading for a page.
