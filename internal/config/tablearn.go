@@ -66,6 +66,9 @@ func (c *Config) ARNs() map[string]string {
 	return arns
 }
 
+// IsRegion reports whether a text has the form of an AWS region.
+func IsRegion(s string) bool { return awsRegion.MatchString(s) }
+
 // InRegion returns the configuration with another region of the source, also in the ARNs of tables.
 func (c *Config) InRegion(region string) *Config {
 	moved := *c

@@ -85,7 +85,8 @@ type Result struct {
 	Gone bool
 }
 
-// RefusedError is the error of a failover that was refused. The failover has changed nothing.
+// RefusedError is the error of a failover that was refused. It has changed nothing, except that a
+// move to another region may have moved some tables before.
 type RefusedError struct{ Cause, Cure string }
 
 func (e *RefusedError) Error() string { return e.Cause }

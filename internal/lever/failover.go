@@ -188,7 +188,7 @@ func (d FailedOver) render(w io.Writer, with string) error {
 		lines = append(lines, "cluster "+d.From+" was deleted: rows that it accepted last may be missing, and replicator loads nothing after the switch")
 	}
 	if len(d.FrozenPolicies) > 0 {
-		lines = append(lines, "the resource policy in region "+d.From+" may still deny writes, of "+strings.Join(d.FrozenPolicies, ", ")+": remove the statement of the freeze there by hand")
+		lines = append(lines, "resource policies in region "+d.From+" may still deny writes to "+strings.Join(d.FrozenPolicies, ", ")+": remove the statement of the freeze there by hand")
 	}
 	lines = append(lines, d.missing()...)
 	if next := d.next(with); next != "" && !d.DryRun {

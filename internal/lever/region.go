@@ -3,23 +3,20 @@ package lever
 import (
 	"context"
 	"errors"
-	"regexp"
 
+	"github.com/dynamodb-bigtable/replicator/internal/config"
 	"github.com/dynamodb-bigtable/replicator/internal/desk"
 	"github.com/dynamodb-bigtable/replicator/internal/diag"
 	"github.com/dynamodb-bigtable/replicator/internal/engine"
 	"github.com/dynamodb-bigtable/replicator/internal/failover"
 )
 
-// regionName is the form of an AWS region.
-var regionName = regexp.MustCompile(`^[a-z0-9-]{2,40}$`)
-
 // checkRegion refuses flags that a move to another region does not have.
 func (o *Failover) checkRegion() error {
 	switch {
 	case o.SourceRegion == "":
 		return nil
-	case !regionName.MatchString(o.SourceRegion):
+	case !config.IsRegion(o.SourceRegion):
 		return diag.BadUsage("--source-region is "+o.SourceRegion, "write it like eu-west-1")
 	case o.StoppedFirst || o.Switched != "":
 		return diag.BadUsage("--source-region is given together with a flag for another cluster of the target", "remove --workers-stopped-first and --switched")

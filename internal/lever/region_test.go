@@ -75,7 +75,7 @@ func TestWhatIsSaidOfAnotherRegion(t *testing.T) {
 		"the source is read in region b; 2 tables must be loaded again": {Moves: movesSource, To: "b", Outcome: "loads", Loads: []string{"A", "B"}},
 		"nothing to do: no table is read in another region than b\n":    {Moves: movesSource, To: "b", Outcome: "nothing"},
 		"not replicated there; the rows stay: C, D\n":                   {Moves: movesSource, To: "b", Outcome: "nothing", MissingTables: []string{"C", "D"}},
-		"the resource policy in region a may still deny writes, of T":   {Moves: movesSource, From: "a", To: "b", Outcome: "loads", FrozenPolicies: []string{"T"}},
+		"resource policies in region a may still deny writes to T":      {Moves: movesSource, From: "a", To: "b", Outcome: "loads", FrozenPolicies: []string{"T"}},
 	} {
 		var text strings.Builder
 		if err := d.render(&text, ""); err != nil || !strings.Contains(text.String(), want) {
