@@ -306,8 +306,7 @@ func TestJobsAndWorkersTogether(t *testing.T) {
 	s := newScene(t, 6000, "segments: 2, max_rows_per_second: 8")
 	s.worker("--no-backfill")
 	s.plan(checkpoint.FastLoad)
-	killed, other := s.job("killed"), s.job("other")
-	once := s.worker("--once", "--idle", "2s")
+	killed := s.job("killed")
 	owners := map[string]int{} // distinct owners by kind
 	seen := map[string]bool{}
 	hold := func(kind string, distinct int) {
@@ -326,6 +325,8 @@ func TestJobsAndWorkersTogether(t *testing.T) {
 			return owners[kind] >= distinct
 		})
 	}
+	hold("killed", 1) // the others together could hold all parts for the whole test
+	other, once := s.job("other"), s.worker("--once", "--idle", "2s")
 	for distinct := range 2 {
 		hold("killed", distinct+1)
 		killed.kill()
